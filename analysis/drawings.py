@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
+from analysis import figures, horizon, intervals, load, planted, queries, study
 from analysis.calibration import drawings as calibration
 from analysis.failures import sheets as failures
-from analysis.figures import Drawing
+from analysis.figures import Drawing, svg_of
 from analysis.frontier import drawings as frontier
+from analysis.horizon import FH, REPEATS, SH
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
 from analysis.trajectory import figures as trajectories
 from analysis.trajectory import metrics
 from analysis.varied import drawings as varied
+from grid.core.untrusted import shown
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
 
@@ -79,7 +88,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
         told += f"; breadth so and in edges ({_EDGES}) correlate with {', '.join(alike)}"
     title = "figure 3: cases by depth and breadth (planning_horizon §4.1)"
     query = queries.shapes(root, queries.where(study.PLANNERS))
-    return [Drawing("instances", title, told, heatmaps.instances(episodes), query)]
+    return [Drawing("instances", title, told, instances(episodes), query)]
 
 
 def _correlations(cases: pd.DataFrame) -> list[str]:
@@ -99,9 +108,133 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
         title = f"change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)"
         told = f"{about}points, as in table 4, which has the intervals; red: fewer questions are solved"
         query = queries.by_case(root, study.SUCCESS, condition)
-        found.append(Drawing("robustness-change", title, told, heatmaps.robustness(changes), query))
+        found.append(Drawing("robustness-change", title, told, robustness(changes), query))
     title = "episodes with a repeated call (planning_horizon §4.5)"
     told = f"{about}% of episodes, as in table 5, with its intervals; SH − FH in points; blue there: SH repeats more"
     query = queries.by_case(root, list(horizon.REPEATS), condition)
-    svg = heatmaps.repeated(horizon.repeated_calls(episodes))
+    svg = repeated(horizon.repeated_calls(episodes))
     return [*found, Drawing("repeated-calls", title, told, svg, query)]
+
+
+# Figures of the planning-horizon study whose numbers stand in cells: figure 3, and the heatmaps of §4.4 and §4.5.
+
+
+_ACROSS = 3
+_LONGEST = 24  # characters of a label in front of a row or below a column
+_CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
+_LIGHT, _DIVERGING = "Blues", "RdBu"
+_BINS = 12  # at most, of breadth
+_PALE = 10.0  # points that the scale ends at, at least: what is small shall look small
+_DARK = 0.55  # of a colour map: beyond it texts are white
+
+Numbers = npt.NDArray[np.float64]
+
+
+def instances(episodes: pd.DataFrame) -> str:
+    """Figure 3: how many cases of each dataset have which depth and breadth, a panel a dataset; an SVG element.
+
+    Depth and breadth are counted in calls (§3.1); a cell holds its number of cases, empty ones none.
+    """
+    cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
+    groups = list(cases.groupby("dataset", sort=True, observed=True))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, (dataset, group) in zip(axes, groups, strict=False):
+            _instances_panel(axis, group["depth"].to_numpy(np.float64), group["breadth"].to_numpy(np.float64))
+            axis.set_title(f"{_short(dataset)}: {len(group):,} cases", fontsize=8)
+        for axis in axes[len(groups) :]:
+            axis.set_visible(False)
+
+    return svg_of("instances", math.ceil(len(groups) / _ACROSS), min(_ACROSS, len(groups)), draw, width=4.2, height=3.2)
+
+
+def robustness(changes: pd.DataFrame) -> str:
+    """§4.4: the change of success from forgiving to strict tools in points, by planner; an SVG element.
+
+    `changes` are table 4's rows; a row a dataset, a column a model.
+    """
+    panels = {"FH": "change_fh", "SH": "change_sh", "SH − FH": "change_difference"}
+    return _planners("robustness", changes, ["dataset"], panels, diverging=list(panels))
+
+
+def repeated(shares: pd.DataFrame) -> str:
+    """§4.5: the share of episodes with a repeated call in %, by planner, in both definitions; an SVG element.
+
+    `shares` are table 5's rows; a row a dataset and robustness setting, a column a model.
+    """
+    panels = {
+        f"{label}{' (points)' * (part == 'difference')}, {name}": f"{column}_{part}"
+        for column, name in REPEATS.items()
+        for label, part in (("FH", FH), ("SH", SH), ("SH − FH", "difference"))
+    }
+    wide = [label for label, column in panels.items() if column.endswith("difference")]
+    return _planners("repeated", shares, ["dataset", "robustness"], panels, diverging=wide)
+
+
+def _planners(
+    name: str, frame: pd.DataFrame, rows: Sequence[str], panels: dict[str, str], diverging: Sequence[str]
+) -> str:
+    """A heatmap for each panel's column, three in a row; those not `diverging` share one scale from 0."""
+    tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
+              for label, column in panels.items()}  # fmt: skip
+    tables = {label: table.dropna(how="all") for label, table in tables.items()}
+    every = [np.nanmax(np.abs(table.to_numpy(np.float64)), initial=_PALE) for table in tables.values()]
+    high = float(max(every))
+    size = max((len(table) for table in tables.values()), default=1)
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for place, (axis, (label, table)) in enumerate(zip(axes, tables.items(), strict=True)):
+            _panel(axis, table, high, label in diverging)
+            axis.set_title(label, fontsize=8)
+            axis.tick_params(labelleft=place % _ACROSS == 0)
+
+    deep = math.ceil(len(panels) / _ACROSS)
+    columns = max((table.shape[1] for table in tables.values()), default=1)
+    return svg_of(name, deep, _ACROSS, draw, width=max(2.6, 0.8 * columns + 1.6), height=_FRAME + _CELL * size)
+
+
+def _panel(axis: Axes, table: pd.DataFrame, high: float, diverging: bool) -> None:
+    values = table.to_numpy(np.float64)
+    low = -high if diverging else 0.0
+    # No image: a page loads none, and these are few cells.
+    axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
+    axis.invert_yaxis()
+    for (row, column), value in np.ndenumerate(values):
+        if not np.isnan(value):
+            dark = abs(value) / high > _DARK
+            text, colour = f"{value:{'+.1f' if diverging else '.1f'}}", "white" if dark else "black"
+            axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=colour)
+    names = [_short(model) for model in table.columns]
+    axis.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=7, rotation=20, ha="right", rotation_mode="anchor")
+    axis.set_yticks(np.arange(len(table)) + 0.5, [_row(place) for place in table.index], fontsize=7)
+    axis.spines[:].set_visible(False)
+
+
+def _instances_panel(axis: Axes, depth: Numbers, breadth: Numbers) -> None:
+    deep = np.arange(depth.min() - 0.5, depth.max() + 1.5)
+    if len(deep) > 2 * _BINS:
+        deep = np.linspace(depth.min() - 0.5, depth.max() + 0.5, _BINS + 1)
+    wide = np.arange(1.0, max(float(breadth.max()), 1.0) + 0.251, 0.25)
+    if len(wide) > _BINS + 1:
+        wide = np.linspace(1.0, float(breadth.max()) + 1e-9, _BINS + 1)
+    counts, _, _ = np.histogram2d(depth, breadth, bins=[deep, wide])
+    shown_counts = np.where(counts > 0, counts, np.nan).T
+    axis.pcolormesh(deep, wide, shown_counts, cmap=_LIGHT, vmin=0, vmax=float(counts.max()))
+    for (row, column), number in np.ndenumerate(shown_counts):
+        if not np.isnan(number):
+            dark = number / counts.max() > _DARK
+            axis.text((deep[column] + deep[column + 1]) / 2, (wide[row] + wide[row + 1]) / 2, f"{number:.0f}",
+                      ha="center", va="center", fontsize=7, color="white" if dark else "black")  # fmt: skip
+    axis.set_xlabel("depth (calls)")
+    axis.set_ylabel("breadth (calls / depth)")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.set_yticks(wide, [f"{edge:.2f}" for edge in wide])
+
+
+def _row(place: Any) -> str:
+    return "\n".join(map(_short, place)) if isinstance(place, tuple) else _short(place)
+
+
+def _short(text: object) -> str:
+    found = shown(str(text))
+    return found if len(found) <= _LONGEST else found[: _LONGEST - 1] + "…"

@@ -16,7 +16,7 @@ HIGH, LOW = "tools_forgiving", "tools_strict"
 """The robustness settings that §4.4 calls high and low."""
 PLACE = ["dataset", "model", "robustness"]
 REPEATS = {"repeated_call": "any two", "repeated_call_in_a_row": "in a row"}
-"""The columns of both definitions of a repeated call (`grid.metrics.repeats`), and what tables call them."""
+"""The columns of both definitions of a repeated call (`grid.metrics.stepwise`), and what tables call them."""
 _MEASURES = ["success", "input_tokens", "output_tokens"]
 
 

@@ -95,7 +95,9 @@ def _setting(given: argparse.Namespace) -> Setting:
         if group not in _KEYS:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
         if group in labels and not isinstance(changed[group], DictConfig):
-            raise ConfigError(str(group), changed[group], f"a key of it, as {group}.KEY=VALUE; its file: --{group} NAME")
+            raise ConfigError(
+                str(group), changed[group], f"a key of it, as {group}.KEY=VALUE; its file: --{group} NAME"
+            )
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
     resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles
     return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())

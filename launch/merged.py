@@ -13,7 +13,7 @@ import builtins
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +22,8 @@ MOST = 600
 _TOPS = ("grid", "analysis", "launch")
 _BUILTINS = frozenset(dir(builtins))
 _FACES = ("__init__", "__main__")
+_UNCOUNTED = ("analysis.", "launch.", "grid.cells.", "grid.cluster.", "grid.settings.", "grid.store.", "grid.sweeps.")
+"""Where names of definitions are in no digest of what a cell's class reaches."""
 _Import = ast.Import | ast.ImportFrom
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -324,6 +326,29 @@ def executed(tree: ast.Module) -> set[str]:
     return found
 
 
+def told_apart(reader: Module, module: Module) -> tuple[Module, Module]:
+    """Both, where the standard `dataclass` has another name than pydantic's, and no private name means two things."""
+    if {"dataclasses", "pydantic.dataclasses"} == {one.bound().get("dataclass", ("",))[0] for one in (reader, module)}:
+        reader, module = _plain(reader), _plain(module)
+    bound = reader.definitions | reader.bound().keys()
+    for name in sorted(module.definitions & bound) if module.name.startswith(_UNCOUNTED) else ():
+        if name.startswith("_") and not name.startswith("__"):
+            last = module.name.rpartition(".")[2]
+            other = f"_{last.upper() if name.isupper() else last}{name}"
+            module = replace(module, text=re.sub(rf"(?<![\w.\"']){name}\b", other, module.text))
+    return reader, module
+
+
+def _plain(module: Module) -> Module:
+    """Where its `dataclass` is the standard one, that is called `plain_dataclass`."""
+    if module.bound().get("dataclass") != ("dataclasses", "dataclass"):
+        return module
+    text = re.sub(
+        r"^(from dataclasses import .*?)\bdataclass\b", r"\1dataclass as plain_dataclass", module.text, flags=re.M
+    )
+    return replace(module, text=re.sub(r"^(\s*)@dataclass\b", r"\1@plain_dataclass", text, flags=re.M))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -337,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         tried.add(pair[1].name)
         try:
-            merging = Merging(*pair)
+            merging = Merging(*told_apart(*pair))
         except InTheWayError as error:
             print(f"{pair[1].name} stays beside {pair[0].name}: {error}")
             continue

@@ -52,10 +52,22 @@ def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:
     """A file's text with today's names."""
     if python:
         text = _imports(text, moved)
-    for old, new in moved.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", new, text)
-        text = re.sub(rf"(?<![\w/]){re.escape(old.replace('.', '/'))}\.py\b", new.replace(".", "/") + ".py", text)
-    return text
+    text = re.sub(r"(?<![\w.])[a-z_]\w*(?:\.\w+)+", lambda found: _today(found[0], moved), text)
+    return re.sub(
+        r"(?<![\w/])([a-z_]\w*(?:/\w+)+)\.py\b",
+        lambda found: moved.get(found[1].replace("/", "."), found[1]).replace(".", "/") + ".py",
+        text,
+    )
+
+
+def _today(name: str, moved: Mapping[str, str]) -> str:
+    """A dotted name whose longest beginning that moved is today's."""
+    parts = name.split(".")
+    for many in range(len(parts), 1, -1):
+        old = ".".join(parts[:many])
+        if old in moved:
+            return ".".join([moved[old], *parts[many:]])
+    return name
 
 
 def _imports(text: str, moved: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.core.types import ToolCall
-from grid.datasets.workbench.records import ADDRESSES, QUERIES, TABLES
+from grid.datasets.workbench.dataset import ADDRESSES, QUERIES, TABLES
 from grid.worlds.workbench.tool import Workplace
 from grid.worlds.workbench.world import TOOLS
 

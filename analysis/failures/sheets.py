@@ -10,23 +10,27 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import intervals
-from analysis.failures import figures, shares
+from analysis import intervals, load
+from analysis.failures import figures, read
 from analysis.failures.cells import (
     BUDGET,
     CASCADE,
     CLASSES,
     ERROR,
+    FORMAT,
     GAVE_UP,
     MISSING,
     NO_RETRIEVAL,
     REDUNDANT,
+    SOURCE,
     UNKNOWN,
     UNREADABLE,
+    VALUE,
     WRONG_ARGUMENT,
     WRONG_TOOL,
 )
 from analysis.figures import Drawing
+from analysis.intervals import CLUSTER, share
 from analysis.load import SETTING
 from analysis.render import Sheet
 
@@ -66,7 +70,7 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
 
 
 def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
-    found = shares.by_setting(shares.cells(root))
+    found = by_setting(cells(root))
     if found.empty:
         return []
     groups = found.groupby(SETTING[:2], sort=False, observed=True)
@@ -75,7 +79,7 @@ def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
 
 def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Sheet:
     there = [name for name in CLASSES if own[name].any()]
-    kinds = [name for name in shares.KINDS if own[name].any()]
+    kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
     rows: list[dict[Any, Any]] = own.to_dict("records")
     model, dataset = place
@@ -113,3 +117,54 @@ def _share(row: dict[Any, Any], name: str, bounds: bool) -> str:
 
 def _query(root: Path) -> str:
     return f"python -c {shlex.quote(_QUERY.format(str(root)))}"
+
+
+# How many cells of each setting failed in which way.
+
+
+NONE = "none"
+"""The class of a cell that did not fail."""
+KINDS = (VALUE, SOURCE, FORMAT)
+
+
+def cells(root: Path) -> pd.DataFrame:
+    """One row per cell of the settings in which any failed, with its `failure` (NONE where it did not) and `kind`.
+
+    `kind` is the sub-kind of a wrong argument, else empty.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    told = read.classes(root).select(["cell_id", "failure", "failure_detail"]).to_pandas()
+    if told.empty:
+        return pd.DataFrame(columns=[*SETTING, CLUSTER, "case_id", "failure", "kind"])
+    found = load.episodes(root).merge(told, on="cell_id", how="left")
+    kinds = found["failure_detail"].fillna("").str.partition(":")[0]
+    found = found.assign(
+        failure=found["failure"].fillna(NONE), kind=kinds.where(found["failure"] == WRONG_ARGUMENT, "")
+    )
+    failing = found["failure"].ne(NONE).groupby([found[name] for name in SETTING], observed=True).transform("any")
+    return found.loc[failing, [*SETTING, CLUSTER, "case_id", "failure", "kind"]]
+
+
+def by_setting(found: pd.DataFrame) -> pd.DataFrame:
+    """Of each setting the cells, and of these by class the count, the share and its 95% interval.
+
+    Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
+    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
+    """
+    rows = []
+    for setting, own in found.groupby(SETTING, sort=False, observed=True):
+        row = {
+            **dict(zip(SETTING, setting, strict=True)),
+            "cells": len(own),
+            "failed": int((own["failure"] != NONE).sum()),
+        }
+        flags = {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
+        for name, flag in flags.items():
+            means = flag.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
+            bounds = share(means)
+            row |= {name: int(flag.sum()), f"{name}_share": float(flag.mean())}
+            row |= {f"{name}_low": bounds.low, f"{name}_high": bounds.high}
+        rows.append(row)
+    return pd.DataFrame(rows)

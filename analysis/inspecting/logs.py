@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from inspect_ai.event import ModelEvent
 from inspect_ai.log import (
     EvalConfig,
     EvalDataset,
+    EvalError,
     EvalLog,
     EvalMetric,
     EvalPlan,
@@ -26,18 +29,30 @@ from inspect_ai.log import (
     EvalScore,
     EvalSpec,
     EvalStats,
+    condense_sample,
     write_eval_log,
 )
-from inspect_ai.model import ModelUsage
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageTool,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelOutput,
+    ModelUsage,
+)
+from inspect_ai.scorer import CORRECT, INCORRECT, Score
+from inspect_ai.tool import ToolCall, ToolCallError
 from inspect_ai.viewer import ViewerConfig
 
 from analysis import intervals
-from analysis.inspecting import texts
-from analysis.inspecting.samples import COLUMNS, SUCCESS, TOOL_MATCH, sample
 from analysis.intervals import CLUSTER
 from grid import store
-from grid.core.untrusted import shown
-from grid.store.transcripts import transcripts
+from grid.core.roles import ASKED
+from grid.core.types import NO_TOOL
+from grid.core.untrusted import loads_storable, shown
+from grid.store.transcripts import Request, answer_lines, transcripts
 
 CELLS = 1_000
 """Cells of one log: a setting with more has several, each with whole cases."""
@@ -120,7 +135,7 @@ def _spec(part: _Part) -> EvalSpec:
     ids = list(dict.fromkeys(row["case_id"] for row in part.rows))
     more = f" ({part.number} of {part.of})" if part.of > 1 else ""
     labels = {name: first[name] for name in ("planner", "dataset", "robustness", "retriever")}
-    given, _ = texts.arguments(first["config"])
+    given, _ = arguments(first["config"])
     commit = first["git_commit"]
     return EvalSpec(
         eval_id=_digest(part),
@@ -180,3 +195,240 @@ def _file_name(log: EvalLog, first: Mapping[str, Any], part: _Part) -> str:
     plain = re.sub(r"[^A-Za-z0-9]+", "-", labels).strip("-")[:_NAME]
     more = f"-part-{part.number}" if part.of > 1 else ""
     return f"{when}_{plain}{more}_{log.eval.eval_id}.eval"
+
+
+# A cell as a sample of Inspect: its input, target, messages, scores, usage and what else is known of it.
+
+
+SUCCESS, TOOL_MATCH = "success", "tool_match_rate"
+COLUMNS = [
+    "cell_id", "setting_id", "sweep", "model", "engine", "engine_version", "planner", "dataset", "dataset_version",
+    "robustness", "retriever", "case_id", "case_digest", "cluster", "trial", "seed", "status", "error_kind",
+    "error_message", "error_traceback", SUCCESS, TOOL_MATCH, "answer", "n_messages", "n_steps", "branches",
+    "budget_reached", "depth", "breadth", "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls",
+    "forward_passes", "tool_calls", "money", "wall_seconds", "case_seconds", "code", "git_commit", "created_at",
+    *(f"{role}_{way}_tokens" for role in ASKED for way in ("input", "output")),
+]  # fmt: skip
+"""What is read of every episode."""
+_TOLD = [
+    "planner", "robustness", "retriever", "cluster", "seed", "status", "error_kind", "budget_reached", "depth",
+    "breadth", "n_steps", "branches", "tool_calls", "llm_calls", "forward_passes", "money",
+]  # fmt: skip
+
+
+def sample(
+    row: Mapping[str, Any],
+    case: Mapping[str, Any] | None,
+    steps: Sequence[Mapping[str, Any]],
+    requests: Sequence[Request | None],
+) -> EvalSample:
+    """One cell.
+
+    Args:
+        row: the episode's, with COLUMNS.
+        case: its row of `cases`; None where it was not kept.
+        steps: its rows of `steps`, in order.
+        requests: what it asked, in order; none where it was not kept.
+    """
+    query = case["query"] if case else f"(the case {row['case_id']} was not kept)"
+    said = conversation(row, query, steps)
+    last = next((one.text for one in reversed(said) if one.role == "assistant"), "")
+    usage = _usage(row, "")
+    found = EvalSample(
+        id=cut(row["case_id"]),
+        epoch=row["trial"] + 1,
+        input=cut(query),
+        target=target(case),
+        messages=said,
+        output=ModelOutput.from_content(row["model"], last),
+        scores=scores(row),
+        metadata=_metadata(row, steps, requests),
+        events=events(requests, row),
+        model_usage={row["model"]: usage} if usage else {},
+        role_usage={role: spent for role in ASKED if (spent := _usage(row, f"{role}_"))},
+        completed_at=row["created_at"].isoformat(),
+        total_time=row["wall_seconds"],
+        working_time=row["case_seconds"],
+        uuid=row["cell_id"],
+        error=_error(row),
+    )
+    return condense_sample(found)
+
+
+def target(case: Mapping[str, Any] | None) -> str:
+    """The reference's answer, or its calls, a line each; nothing where neither is known."""
+    if not case:
+        return ""
+    calls = [f"{call['tool']}({call['arguments'] or ''})" for call in case["calls"] if call["tool"]]
+    return cut(case["answer"] if case["answer"] is not None else "\n".join(calls))
+
+
+def scores(row: Mapping[str, Any]) -> dict[str, Score]:
+    """Success and the tool match rate, each where it is known."""
+    found = {}
+    if row[SUCCESS] is not None:
+        found[SUCCESS] = Score(value=CORRECT if row[SUCCESS] else INCORRECT, answer=cut(row["answer"]) or None)
+    if row[TOOL_MATCH] is not None:
+        found[TOOL_MATCH] = Score(value=row[TOOL_MATCH])
+    return found
+
+
+def _usage(row: Mapping[str, Any], role: str) -> ModelUsage | None:
+    read, written = row[f"{role}input_tokens"], row[f"{role}output_tokens"]
+    if read is None and written is None:
+        return None
+    cached = row["cached_input_tokens"] if not role else None
+    total = (read or 0) + (written or 0)
+    return ModelUsage(
+        input_tokens=read or 0, output_tokens=written or 0, total_tokens=total, input_tokens_cache_read=cached
+    )
+
+
+def _error(row: Mapping[str, Any]) -> EvalError | None:
+    if row["status"] == "ok":
+        return None
+    message = f"{row['error_kind']}: {cut(row['error_message'])}"
+    trace = cut(row["error_traceback"]) or message
+    return EvalError(message=message, traceback=trace, traceback_ansi=trace)
+
+
+def _metadata(
+    row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], requests: Sequence[Request | None]
+) -> dict[str, Any]:
+    known = [step["entropy"] for step in steps if step["entropy"] is not None]
+    told: dict[str, Any] = {name: row[name] for name in _TOLD if row[name] is not None}
+    told |= {"mean_entropy_nats": sum(known) / len(known)} if known else {}
+    beside = sum(step["on_path"] is False for step in steps)
+    left_out = {
+        "decisions not on the path": beside,
+        "decisions left out": max(len(steps) - beside - STEPS, 0),
+        "requests left out": max(len(requests) - EVENTS, 0),
+    }
+    return told | {name: count for name, count in left_out.items() if count}
+
+
+# What an episode asked and did, as messages and events of Inspect.
+
+
+Message: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
+EVENTS = 100
+"""Requests of one sample: what a search asked beyond them is counted, and left out."""
+STEPS = 500
+"""Decisions of one sample."""
+_STATIC = ("role", "tools", "demonstrations")
+"""Sections that stand before a case: they are shown as the system's."""
+_MESSAGES_TOLD = ("substep_id", "substep", "reference_tool", "tool_matches", "entropy", "branch", "step")
+
+
+def conversation(row: Mapping[str, Any], query: str, steps: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The query, then each decision on the path that counts, with its call and what was observed, then the answer.
+
+    Args:
+        row: the episode's.
+        query: what was asked for.
+        steps: its rows of `steps`, in order.
+    """
+    path = [step for step in steps if step["on_path"] is not False][:STEPS]
+    found: list[Message] = [ChatMessageUser(content=cut(query), source="input", id=_id(row, "query"))]
+    for place, step in enumerate(path):
+        found += _decision(step, f"{row['cell_id']}-{place}", row["model"])
+    if row["answer"] is not None:
+        found.append(_said(cut(row["answer"]), row["model"], _id(row, "answer")))
+    return found
+
+
+def _id(row: Mapping[str, Any], what: str) -> str:
+    return f"{row['cell_id']}-{what}"
+
+
+def _said(content: str, model: str, name: str, **more: Any) -> ChatMessageAssistant:
+    return ChatMessageAssistant(content=content, model=model, source="generate", id=name, **more)
+
+
+def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Message]:
+    """A decision as the assistant's message and, where a tool was called, what that returned."""
+    told = {key: step[key] for key in _MESSAGES_TOLD if step[key] is not None}
+    if step["options"]:
+        told["options"] = {cut(one["tool"]): one["probability"] for one in step["options"]}
+    said, tool = step["thought"] or "", step["chosen_tool"]
+    if tool is None or tool == NO_TOOL:
+        content = said or (NO_TOOL if tool else step["written"] or "(nothing that can be read)")
+        yield _said(cut(content), model, name, metadata=told)
+        return
+    given, wrong = arguments(step["arguments"])
+    call = ToolCall(id=f"call-{name}", function=cut(tool), arguments=given, parse_error=wrong)
+    yield _said(cut(said), model, name, metadata=told, tool_calls=[call])
+    if step["observation"] is not None:
+        seen = cut(step["observation"])
+        error = ToolCallError("unknown", seen) if step["failed"] else None
+        yield ChatMessageTool(
+            content=seen, tool_call_id=call.id, function=call.function, error=error, id=f"{name}-observed"
+        )
+
+
+def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[ModelEvent]:
+    """Each request as the engine got it with what it answered, the first EVENTS; lost ones are left out.
+
+    No request has a time of its own: all have the one at which the episode's row was made.
+    """
+    return [_event(request, row["model"], row["created_at"]) for request in requests[:EVENTS] if request]
+
+
+def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
+    asked: list[Message] = []
+    for section in request.sections:
+        content = "(lost with a damaged file)" if section is None else cut("\n".join(section.lines()))
+        kind = ChatMessageSystem if section is not None and section.kind in _STATIC else ChatMessageUser
+        asked.append(kind(content=content))
+    by = model if request.role == "actor" else request.role
+    if request.probabilities is None:
+        said = [cut(answer) for answer in request.answers]
+    else:
+        said = [cut("\n".join(answer_lines(request)))]
+    choices = [ChatCompletionChoice(message=ChatMessageAssistant(content=one, model=by)) for one in said]
+    how = {"decision": request.decision, "request": request.request, "wanted": request.wanted}
+    how |= {"unreadable": "; ".join(map(str, request.unreadable.values()))} if request.unreadable else {}
+    how |= {"altered": request.altered} if request.altered else {}
+    config = GenerateConfig(temperature=request.temperature, max_tokens=request.max_tokens, num_choices=request.n)
+    output = ModelOutput(model=by, choices=choices)
+    return ModelEvent(model=by, role=request.role, input=asked, tools=[], tool_choice="none", config=config,
+                      output=output, metadata=how, timestamp=when, working_start=0.0, pending=False,
+                      completed=when)  # fmt: skip
+
+
+# Texts and JSON of the tables as a log may hold them: of a bounded size, without half a surrogate pair.
+
+
+MOST = 20_000
+"""Characters of one text."""
+_DEEPEST = 20
+
+
+def cut(text: str | None) -> str:
+    """The text, or its beginning and how much is left out; nothing for None."""
+    found = text or ""
+    more = len(found) - MOST
+    return found if more <= 0 else f"{found[:MOST]}\n[... {more:,} characters left out]"
+
+
+def arguments(text: str | None) -> tuple[dict[str, Any], str | None]:
+    """A call's arguments, and why they could not be read; such are given as one text."""
+    if not text:
+        return {}, None
+    try:
+        found = loads_storable(text)
+        if not isinstance(found, dict):
+            raise ValueError("no JSON object")
+    except (ValueError, RecursionError) as error:
+        return {"text": cut(text)}, str(error)[:200] or "nested too deeply"
+    return {cut(name): _bounded(value, _DEEPEST) for name, value in found.items()}, None
+
+
+def _bounded(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return cut(value)
+    if not depth and isinstance(value, dict | list):
+        return "[nested too deeply]"
+    if isinstance(value, list):
+        return [_bounded(one, depth - 1) for one in value]
+    return {cut(name): _bounded(one, depth - 1) for name, one in value.items()} if isinstance(value, dict) else value

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.viewer import asked, episodes, matrix, places, trees
+from analysis.viewer import episodes, matrix, places
 from analysis.viewer.addresses import Addresses
 from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, UNKNOWN, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
@@ -19,11 +20,53 @@ from grid.core.metric import Metric
 from grid.core.untrusted import shown_lines
 from grid.store import metrics
 from grid.store.joined import MAPS
+from grid.store.transcripts import Request, request_of, section_of
+
+# What an episode asked and was answered: a few requests at a time, since some ask hundreds.
+
+
+PAGE = 10
+"""Requests of one page."""
+_BEST = 8  # options of a choice that are shown
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request by its number; `best` are a choice's likeliest options, by number."""
+
+    number: int
+    request: Request
+    best: Sequence[tuple[int, float]]
+
+
+def read(index: Index, row: Mapping[str, Any], page: int) -> list[Asked]:
+    """The requests of an episode on a page, counted from 1; those whose file was damaged are lacking.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    first = (page - 1) * PAGE
+    mine = {"cell": row["cell_id"], "attempt": row["attempt_id"], "first": first, "end": first + PAGE}
+    query = (
+        "SELECT * FROM $files WHERE cell_id = $cell AND attempt_id = $attempt\n"
+        "  AND message >= $first AND message < $end ORDER BY message"
+    )
+    rows = index.rows("messages", query, mine)
+    digests = sorted({digest for request in rows for digest in request["prompt"]})
+    parts = index.rows("sections", "SELECT * FROM $files WHERE digest IN $digests", {"digests": digests or [""]})
+    sections = {part["digest"]: section_of(part) for part in parts}
+    return [_asked(request["message"], request_of(request, sections)) for request in rows]
+
+
+def _asked(number: int, request: Request) -> Asked:
+    ranked = sorted(enumerate(request.probabilities or ()), key=lambda option: -option[1])
+    return Asked(number, request, ranked[:_BEST])
+
 
 _FOLDER = Path(__file__).parent
 _ALL = Filters()
 _LISTED = 200  # categories that a list of suggestions has
-_PER_PAGE_ASKED = asked.PAGE
+_PER_PAGE_ASKED = PAGE
 
 
 @dataclass(frozen=True)
@@ -188,7 +231,7 @@ class Pages:
             return self._no_episode(addresses, cell)
         row, setting = found
         nodes = episodes.of_try(index, "nodes", row, '"order"')
-        drawing = trees.draw(nodes, node or "0")
+        drawing = draw(nodes, node or "0")
         if drawing is None:
             what = f"This episode has no node {node[:60]}." if nodes else "This episode has no search tree."
             return self.missing(addresses, what)
@@ -220,7 +263,7 @@ class Pages:
             filters,
             (run, row, setting),
             " · prompts",
-            requests=asked.read(index, row, page) if count else [],
+            requests=read(index, row, page) if count else [],
             request=request,
             count=count,
             first=(page - 1) * _PER_PAGE_ASKED,
@@ -284,3 +327,110 @@ def _told(name: str, metric: Metric | None) -> str:
     better = "" if metric.better == "neither" else f"{metric.better} is better"
     told = ", ".join(filter(None, (metric.unit, better)))
     return f"{name} ({told})" if told else name
+
+
+# A search tree as it is drawn: from left to right, one line for each leaf, the returned path the topmost.
+
+
+ACROSS, DOWN = 190, 40
+"""Between a node and its child, and between two leaves, in pixels."""
+MOST = 250
+"""Nodes that one drawing has: those of the path first, then those that are visited most."""
+_MARGIN = 24
+_LABEL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
+
+
+@dataclass
+class Node:
+    """A row of `nodes` with its place; `hidden` counts the nodes below it that are not drawn."""
+
+    row: Mapping[str, Any]
+    x: int = 0
+    y: int = 0
+    children: list[Node] = field(default_factory=list)
+    hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Nodes, parents before their children, edges between them, and the size in pixels."""
+
+    nodes: Sequence[Node]
+    edges: Sequence[tuple[Node, Node]]
+    width: int
+    height: int
+    hidden: int
+
+
+def draw(rows: Sequence[Mapping[str, Any]], root: str = "0", most: int = MOST) -> Drawing | None:
+    """The tree below a node, as far as `most` nodes go; None where there is no such node."""
+    below = _below(rows, root)
+    if not below:
+        return None
+    kept = _kept(below, root, most)
+    nodes = {row["node"]: Node(row) for row in below if row["node"] in kept}
+    top = nodes[root]
+    ordered, edges = _placed(nodes, top)
+    for row in below:
+        if row["node"] not in kept:
+            nodes[_nearest(row["node"], kept)].hidden += 1
+    width = max(node.x for node in ordered) + ACROSS + _MARGIN
+    height = max(node.y for node in ordered) + DOWN
+    return Drawing(ordered, edges, width, height, len(below) - len(kept))
+
+
+def _below(rows: Sequence[Mapping[str, Any]], root: str) -> list[Mapping[str, Any]]:
+    """A node and all that hang together with it; labels that are none, or of nobody's children, are left out."""
+    named = {row["node"]: row for row in rows if _LABEL.fullmatch(row["node"] or "")}
+    found = [root] if root in named else []
+    children: dict[str, list[str]] = {}
+    for label in named:
+        children.setdefault(label.rpartition(".")[0], []).append(label)
+    for label in found:  # which grows
+        found += children.get(label, ())
+    return [named[label] for label in found]
+
+
+def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
+    """The nodes that are drawn: with each also those that lead to it."""
+    ranked = sorted(rows, key=lambda row: (not row["on_path"], -(row["visits"] or 0), row["depth"], row["order"]))
+    labels, kept = {row["node"] for row in rows}, {root}
+    for row in ranked:
+        label, chain = row["node"], list[str]()
+        while label not in kept and label in labels:
+            chain.append(label)
+            label = label.rpartition(".")[0]
+        if len(kept) + len(chain) <= most:
+            kept.update(chain)
+    return kept
+
+
+def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
+    """Nodes from the root on and their edges; leaves below one another, a parent beside its first child."""
+    edges = []
+    for label, node in nodes.items():
+        if node is not top:
+            parent = nodes[label.rpartition(".")[0]]
+            parent.children.append(node)
+            edges.append((parent, node))
+    ordered, pending = list[Node](), [top]
+    while pending:
+        node = pending.pop()
+        node.children.sort(key=lambda child: (not child.row["on_path"], int(child.row["node"].rpartition(".")[2])))
+        ordered.append(node)
+        pending += reversed(node.children)
+    least, line = int(top.row["depth"]), 0
+    for node in ordered:
+        node.x = _MARGIN + ACROSS * (int(node.row["depth"]) - least)
+        if not node.children:
+            node.y, line = _MARGIN + DOWN * line, line + 1
+    for node in reversed(ordered):
+        if node.children:
+            node.y = node.children[0].y
+    return ordered, edges
+
+
+def _nearest(label: str, kept: set[str]) -> str:
+    while label not in kept:
+        label = label.rpartition(".")[0]
+    return label

@@ -4,49 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import hashlib
 import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, cast
 
 from grid import store
 from grid.cells.attempts import ChunkResult, Outcome
-from grid.cells.case_rows import case_row
 from grid.cells.costs import costs_of, summed
 from grid.cells.deadline import CaseTime
 from grid.cells.endings import outcome_columns, source_columns, taken, time_columns
 from grid.cells.environment import Environment, environment
 from grid.cells.expected import expected_success
-from grid.cells.failures import UNRESOLVED, error_kind, place_of
-from grid.cells.identity import cell_columns, identity, kind_columns
 from grid.cells.rows import ranked_of, score_columns, step_rows, storable
-from grid.cells.tree_rows import improvement_rows, node_rows
-from grid.core.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
+from grid.core.chains import TaskKind
+from grid.core.errors import (
+    BudgetError,
+    ContextError,
+    ErrorKind,
+    GridError,
+    ModelError,
+    Status,
+    ToolError,
+    UnfinishedError,
+    VerdictError,
+)
 from grid.core.metric import checked
 from grid.core.once import can
 from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
 from grid.core.reference import Reference
-from grid.core.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
+from grid.core.roles import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
 from grid.core.seeds import derive_seed
-from grid.core.types import Trajectory, to_json
-from grid.core.world import resolved_by
+from grid.core.types import Step, Trajectory, Usage, to_json
+from grid.core.world import State, resolved_by
 from grid.engines.informed import Informed
 from grid.episode.answering import answered_after
 from grid.episode.episode import Episode
 from grid.episode.outline import draft
+from grid.episode.progress import Improvement
+from grid.episode.tree import Node
 from grid.episode.turns import all_turns
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import SUCCESS, UNSCORED
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
+from grid.planners.refining import NOT_REFINED
+from grid.planners.remembering import NOT_REMEMBERED
 from grid.roles.audit import Audit
 from grid.settings.build import Built
 from grid.settings.keeping import KEEP_NONE, Keep
-from grid.settings.setting import Cell, Setting
+from grid.settings.setting import GROUPS, MEMORY, REFINE, Cell, Setting
 from grid.store.joined import EpisodeRow
 from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends
@@ -368,3 +380,192 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
     if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
         episode.improved(found)
     return episode.own(found)
+
+
+# Whose failure an exception is, and where it came from.
+
+
+UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
+"""Failures of the agent: the case counts as not resolved. After the others nothing is known."""
+_KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
+    (ModelError, ErrorKind.MODEL),
+    (ContextError, ErrorKind.CONTEXT),
+    (ToolError, ErrorKind.TOOL),
+)
+
+
+def error_kind(error: Exception) -> ErrorKind:
+    """Whose failure an exception is; one that nobody foresaw is the code's.
+
+    The operating system's and the cluster's are the infrastructure's.
+    """
+    foreseen = isinstance(error, GridError | OSError | MemoryError) or type(error).__module__.startswith("ray.")
+    otherwise = ErrorKind.INFRASTRUCTURE if foreseen else ErrorKind.CODE
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
+
+
+def place_of(error: Exception, built: Built) -> str:
+    """File and line where an exception left the code of the grid or of a class of the setting."""
+    classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
+    packages = {cls.__module__.partition(".")[0] for cls in classes}
+    walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
+    return f"{module.replace('.', '/')}.py:{line}"
+
+
+# The row of a case: what was asked for, and what it is held against.
+
+
+_DIGITS = 32
+
+
+def case_row(problem: Problem) -> dict[str, Any]:
+    """A case as its setting has it: query, outline (a disturbed one, where it is), and the reference's calls in order.
+
+    A call that the reference does not make (a substep without a tool) has no tool. `digest` names the contents: equal
+    cases of several settings are one row.
+    """
+    case, reference = problem.case, problem.reference
+    row: dict[str, Any] = {
+        "case_id": case.id,
+        "domain": problem.domain or None,
+        "query": case.query,
+        "messages": [message.text for message in case.messages],
+        "outline": [{"id": part.id, "goal": part.goal, "text": part.text} for part in case.plan.substeps],
+        "calls": [
+            {
+                "substep_id": substep,
+                "tool": call.tool if call else None,
+                "arguments": to_json(dict(call.arguments)) if call else None,
+            }
+            for substep, call in reference.calls.items()
+        ],
+        "followed": reference.followed,
+        "ordered": reference.ordered,
+        "answer": reference.answer,
+    }
+    text = to_json(row).encode("utf-8", "replace")
+    return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
+
+
+# The columns of a cell's row that tell what it is; they are known before it runs.
+
+
+_KIND = tuple(item.name for item in fields(TaskKind))
+
+
+def identity(setting: Setting, built: Built) -> dict[str, Any]:
+    """What all rows of a setting have: its id, labels and versions; null for a role that is none of the setting's."""
+    return storable(
+        {
+            "setting_id": setting.id,
+            **{group: setting.labels[group] for group in GROUPS},
+            REFINE: setting.labels.get(REFINE, NOT_REFINED),
+            MEMORY: setting.labels.get(MEMORY, NOT_REMEMBERED),
+            **{role: setting.labels.get(role) for role in ASKED},
+            "engine": built.engine.name,
+            "engine_version": built.engine.version,
+            "sampler": built.engine.sampler,
+            "dataset_version": built.version,
+            "config": setting.text,
+            "code": setting.code_id,
+            "code_parts": to_json(dict(setting.code)),
+        }
+    )
+
+
+def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
+    """Which cell a row is of, and which try made it."""
+    return {
+        "cell_id": cell.cell_id,
+        "cell_key": cell.cell_key,
+        "attempt_id": attempt_id,
+        "case_id": cell.case_id,
+        "cluster": built.dataset.cluster(cell.case_id),
+        "trial": cell.trial,
+        "seed": cell.seed,
+    }
+
+
+def kind_columns(problem: Problem | None) -> dict[str, Any]:
+    """Which task of agent_planning_benchmark a case is; nothing where it is none."""
+    kind = problem.kind if problem else None
+    return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
+
+
+# The rows of a search tree's nodes, and of what was best at which cost.
+
+
+def node_rows(
+    cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory, right: Mapping[str, bool]
+) -> list[dict[str, Any]]:
+    """One row a node, in the order in which they were made; the root is the first and has no call.
+
+    `right` has, by what a judge was asked, whether what it judged is right.
+    """
+    on_path = {id(step) for step in returned.steps}
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "node": node.label,
+            "parent": node.parent.label if node.parent else None,
+            "depth": node.label.count("."),
+            "order": node.place,
+            "execution": node.execution,
+            "chosen_tool": node.action.tool if node.action and node.action.unreadable is None else None,
+            "written": node.action.call.text() if node.action and node.action.call else None,
+            "failed": _tree_rows_failed(node),
+            "share": node.share,
+            "entropy": node.entropy,
+            "r_pre": node.r_pre,
+            "r_post": node.r_post,
+            "pre_right": right.get(node.pre_asked or ""),
+            "post_right": right.get(node.post_asked or ""),
+            "visits": node.visits,
+            "value": node.value,
+            "pruned": node.pruned,
+            "on_path": node.parent is None or bool(node.path and id(node.path.steps[-1]) in on_path),
+            **_tokens(node.spent),
+        }
+        for node in nodes
+    ]
+
+
+def _tokens(usage: Usage) -> dict[str, int | None]:
+    known = usage.known()
+    return {name: known[name] for name in ("input_tokens", "output_tokens")}
+
+
+def _tree_rows_failed(node: Node) -> bool | None:
+    """Whether its call returned nothing valid; None where none was run."""
+    if node.execution is None or node.path is None or not node.path.steps:
+        return None
+    observation = node.path.steps[-1].observation
+    return observation.failed if observation else None
+
+
+def improvement_rows(
+    cell_id: str,
+    attempt_id: str,
+    improvements: Sequence[Improvement],
+    resolved: Callable[[Sequence[Step], State], bool],
+) -> list[dict[str, Any]]:
+    """One row for each trajectory that was better than all before; the last is the one returned."""
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "improvement": place,
+            "node": found.node,
+            "value": found.value if found.value is None or abs(found.value) < float("inf") else None,
+            "success": resolved(found.trajectory.steps, found.trajectory.end),
+            "n_steps": len(found.trajectory.steps),
+            "tool_calls": found.tool_calls,
+            "llm_calls": found.usage.llm_calls,
+            "forward_passes": found.usage.forward_passes,
+            **_tokens(found.usage),
+            "seconds": found.seconds,
+        }
+        for place, found in enumerate(improvements)
+    ]

@@ -17,9 +17,14 @@ from types import ModuleType
 
 
 def table() -> Mapping[str, str]:
-    """New names by old ones."""
+    """Today's names by old ones; what moved twice is found by either."""
     lines = (Path(__file__).with_suffix(".txt")).read_text(encoding="utf-8").splitlines()
-    return dict(line.split() for line in lines if line)
+    found = dict(line.split() for line in lines if line)
+    for old, new in found.items():
+        while new in found:
+            new = found[new]
+        found[old] = new
+    return found
 
 
 MOVED = table()

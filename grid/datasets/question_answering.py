@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -11,7 +12,6 @@ from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFER
 from grid.core.reference import Reference
 from grid.core.types import Case, Demonstration, Plan, ToolCall, ToolSpec
 from grid.core.world import World
-from grid.datasets.constants import Constants, Solved
 from grid.datasets.grading import FOUND, WITHOUT_AN_ANSWER
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.sources import Hub
@@ -20,6 +20,51 @@ from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.worlds.kopl.results import same_answer
+
+# What answering without reading the question is worth: the commonest training answer, overall and by last function.
+
+
+class Solved(Protocol):
+    """A question with its answer as a text, and the function in which its program ends."""
+
+    @property
+    def answer(self) -> str:
+        """The answer."""
+        ...
+
+    @property
+    def last(self) -> str:
+        """The function of the last step."""
+        ...
+
+
+class Constants:
+    """The commonest answers of training questions; of equally common ones the first in the file.
+
+    The constant by last function is told in which function a test question's program ends, which no planner is.
+    """
+
+    def __init__(self, trainings: Iterable[Solved]) -> None:
+        overall: Counter[str] = Counter()
+        by_last: dict[str, Counter[str]] = {}
+        for question in trainings:
+            overall[question.answer] += 1
+            by_last.setdefault(question.last, Counter())[question.answer] += 1
+        self._overall = _commonest(overall)
+        self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
+
+    def right(self, question: Solved) -> Mapping[str, bool]:
+        """Whether each constant is the question's answer, by the baseline's name; none without training questions."""
+        if self._overall is None:
+            return {}
+        told = self._by_last.get(question.last) or self._overall
+        answers = {"constant_success": self._overall, "constant_by_function_success": told}
+        return {name: same_answer((answer,), (question.answer,)) for name, answer in answers.items()}
+
+
+def _commonest(answers: Counter[str]) -> str | None:
+    return answers.most_common(1)[0][0] if answers else None
 
 
 class Planned(Solved, Protocol):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
 
 from grid.core.problem import Problem
 from grid.core.reference import Reference
-from grid.core.types import NO_TOOL, Step, ToolCall, Trajectory
-from grid.metrics import repeats
+from grid.core.types import FINISH, NO_TOOL, Step, ToolCall, Trajectory, to_json
 from grid.metrics.replaced import counts
-from grid.metrics.trajectory import trajectory_scores
+from grid.metrics.usage import same_arguments
+from grid.text import references
 from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls
 from grid.worlds.schema import mends
@@ -34,8 +36,8 @@ def score(
     path = trajectory.steps
     found: dict[str, Any] = {
         "success": resolved,
-        "repeated_call": repeats.any_two(path),
-        "repeated_call_in_a_row": repeats.in_a_row(path),
+        "repeated_call": any_two(path),
+        "repeated_call_in_a_row": in_a_row(path),
         "failed_calls": sum(step.observation is not None and step.observation.failed for step in path),
         "finished": bool(path) and path[-1].finished,
     }
@@ -88,4 +90,75 @@ def _reference_tool(step: Step, reference: Reference) -> str:
 
 
 def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+# Repeated tool calls (planning_horizon §4.5), in the two ways in which they are counted.
+#
+# The paper's text: the same tool with identical arguments more than once in an episode. Its official code: the same
+# call twice in a row, with the arguments as the model wrote them.
+
+
+def any_two(steps: Sequence[Step]) -> bool:
+    """Whether one tool was called twice with identical arguments, as they were run."""
+    tools = Counter(step.call.tool for step in steps if step.call)
+    calls = [_text(step.call) for step in steps if step.call and tools[step.call.tool] > 1]
+    return len(set(calls)) < len(calls)
+
+
+def in_a_row(steps: Sequence[Step]) -> bool:
+    """Whether a call follows itself, with the arguments as they were written."""
+    calls = [call for step in steps if (call := step.written or step.call)]
+    return any(one.tool == other.tool and _text(one) == _text(other) for one, other in pairwise(calls))
+
+
+def _text(call: ToolCall) -> str:
+    return to_json([call.tool, dict(sorted(call.arguments.items()))])
+
+
+# Trajectory metrics: the calls that were made against the reference's, whatever they led to (traject_bench §4.1).
+
+
+def trajectory_scores(
+    steps: Sequence[Step], reference: Reference, concrete: Mapping[str, ToolCall] = MappingProxyType({})
+) -> Mapping[str, Any]:
+    """The metrics on tools and arguments of a path; none where the reference calls no tool.
+
+    exact_match: the names are the reference's, as lists where its calls are ordered, else as sets. inclusion: the names
+    found, by the length of the reference's *list*, as published: where that names a tool twice it cannot reach 1, which
+    `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first arguments
+    (`usage.same_arguments`), those left out that take a result which nobody knows; None with none to compare.
+    retrieval_rate: inclusion's formula on the tools offered at any step. tool_precision, tool_recall: of the set of
+    names called against the reference's; 0 where nothing was called. `concrete` has the reference's calls, by substep,
+    with the earlier results filled in that they refer to.
+    """
+    wanted = {step: call for step, call in reference.calls.items() if call}
+    if not wanted:
+        return {}
+    made = [step for step in steps if step.call and step.call.tool != FINISH]  # which may be refused
+    names, called = [call.tool for call in wanted.values()], [step.call.tool for step in made if step.call]
+    distinct, both, offered = set(names), set(names) & set(called), [step.candidates for step in steps]
+    return {
+        "exact_match": called == names if reference.ordered else set(called) == distinct,
+        "inclusion": len(both) / len(names),
+        "inclusion_set": len(both) / len(distinct),
+        "usage": _usage(wanted, concrete, made, both),
+        "retrieval_rate": len(distinct.intersection(chain.from_iterable(offered))) / len(names),
+        "tool_precision": len(both) / len(set(called)) if called else 0.0,
+        "tool_recall": len(both) / len(distinct),
+    }
+
+
+def _usage(
+    wanted: Mapping[str, ToolCall], concrete: Mapping[str, ToolCall], made: Sequence[Step], names: set[str]
+) -> float | None:
+    hits = []
+    for name in names:
+        place, first = next((place, call) for place, call in wanted.items() if call.tool == name)
+        if place not in concrete and references.refers(first):
+            continue  # what it takes from an earlier result is told by no number of a step
+        own = next(step for step in made if step.call and step.call.tool == name)
+        # An earlier result may stand in a call by its reference or as itself.
+        right, calls = [first, concrete.get(place, first)], [call for call in (own.call, own.written) if call]
+        hits.append(any(same_arguments(call.arguments, one.arguments) for call in calls for one in right))
     return sum(hits) / len(hits) if hits else None

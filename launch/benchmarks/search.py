@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import json
 import resource
 import subprocess
 import sys
+import time
+import zlib
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, cast
 
+from hydra.utils import instantiate
 from rich.console import Console
 from rich.table import Table
 
 from grid import CONF
-from launch.benchmarks import null_search, public_search
+from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.roles import JUDGE
+from grid.core.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
+from grid.core.world import State, own_state
+from grid.episode.episode import Episode
+from grid.episode.judging import Judging
+from grid.episode.progress import Budget
+from grid.planners.search.planner import TreeSearch
+from launch.benchmarks import public_search
 from launch.benchmarks.choose import spread
-from launch.benchmarks.null_search import Searched
+from launch.benchmarks.prompts import group_config
 from launch.measuring import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it
@@ -71,7 +84,7 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     for whose, here, folder, count in (*compared, ("DFSDT", "dfsdt", arguments.toolbench, REQUESTS)):
         if folder is None:
             continue
-        own = partial(null_search.search, null_search.searcher(here, searches(count)[here]))
+        own = partial(search, searcher(here, searches(count)[here]))
         own()
         for told, label in _TOLD.items():
             pairs = [(_theirs(here, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
@@ -95,12 +108,12 @@ def rollouts(iterations: int, repeats: int) -> Table:
     table = Table(title=f"ms of CPU, {repeats} repeats in turn")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
-    planners = {name: null_search.searcher(name, values) for name, values in searches(iterations).items()}
+    planners = {name: searcher(name, values) for name, values in searches(iterations).items()}
     found: dict[str, list[Searched]] = {name: [] for name in planners}
-    asked = {name: len(null_search.search(planner)[1].messages) for name, planner in planners.items()}
+    asked = {name: len(search(planner)[1].messages) for name, planner in planners.items()}
     for seed in range(repeats):
         for name, planner in planners.items():
-            found[name].append(null_search.search(planner, seed)[0])
+            found[name].append(search(planner, seed)[0])
     for name, runs in found.items():
         each, node = ([1000 * one.seconds / by for one, by in _by(runs, key)] for key in ("rollouts", "nodes"))
         counts = f"{runs[0].rollouts}", f"{runs[0].nodes}", f"{asked[name]}"
@@ -117,7 +130,7 @@ def memory(nodes: int) -> str:
     gc.collect()
     before = _peak()
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
-    found, episode = null_search.search(null_search.searcher("lats", values), steps=nodes)
+    found, episode = search(searcher("lats", values), steps=nodes)
     return (
         f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
         f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"
@@ -126,3 +139,100 @@ def memory(nodes: int) -> str:
 
 def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# A search that costs nothing but the search: an engine of distinct calls and drawn scores, a world that is a tree.
+
+
+TOOLS = tuple(
+    ToolSpec(f"tool{i}", "Looks a key up.", (Parameter("key", "string", "what"),), ("found",)) for i in range(5)
+)
+_UNLIMITED = 10**9
+_MOST = 8  # a score of 10 would be a success and end a search, one of less than 5 is LATS' failure
+
+
+@dataclass(frozen=True)
+class NullGuide:
+    """The actor and the judge. Calls are told apart by their keys, scores are 1 to 8 of 10."""
+
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "null_guide"
+    sampler: ClassVar[None] = None
+    version: str = field(default="null", init=False)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` distinct calls of the tools in turn, or `n` times a score."""
+        if isinstance(prompt.answer, ScoreAnswer):
+            texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
+        else:
+            key = seed & 0xFFFFFF
+            texts = tuple(
+                f'{{"thought": "a key", "tool": "tool{i % len(TOOLS)}", "arguments": {{"key": "{key}-{i}"}}}}'
+                for i in range(n)
+            )
+        return Sampled(texts, Usage(llm_calls=n))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """The same probability for every option."""
+        options = len(cast(ChoiceAnswer, prompt.answer).options)
+        return Choice((1 / options,) * options, Usage(forward_passes=1))
+
+
+@dataclass(frozen=True)
+class NullTree:
+    """A world in which every call leads to a state of its own."""
+
+    branches: ClassVar[bool] = True
+
+    def start(self) -> State:
+        """The root."""
+        return 0
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        """One level down."""
+        return zlib.crc32(call.text().encode(), own_state(state, int)), Observation({"found": "a value"})
+
+    def resolved(self, state: State) -> bool:
+        """Never: the search goes on."""
+        return False
+
+    def answer(self, state: State) -> str | None:
+        """None: it has none."""
+        return None
+
+
+class Searched(NamedTuple):
+    """What one search did: executed calls, iterations, CPU seconds."""
+
+    nodes: int
+    rollouts: int
+    seconds: float
+
+
+def searcher(name: str, values: dict[str, Any]) -> TreeSearch:
+    """The planner of `conf/planner/<name>.yaml` with other values of some keys."""
+    return cast(TreeSearch, instantiate(group_config("planner", name) | values))
+
+
+def search(planner: TreeSearch, seed: int = 0, steps: int = _UNLIMITED) -> tuple[Searched, Episode]:
+    """One search of one case, in this process and without Ray, of so many executed calls at most."""
+    engine, budget = NullGuide(), Budget(llm_calls=_UNLIMITED, steps=steps)
+    episode = Episode(
+        *(Case("null", "A question.", Plan(())), NullTree(), engine, lambda case, substep: TOOLS, budget, seed),
+        roles={JUDGE: engine},
+        judging=Judging(),
+    )
+
+    async def solve() -> float:
+        started = time.process_time()
+        await planner.solve(episode)
+        return time.process_time() - started
+
+    gc.collect()
+    gc.freeze()  # neither side is to pay for looking through what was imported
+    spent = asyncio.run(solve())
+    gc.unfreeze()
+    visited = episode.nodes[0].visits_below
+    expanded = sum(1 for node in episode.nodes if node.children)
+    return Searched(episode.tool_calls, visited or expanded, spent), episode

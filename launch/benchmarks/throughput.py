@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import IO, Any, cast
 
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +33,6 @@ from grid.settings.build import build, build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig
 from grid.settings.plan import Plan
 from grid.settings.setting import Setting
-from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config
 
 MODEL = "smollm2-135m-vllm"
@@ -304,3 +307,49 @@ def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Tabl
             rates = f"{(sent + out) / one['seconds']:,.0f}", f"{(sent - cached + out) / one['seconds']:,.0f}"
             table.add_row(label, f"{one['seconds']:.1f}", f"{sent:,.0f}", f"{cached:,.0f}", f"{out:,.0f}", *rates)
     return table
+
+
+# What a benchmark's processes did meanwhile: requests in hand over time, CPU seconds by kind of process.
+
+
+_BOUNDS = (1, 8, 32, 128)
+
+
+def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Seconds between the first beginning and the last end, by how many of the spans were open: `0`, `1 to 7`, ..."""
+    changes = sorted([(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans])
+    labels = ["0", *(f"{low} to {high - 1}" for low, high in pairwise(_BOUNDS))]
+    labels.append(f"{_BOUNDS[-1]} or more")
+    found = dict.fromkeys(labels, 0.0)
+    count, since = 0, changes[0][0]
+    for moment, change in changes:
+        found[labels[sum(count >= bound for bound in _BOUNDS)]] += moment - since
+        count, since = count + change, moment
+    return found
+
+
+def cpu_seconds() -> dict[str, float]:
+    """CPU seconds of this machine by layer, since it or the process began; processes that ended count as other."""
+    found: Counter[str] = Counter()
+    own = psutil.Process()
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+            found[_layer(process)] += times.user + times.system
+        except psutil.Error:
+            continue  # it has ended
+    every = psutil.cpu_times()
+    return dict(found) | {"other programs": every.user + every.nice + every.system - sum(found.values())}
+
+
+def _layer(process: psutil.Process) -> str:
+    name = " ".join(process.cmdline())
+    if process.pid == os.getpid():
+        return "the driver"
+    if "EngineCore" in name:
+        return "the engine"
+    if "Replica" in name:
+        return "the replica round the engine"
+    if "launch.benchmarks.replay" in name:
+        return "the replay, waiting"
+    return "workers" if "ray::" in name else "Ray's own processes"

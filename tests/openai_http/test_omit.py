@@ -12,7 +12,7 @@ import pytest
 
 from analysis import provenance
 from grid.cluster.answering import Answering, loaded
-from grid.cluster.probing import probes_of
+from grid.cluster.fleet import probes_of
 from grid.core.engine import ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER

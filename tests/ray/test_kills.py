@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from launch.benchmarks.chaos import UNDISTURBED, chaos
-from launch.benchmarks.victims import DRIVER, KINDS, NODE, RAYLET, REPLICA, WORKER
+from launch.benchmarks.chaos import DRIVER, KINDS, NODE, RAYLET, REPLICA, UNDISTURBED, WORKER, chaos
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.apibench.scorer import Api, Hub, match, read_api, score, written_call
+from grid.datasets.apibench.dataset import Api, Hub, match, read_api, score, written_call
 from grid.datasets.apibench.trees import MAX_BYTES, parse
 from tests.apibench import FACES, RECORDS, SPEECH, SUMMARY, mutations
 

@@ -14,8 +14,9 @@ pytest.importorskip("psutil")
 from grid import store
 from grid.settings.build import build
 from grid.settings.setting import cells
-from launch.benchmarks import null_search, overhead, search
-from launch.benchmarks.layers import cpu_seconds, in_hand
+from launch.benchmarks import overhead, search
+from launch.benchmarks import search as null_search
+from launch.benchmarks.throughput import cpu_seconds, in_hand
 
 
 def test_the_replay_imports_nothing_that_stops_vllm() -> None:

@@ -14,8 +14,7 @@ import pytest
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Observation, ToolCall
 from grid.datasets.bfcl import classes
-from grid.datasets.bfcl.conversation import Conversation, Talk
-from grid.datasets.bfcl.multi_turn import ADDED
+from grid.datasets.bfcl.multi_turn import ADDED, Conversation, Talk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells

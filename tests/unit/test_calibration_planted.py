@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.calibration import against, measures
+from analysis.calibration import measures
+from analysis.calibration import sheets as against
 from analysis.intervals import CLUSTER
 from grid.core.types import ToolCall
 from grid.engines.places import Place

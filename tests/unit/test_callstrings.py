@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import Json
-from grid.datasets.callstrings import MAX_CHARACTERS, parse_call
+from grid.datasets.ultratool import MAX_CHARACTERS, parse_call
 
 NAMES = ("path", "text", "text_size", "tags", "n")
 PIECES = [*"spn1 )('\"[]{}:<>0.5-\n\\=,é", "text=", ", n=", "path", "True", "null"]

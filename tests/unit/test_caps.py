@@ -14,10 +14,9 @@ from grid.cluster import connection as cluster
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
 from grid.episode.episode import Planner
-from grid.settings.caps import cut
-from grid.settings.check import check_sweep
+from grid.settings.check import check_sweep, cut
 from grid.settings.make import make
-from grid.sweeps import recording
+from grid.sweeps import session as recording
 from tests import plan_rows
 from tests.configs import job, names, solvers, yaml
 

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import intervals, significance
-from analysis.comparison import changes, measures, runs
+from analysis.comparison import measures, runs
+from analysis.comparison import sheets as changes
 from analysis.comparison.measures import DOWN, UP
 from analysis.comparison.report import compare
 from analysis.intervals import CLUSTER

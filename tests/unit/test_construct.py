@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from grid.core.types import NO_TOOL, Json, ToolCall
 from grid.datasets.slate.stock import SHAPES, Complexity
-from grid.engines.http.strict import strict_schema
-from grid.synthesis.slate import grounding, merging, outcomes, outlines, plans, queries, shapes, substeps, tools, wishes
+from grid.engines.http.chat import strict_schema
+from grid.synthesis.slate import by_queries as grounding
+from grid.synthesis.slate import merging, outcomes, outlines, plans, queries, shapes, substeps, tools, wishes
 from grid.synthesis.slate.asking import Asker, Settled
 from grid.synthesis.slate.config import Domain
 from grid.synthesis.slate.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read

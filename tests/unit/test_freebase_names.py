@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from grid.datasets.freebase.names import Christening
+from grid.datasets.freebase.witness import Christening
 from grid.worlds.sparql.expressions import ENTITY
 
 

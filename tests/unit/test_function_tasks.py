@@ -15,8 +15,7 @@ from grid.contracts.trying import reference_resolves
 from grid.core.errors import ConfigError, DataError, ToolError
 from grid.core.strict import STRICT
 from grid.core.types import Parameter, ToolCall
-from grid.datasets.function_tools import tool_of
-from grid.datasets.functions import FunctionTasks
+from grid.datasets.functions import FunctionTasks, tool_of
 from grid.text.arguments import misfit
 from grid.worlds.functions import Function, FunctionWorld, called, outcome
 

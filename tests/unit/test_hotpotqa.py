@@ -21,7 +21,7 @@ from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajec
 from grid.datasets.grading import NUMBERED
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.stats import replayed
-from grid.engines.lexical.plans import plans_left
+from grid.engines.lexical.engine import plans_left
 from grid.engines.places import Places, is_right
 from grid.episode import prompts
 from grid.settings.build import Built, build

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import ConfigError, DataError
-from grid.datasets.hotpotqa import pools
+from grid.datasets.hotpotqa import dataset as pools
+from grid.datasets.hotpotqa.dataset import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.parts import Part, part_of
-from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.records import objects, question
 from grid.datasets.hotpotqa.spans import described
 from grid.text.references import PATTERN
@@ -159,7 +159,7 @@ def test_what_was_kept_of_a_large_file_is_what_is_in_it(tmp_path: Path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = written(tmp_path, *records(), {"_id": "x"})
     small = read_pool("dataset.path", path)
-    monkeypatch.setattr("grid.datasets.hotpotqa.kept._LARGE", 1)
+    monkeypatch.setattr("grid.datasets.hotpotqa.dataset._LARGE", 1)
     for _ in range(2):
         pools._read.cache_clear()
         assert read_pool("dataset.path", path) == small

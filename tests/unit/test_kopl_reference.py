@@ -23,7 +23,7 @@ from grid.worlds.kopl.programs import run
 from grid.worlds.kopl.results import texts
 from grid.worlds.kopl.sets import EntitySet
 from grid.worlds.kopl.values import OPERATORS, condition, from_json
-from launch.benchmarks.kopl_worlds import Programs, random_base
+from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_reference import Reference, example_base
 
 NAMES = list(FUNCTIONS)

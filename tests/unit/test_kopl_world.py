@@ -16,7 +16,7 @@ from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.results import is_empty, same_answer, texts
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.schema import SchemaWorld
-from launch.benchmarks.kopl_worlds import Programs, random_base
+from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_world import SOURCE, kopl_world, raw_base
 from tests.walks import Walk
 

@@ -252,9 +252,7 @@ def test_what_a_step_names_is_in_the_question(synthetic: KqaSynthetic) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes_in_every_process(synthetic: KqaSynthetic, tmp_path: Path) -> None:
-    code = (
-        "import pathlib, sys; from grid.datasets.kqa.generate import generate; generate(pathlib.Path(sys.argv[1]), 0)"
-    )
+    code = "import pathlib, sys; from grid.datasets.kqa.dataset import generate; generate(pathlib.Path(sys.argv[1]), 0)"
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(REPOSITORY)}
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment, cwd=REPOSITORY)
     for name in (KB, TEST, TRAIN):

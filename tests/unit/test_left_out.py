@@ -11,7 +11,7 @@ from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped
 from grid.settings.check import MOST_REASONS, OTHER_REASONS, Checked, Job, by_kind, check_sweep
-from grid.sweeps import recording
+from grid.sweeps import session as recording
 from launch.report import main
 from tests import plan_rows
 from tests.apb import row, write

@@ -15,8 +15,7 @@ from grid.core.engine import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, Se
 from grid.core.types import FINISH, NO_TOOL, Parameter, ToolCall, ToolSpec
 from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
-from grid.engines.lexical.bm25 import bm25
-from grid.engines.lexical.engine import Lexical
+from grid.engines.lexical.engine import Lexical, bm25
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.lexical.needs import FOR_NONE, FOR_TOOL, needs_none
 from grid.engines.null import Null

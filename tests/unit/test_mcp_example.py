@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.datasets.mcp.tasks import Task, read_tasks
+from grid.datasets.mcp.dataset import Task, read_tasks
 from grid.worlds.mcp.world import same_answer
 
 FOLDER = Path(__file__).parents[2] / "examples" / "mcp"

@@ -25,7 +25,7 @@ from grid.core.errors import ConfigError
 from grid.core.metric import Metric
 from grid.settings.build import build
 from grid.settings.check import check_sweep
-from launch import pilots
+from launch import power_table as pilots
 from tests.configs import job
 from tests.searched import episode
 

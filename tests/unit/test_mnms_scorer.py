@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from grid.core.types import ToolCall
-from grid.datasets.mnms.metrics import labels_of, nearest, plan_scores
+from grid.datasets.mnms.dataset import labels_of, nearest, plan_scores
 from grid.datasets.mnms.records import Calls
 from tests.mnms_mutations import Pair, golds, pairs
 

@@ -11,8 +11,7 @@ from dateutil import parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.worlds.equivalence import equivalent, paired_off
-from grid.worlds.moments import read_moment
+from grid.worlds.equivalence import equivalent, paired_off, read_moment
 
 days = st.dates(dt.date(1970, 1, 1), dt.date(2068, 12, 31))
 times = st.times().map(lambda time: time.replace(microsecond=0))

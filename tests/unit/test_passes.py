@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.search import passes
+from analysis.search import sheets as passes
 from analysis.search.anytime import success_at
 from grid.settings.config import BudgetConfig
 from tests import planted

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grid.cells.capped import Cap, CapError
 from grid.cells.forecast import Estimate, Forecast, forecast, total
-from grid.cells.pilot import CASES, Batch, Pilot, Took, piloted, pilots_here, spread, trial_of
+from grid.cells.pilot import CASES, Batch, Cap, CapError, Pilot, Took, piloted, pilots_here, spread, trial_of
 from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import EngineError
 from grid.engines.lexical.engine import Lexical

@@ -16,14 +16,14 @@ from grid.core.engine import Engine, Prompt
 from grid.core.types import REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.core.verdicts import VerdictAnswer
 from grid.engines.answer_schema import answer_schema
-from grid.engines.http.strict import strict_schema
+from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.engines.simulated.engine import Simulated
-from grid.engines.simulated.plan_judge import accuracy
-from grid.episode import plan_text
+from grid.engines.simulated.engine import Simulated, accuracy
+from grid.episode import plan_judging as plan_text
 from grid.episode.judging import Judging
 from grid.episode.plan_judging import (
+    UNSOLVABLE,
     JudgedTask,
     behaviour_by_rule,
     executed_examine,
@@ -31,7 +31,6 @@ from grid.episode.plan_judging import (
     plan_prompt,
     unsolvable_prompt,
 )
-from grid.episode.plan_prompts import UNSOLVABLE
 from grid.roles.evaluation import Evaluation
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict

@@ -9,10 +9,9 @@ from scipy.stats import kurtosis, multivariate_normal, norm, skew
 
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER, interval
-from analysis.power.claims import Design
+from analysis.power.claims import Design, Moments
 from analysis.power.doubts import doubts
 from analysis.power.latent import Floats, Latent, Rates, components, covariance, planted
-from analysis.power.moments import Moments
 from analysis.power.needed import endless, needed
 from analysis.power.pilot import Counts, counts, covariances, fitted
 from analysis.power.plans import Wanted, rows, settling

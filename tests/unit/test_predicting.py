@@ -14,7 +14,7 @@ from grid.core.errors import ModelError
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import FINISH, REJECT
 from grid.engines.answer_schema import answer_schema
-from grid.engines.http.strict import strict_schema
+from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.episode.episode import Planner

@@ -36,8 +36,7 @@ def cells() -> Iterator[Cells]:
         loader = GlobalHydra.instance().config_loader()
 
         def found(*arguments: str) -> pd.DataFrame:
-            from grid.sweeps.jobs import resolved
-            from grid.sweeps.stand_ins import one_retriever
+            from grid.sweeps.jobs import one_retriever, resolved
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)

@@ -10,8 +10,7 @@ import pytest
 
 from grid.core.errors import ConfigError
 from grid.core.types import Json, ToolCall
-from grid.datasets.stabletoolbench.dataset import StableToolBench
-from grid.datasets.stabletoolbench.recorded import Recorded
+from grid.datasets.stabletoolbench.dataset import Recorded, StableToolBench
 from grid.datasets.stabletoolbench.records import Api
 from tests.stabletoolbench import api, parameter, query, write_queries
 from tests.walks import Walk

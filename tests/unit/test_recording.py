@@ -13,7 +13,8 @@ from grid import store
 from grid.cluster import connection as cluster
 from grid.core.errors import StoreError
 from grid.settings.check import check_sweep
-from grid.sweeps import command, recording
+from grid.sweeps import command
+from grid.sweeps import session as recording
 from launch.report import main
 from tests import simulated
 from tests.configs import job

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grid.core.types import Json, Observation, Step, Substep, ToolCall
-from grid.metrics import repeats
+from grid.metrics import stepwise as repeats
 from tests.planning_horizon_code import official
 
 SCRIPT = "notebooks/posthoc_results.py"

@@ -16,10 +16,8 @@ from grid.core.engine import Prompt
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
-from grid.datasets.restbench.dataset import RestBench, measure
+from grid.datasets.restbench.dataset import RestBench, measure, names_in, read_service
 from grid.datasets.restbench.examples import Examples
-from grid.datasets.restbench.reference import names_in
-from grid.datasets.restbench.spec import read_service
 from grid.worlds.rest.endpoint import is_identifier
 from grid.worlds.rest.response import ITEMS
 from grid.worlds.rest.world import RestState, RestWorld

@@ -20,8 +20,7 @@ from grid.text.words import TERMS, terms
 from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.extraction import extracted, kind_of
-from grid.worlds.search.readers import NOT_FOUND, Evidence
-from grid.worlds.search.reasoning import concluded
+from grid.worlds.search.readers import NOT_FOUND, Evidence, concluded
 from grid.worlds.search.world import AskedState, QuestionWorld
 from grid.worlds.simulated import Documentation, Referenced, Response
 

@@ -18,8 +18,7 @@ import grid.datasets.slate.card as cards
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import ToolCall
 from grid.datasets.slate.__main__ import main
-from grid.datasets.slate.baselines import baselines, ceiling, offers
-from grid.datasets.slate.card import card, example, table
+from grid.datasets.slate.card import baselines, card, ceiling, example, offers, table
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.export import export, scored_cases
 from grid.datasets.slate.quality import figures

@@ -11,10 +11,9 @@ from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Case, Plan
 from grid.datasets.sampling import part_of
 from grid.planners import astar
-from grid.settings.build import build
+from grid.settings.build import Solved, build, solved_of
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells, influential
-from grid.settings.solved import Solved, solved_of
 from tests.configs import setting_of, yaml
 
 DATASETS = ("slate", "gta_generated")

@@ -6,7 +6,7 @@ import pytest
 
 from grid.retrievers.embedding import EmbeddingModel
 from grid.sweeps.folders import Setting
-from grid.sweeps.stand_ins import one_retriever
+from grid.sweeps.jobs import one_retriever
 from tests.configs import yaml
 
 

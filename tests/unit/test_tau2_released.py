@@ -12,8 +12,7 @@ import pytest
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.core.types import Trajectory
-from grid.datasets.tau2.dataset import Tau2
-from grid.datasets.tau2.scoring import measure
+from grid.datasets.tau2.dataset import Tau2, measure
 from grid.worlds.tau2.package import DomainName
 from grid.worlds.tau2.world import Tau2World
 from tests.tau2 import RELEASED, agree, dataset_at, gold_run, mutated, rows

@@ -18,9 +18,7 @@ import transformers
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import NumberSearch
 from grid.engines.transformers.batches import Ongoing
-from grid.engines.transformers.cache import group_heads
-from grid.engines.transformers.forest import Forest, Node
-from grid.engines.transformers.model import Drawing, TorchModel
+from grid.engines.transformers.model import Drawing, Forest, Node, TorchModel, group_heads
 from tests.models import make_model, make_tokenizer, save
 
 PROMPTS = [[5, 9, 301, 44, 17], [400, 3], list(range(100, 131)), [222] * 12, [7]]
@@ -78,7 +76,7 @@ def close(left: Any, right: Any) -> bool:
 def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid.engines.transformers.forest._TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("grid.engines.transformers.model._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
     group_heads(model)
     forest = Forest(model, PROMPTS, Ongoing().step)

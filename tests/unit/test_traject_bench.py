@@ -19,9 +19,7 @@ from grid.core.chains import Chain
 from grid.core.engine import Prompt
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
-from grid.datasets.traject_bench.dataset import TrajectBench
-from grid.datasets.traject_bench.examine import DESCRIBED, MATCHES, examined
-from grid.datasets.traject_bench.outputs import OUTPUT, outcome, read
+from grid.datasets.traject_bench.dataset import DESCRIBED, MATCHES, OUTPUT, TrajectBench, examined, outcome, read
 from grid.datasets.traject_bench.records import Kind
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

@@ -22,7 +22,7 @@ import pytest
 from grid.core.reference import Reference
 from grid.core.types import Json, Step, Substep, ToolCall
 from grid.datasets.traject_bench.dataset import TrajectBench
-from grid.metrics.trajectory import trajectory_scores
+from grid.metrics.stepwise import trajectory_scores
 from grid.metrics.usage import normalised, same_arguments
 from tests.traject_mutations import SAME, Pair, gold_of, pairs
 

@@ -17,10 +17,9 @@ from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.settings.build import build
 from grid.settings.check import check_sweep
-from grid.settings.plan import Plan
+from grid.settings.plan import Plan, by_turns, together
 from grid.settings.pooled import KEPT
 from grid.settings.setting import GROUPS, Cell, Setting
-from grid.settings.turns import by_turns, together
 from tests.configs import job, yaml
 
 PLANNERS = ["react", "self_consistency", "self_consistency_plan"]

@@ -15,7 +15,7 @@ from analysis.comparison.report import compare
 from analysis.report import print_report
 from grid import store
 from grid.core.errors import ConfigError
-from launch import pilots
+from launch import power_table as pilots
 from launch.report import write_page
 from tests.unit.test_store import episode
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from grid.core.errors import ConfigError, DataError
-from grid.datasets.workbench.dataset import WorkBench
-from grid.datasets.workbench.records import ADDRESSES, FILES, QUERIES, TABLES
+from grid.datasets.workbench.dataset import ADDRESSES, FILES, QUERIES, TABLES, WorkBench
 from grid.worlds.workbench.world import played
 from tests import workbench
 

@@ -24,7 +24,7 @@ from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.world import KoplState, KoplWorld
 from grid.worlds.lookup import LookupSimulator, build_entries
-from launch.benchmarks.kopl_worlds import Programs, random_base
+from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_world import SOURCE, kopl_world
 from tests.walks import Walk, at_once
 

@@ -13,11 +13,24 @@ from typing import Any
 
 from grid.core.chains import Family, Stage, TaskKind
 from grid.core.errors import DataError
-from grid.core.types import Skipped, Step, ToolCall, ToolSpec
+from grid.core.types import (
+    FINISH,
+    GIVE_UP,
+    NO_TOOL,
+    REJECT,
+    RESULT,
+    Json,
+    Observation,
+    Parameter,
+    Skipped,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+)
 from grid.core.untrusted import loads_storable
-from grid.datasets.apb.steps import calls_of, chain_calls, prefix_of
-from grid.datasets.apb.tools import UnusableError, need, tool_of, tools_of
 from grid.datasets.files import MAX_LINE_BYTES
+from grid.datasets.grounding import children, described, listed, type_of
 from grid.text.objects import MAX_DEPTH, depth
 
 MOST_FIELD = 1_000_000
@@ -262,3 +275,187 @@ def _object(line: bytes) -> dict[str, Any] | str:
     except (ValueError, RecursionError) as error:
         return f"broken JSON: {error}"
     return found if isinstance(found, dict) else f"a JSON object is expected, not {type(found).__name__}"
+
+
+# The calls of a released record: solutions, and what was done before the steps to predict, as messages or plainly.
+
+
+MOST_CALLS = 256
+MOST_OUTCOME = 20_000
+"""Characters of what a step returned."""
+_MESSAGES = ("system", "user")
+_OUTCOMES = ("tool", "function", "observation", "environment")
+_OUTCOME_KEYS = ("observation", "result", "output", "response")
+
+
+def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
+    """A whole solution: `[{"name", "parameter_description", "reason"}, ...]`. Raises UnusableError."""
+    if isinstance(rows, dict) and isinstance(rows.get("tool_chain"), list):
+        rows = rows["tool_chain"]
+    return calls_of(rows)
+
+
+def calls_of(rows: Any) -> tuple[ToolCall, ...]:
+    """The calls of a list of steps, in their order; what was returned and messages without calls are left out."""
+    if rows is None:
+        return ()
+    rows = rows if isinstance(rows, list) else [rows]
+    found = tuple(call for row in rows if not _is_outcome(row) for call, _ in _calls(row))
+    need(len(found) <= MOST_CALLS, f"more than {MOST_CALLS} calls")
+    return found
+
+
+def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
+    """What was done before, each call with what it returned; the last call of the broken tool failed."""
+    if rows is None:
+        return ()
+    need(isinstance(rows, list), "its prefix is no list of steps")
+    calls: list[tuple[ToolCall, str]] = []
+    outcomes: list[Any] = []
+    for row in rows:
+        if _is_outcome(row):
+            need(len(outcomes) < len(calls), "its prefix has an outcome without a call")
+            outcomes.append(row.get("content", row.get("result")))
+            continue
+        own = list(_calls(row))
+        calls += own
+        need(len(calls) <= MOST_CALLS, f"a prefix of more than {MOST_CALLS} calls")
+        inline = next((row[key] for key in _OUTCOME_KEYS if key in row), None) if own else None
+        if inline is not None:
+            outcomes += [None] * (len(calls) - 1 - len(outcomes)) + [inline]
+    outcomes += [None] * (len(calls) - len(outcomes))
+    last = max((place for place, (call, _) in enumerate(calls) if call.tool == broken), default=-1)
+    return tuple(
+        Step(0, Substep(str(place), "", ""), call, _observed(outcome, place == last), written=call, thought=thought)
+        for place, ((call, thought), outcome) in enumerate(zip(calls, outcomes, strict=True))
+    )
+
+
+def _is_outcome(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("role") in _OUTCOMES
+
+
+def _calls(row: Any) -> Iterator[tuple[ToolCall, str]]:
+    """The calls of one step, with the thought before them."""
+    need(isinstance(row, dict), "a step that is no object")
+    if row.get("role") in _MESSAGES:
+        return
+    thought = str(row.get("thought") or row.get("content") or "")[:MOST_OUTCOME]
+    listed = row.get("tool_calls")
+    if listed is None and not isinstance(row.get("name", row.get("tool")), str):
+        return  # words alone
+    need(listed is None or isinstance(listed, list), "a step whose tool_calls are no list")
+    for one in [row] if listed is None else listed:
+        yield _call(one), thought
+
+
+def _call(row: Any) -> ToolCall:
+    inner = row.get("function") if isinstance(row, dict) else None
+    row = inner if isinstance(inner, dict) else row
+    need(isinstance(row, dict), "a call that is no object")
+    name = row.get("name", row.get("tool"))
+    need(isinstance(name, str) and name, "a call without a tool's name")
+    given: Any = next((row[key] for key in ("arguments", "parameter_description", "parameters") if key in row), {})
+    if isinstance(given, str):
+        given = _read(given)
+    need(given is None or isinstance(given, Mapping), "a call whose arguments are no object")
+    return ToolCall(str(name), dict(given or {}))
+
+
+def _read(text: str) -> Any:
+    try:
+        return loads_storable(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UnusableError(f"a call's arguments are broken JSON: {error}") from None
+
+
+def _observed(outcome: Any, failed: bool) -> Observation:
+    """A text that is cut where it is long, or the fields as they are."""
+    if isinstance(outcome, dict) and not failed:
+        return Observation(outcome)
+    if isinstance(outcome, str) and len(outcome) > MOST_OUTCOME:
+        outcome = f"{outcome[:MOST_OUTCOME]}... (cut here: {len(outcome):,} characters)"
+    content: dict[str, Json] = {} if outcome is None else {"error" if failed else RESULT: outcome}
+    return Observation(content, failed)
+
+
+# The tools of a released record, in whichever of the usual forms they stand.
+
+
+MOST_TOOLS = 256
+MOST_PARAMETERS = 128
+MOST_TEXT = 4_000
+"""Characters of a description that are kept."""
+_TAKEN = (NO_TOOL, FINISH, GIVE_UP, REJECT)
+_REAL_TYPES = {"str": "string", "text": "string", "int": "integer", "float": "number", "bool": "boolean",
+               "list": "array", "dict": "object"}  # fmt: skip
+_JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object")
+
+
+class UnusableError(Exception):
+    """Why a record is no case."""
+
+
+def need(condition: object, reason: str) -> None:
+    """Raise UnusableError where a condition does not hold."""
+    if not condition:
+        raise UnusableError(reason)
+
+
+def tools_of(rows: Any) -> tuple[dict[str, ToolSpec], dict[str, int]]:
+    """The tools by name, in their order, and the costs of those that have one. Raises UnusableError."""
+    if isinstance(rows, dict):  # name to definition
+        rows = [{"name": name, **row} if isinstance(row, dict) else row for name, row in rows.items()]
+    need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"it has no list of 1 to {MOST_TOOLS} tools")
+    found: dict[str, ToolSpec] = {}
+    costs: dict[str, int] = {}
+    for row in rows:
+        tool, cost = tool_of(row)
+        if found.setdefault(tool.name, tool) != tool:
+            raise UnusableError(f"two of its tools have the name {tool.name!r:.60}, with different definitions")
+        if cost is not None:
+            costs[tool.name] = cost
+    return found, costs
+
+
+def tool_of(row: Any) -> tuple[ToolSpec, int | None]:
+    """One tool, and its cost. Raises UnusableError."""
+    inner = row.get("function") if isinstance(row, dict) else None
+    row = inner if isinstance(inner, dict) else row
+    need(isinstance(row, dict), "a tool that is no object")
+    name, cost = row.get("name"), row.get("cost")
+    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a tool without a name of 1 to 200 characters")
+    need(name not in _TAKEN, f"a tool with the name {name}, which is an option of every choice")
+    need(cost is None or (isinstance(cost, int) and not isinstance(cost, bool) and cost >= 0),
+         f"the tool {name!r:.60} has a cost that is no whole number from 0")  # fmt: skip
+    parameters = _parameters(row.get("parameters", row.get("inputs", row.get("arguments"))))
+    need(len(parameters) <= MOST_PARAMETERS, f"a tool with more than {MOST_PARAMETERS} parameters")
+    text = " ".join(str(row.get("description") or "").split())[:MOST_TEXT]
+    told = text if cost is None else f"{text} (cost: {cost})".strip()
+    return ToolSpec(name, told, parameters, (RESULT,)), cost
+
+
+def _parameters(given: Any) -> tuple[Parameter, ...]:
+    if isinstance(given, list):
+        pairs = [(row.get("name"), row) for row in given if isinstance(row, dict)]
+        need(len(pairs) == len(given), "a tool with a parameter that is no object")
+        return tuple(_parameter(name, row, row.get("required") is not False) for name, row in pairs)
+    if given is None:
+        return ()
+    need(isinstance(given, dict), "a tool whose parameters are neither a list nor an object")
+    schema = children(given)
+    if schema or given.get("type") == "object":
+        required = given.get("required")
+        names = required if isinstance(required, list) else []
+        return tuple(_parameter(name, row, name in names) for name, row in schema.items())
+    return tuple(_parameter(name, row, not isinstance(row, dict) or row.get("required") is not False)
+                 for name, row in given.items())  # fmt: skip
+
+
+def _parameter(name: Any, row: Any, required: bool) -> Parameter:
+    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a parameter without a name")
+    kind = type_of(row).lower() if isinstance(row, Mapping) else "string"
+    kind = _REAL_TYPES.get(kind, kind)
+    text = described(row) if isinstance(row, dict) else str(row)
+    text = " ".join(text.split())[:MOST_TEXT]
+    return Parameter(name, kind if kind in _JSON_TYPES else "string", text, required, listed(row))

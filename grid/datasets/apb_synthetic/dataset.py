@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -18,23 +18,26 @@ from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
 from grid.core.cache import made_once
-from grid.core.chains import Family
+from grid.core.chains import Family, TaskKind
 from grid.core.problem import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Examine, Outline, Problem, Scorer
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
-from grid.core.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec
+from grid.core.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
 from grid.datasets.apb_synthetic.judged import judged_task, truth
-from grid.datasets.apb_synthetic.measuring import least_cost_of, measure
 from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
 from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
+from grid.episode.chains import chain_of
 from grid.episode.plan_judging import UNSOLVED, plan_examine
+from grid.worlds.programs import search
+from grid.worlds.programs.model import Task
+from grid.worlds.programs.scoring import diagnose
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 
@@ -239,3 +242,39 @@ def generated(seed: int) -> Path:
     """The cached folder of one seed."""
     key = f"{digest_of(generate)}-s{seed}"
     return made_once("apb_synthetic", key, (CASES,), partial(generate, seed=seed))
+
+
+# Scores of a chain by the symbolic scorer (agent_planning_benchmark §3.3, §4.2).
+
+
+def least_cost_of(task: Task) -> Callable[[], int | None]:
+    """The least cost that solves a task, searched for when it is first asked for."""
+    return cache(partial(search.least_cost, task))
+
+
+def measure(
+    task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
+) -> Mapping[str, Any]:
+    """The fields of `Scores` that speak of plans, `success` among them; `unrefined_*` where there was a critique."""
+    chain = chain_of(trajectory)
+    found = diagnose(task, kind, chain)
+    scores: dict[str, Any] = {
+        "success": found.correct,
+        "plan_correct": found.correct,
+        "plan_grade": found.grade,
+        "plan_errors": tuple(sorted(found.errors)),
+        "behaviour": found.behaviour,
+        "refused": found.refused,
+        "extraneous_calls": found.extraneous_calls,
+        "unresolved_arguments": found.unresolved_arguments,
+    }
+    if kind.task_family == "costs":
+        scores |= {"plan_cost": found.cost, "least_cost": least_cost()}
+    if trajectory.unrefined is not None:
+        before = diagnose(task, kind, trajectory.unrefined)
+        scores |= {
+            "unrefined_correct": before.correct,
+            "unrefined_grade": before.grade,
+            "unrefined_errors": tuple(sorted(before.errors)),
+        }
+    return scores

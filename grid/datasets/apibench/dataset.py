@@ -12,12 +12,13 @@ added behind them, so that every case can be solved with the tools there are.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -26,12 +27,289 @@ from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
-from grid.datasets.apibench.scorer import Api, Hub, score, written_call
-from grid.datasets.apibench.tools import Record, names_of, read_record
-from grid.datasets.apibench.world import CallWorld
+from grid.core.types import (
+    FINISH,
+    GIVE_UP,
+    NO_TOOL,
+    Case,
+    Json,
+    Observation,
+    Parameter,
+    Plan,
+    Skipped,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    to_json,
+)
+from grid.core.world import State, own_state
+from grid.datasets.apibench.trees import MAX_BYTES, Code, Subtree, parse
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.sampling import Order, ordered
+from grid.worlds.schema import ERROR
+
+# Gorilla's AST accuracy (Patil et al. 2023, §3.4 and the authors' `ast_eval_{hf,tf,th}.py`), without their parser.
+#
+# An answer is held against the APIs of the hub in their order. Of it the sub-tree counts whose first child is the API's
+# function; the first API all of whose identifying argument values stand in that sub-tree's text is the one that was
+# called. The answer is right when that API is of the reference's domain, and a hallucination when there is none. Code
+# that cannot be read is neither.
+#
+# As in the authors' code, where no sub-tree has the function, the last one that is looked at takes its place (the
+# innermost at the left): of `load('bert-base-uncased')` that is the text in the brackets, so that the name of a
+# function may be wrong where the value is right. Values are looked for as parts of the text. Of
+# `BartForConditionalGeneration.load('x')` the last one is the function, and as `ner` stands in it, that is taken for a
+# call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
+#
+# One thing is added: the reference's own record comes first. The hubs have the same call under several domains (Hugging
+# Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows the first; whoever gives the very call of the
+# reference would be wrong there. So would whoever gives one without any identifying value, which the authors' scorer
+# never finds: a reference of that kind (1% of Hugging Face's) is known by its function.
+
+
+Hub = Literal["huggingface", "tensorflow", "torchhub"]
+_MARK, _BEHIND = "api_call", "api_provider"
+_FENCED = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.S)
+
+
+class Api(NamedTuple):
+    """What a call of an API has: the function's text, the identifying values, and the domain that it is for."""
+
+    function: str
+    values: tuple[str, ...]
+    domain: str
+
+
+class Verdict(NamedTuple):
+    """Of an answer; neither where it cannot be read."""
+
+    right: bool
+    hallucinated: bool
+
+
+class Argument(NamedTuple):
+    """One argument as a call has it: its own text (with the name in front), its name, and the value's node."""
+
+    text: str
+    name: str | None
+    value: ast.AST
+
+
+def call_in(code: Code) -> ast.Call | None:
+    """The call that the code begins with: its first statement, of several side by side the first; None for others."""
+    first = code.tree.body[0]
+    value = first.value if isinstance(first, ast.Expr) else None
+    if isinstance(value, ast.Tuple) and value.elts and code.text(value).startswith(code.text(value.elts[0])):
+        value = value.elts[0]
+    return value if isinstance(value, ast.Call) else None
+
+
+def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
+    """Its arguments in their order, `*x` and `**x` without a name."""
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    for node in sorted(given, key=lambda node: (node.lineno, node.col_offset)):
+        if isinstance(node, ast.keyword) and node.arg:
+            yield Argument(code.text(node), node.arg, node.value)
+        elif isinstance(node, ast.Compare) and re.match(r"\w+\s*=[^=]", code.text(node)):  # see `trees.parse`
+            yield Argument(code.text(node), code.text(node.left), node.comparators[0])
+        else:
+            yield Argument(code.text(node), None, node)
+
+
+def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
+    """The text that must stand in an answer; None where the argument does not tell one API from another.
+
+    Hugging Face: every argument's value. TensorFlow Hub: the same, but named ones other than `model` with their names.
+    Torch Hub: the values of arguments that speak of `repo_or_dir` or `model`.
+    """
+    text = argument.text
+    if hub == "torchhub":
+        named = argument.name and ("repo_or_dir" in text or "model" in text)
+        return code.text(argument.value).strip("'") if named else None
+    if argument.name and (hub == "huggingface" or "model=" in text or "model =" in text):
+        text = code.text(argument.value)
+    return text.strip("'")
+
+
+def read_api(hub: Hub, code: str, domain: str) -> Api | None:
+    """An API by its call; None where that is no call that can be read."""
+    parsed = parse(code)
+    call = call_in(parsed) if parsed else None
+    if parsed is None or call is None:
+        return None
+    values = (identifying(hub, parsed, argument) for argument in arguments_of(parsed, call))
+    return Api(parsed.text(call.func), tuple(value for value in values if value is not None), domain)
+
+
+def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
+    """The place of the first API that was called; None where there is none. One without values is never found."""
+    first: dict[str, str] = {}
+    for subtree in subtrees:
+        first.setdefault(subtree.head, subtree.text)
+    for place, api in enumerate(apis):
+        text = first.get(api.function, subtrees[-1].text)
+        if api.values and all(value in text for value in api.values):
+            return place
+    return None
+
+
+def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
+    """What an answer is worth, the hub's APIs being `apis`."""
+    code = parse(answer)
+    if code is None:
+        return Verdict(right=False, hallucinated=False)
+    subtrees = code.subtrees()
+    bare = not reference.values and any(subtree.head == reference.function for subtree in subtrees)
+    if bare or match(subtrees, [reference]) is not None:
+        return Verdict(right=True, hallucinated=False)
+    place = match(subtrees, apis)
+    return Verdict(place is not None and apis[place].domain == reference.domain, place is None)
+
+
+def written_call(text: str) -> str | None:
+    """The call that an answer in words holds; None where it holds none.
+
+    As the authors read answers: what stands behind `api_call` and its colon, up to the last bracket before
+    `api_provider`; without that word the whole answer, here without the fence that may be around it. What cannot be
+    read as code or has no call in it says nothing.
+    """
+    fenced = _FENCED.fullmatch(text)
+    call = fenced[1] if fenced else text
+    if _MARK in text:
+        part = text.split(_MARK)[1].split(_BEHIND)[0]
+        start = part.find(":") if ":" in part else 0
+        end = part.rindex(")") if ")" in part else -2
+        call = part[start + 2 : end + 1]
+    code = parse(call)
+    calls = code and any(isinstance(node, ast.Call) for node in ast.walk(code.tree))
+    return call if calls else None
+
+
+# APIs as tools: the call that a record documents, with its arguments for the planner to write.
+#
+# A tool is one API of the hub. What a planner is told is the record's functionality (all of them where an API has
+# several records), domain, description and example call. The arguments that identify an API (a model's name, a
+# repository, a handle) are required, and whoever calls the tool writes their values, as it would in code: nothing holds
+# it to those of the example, so that it can name an API that there is not. A call is rendered as the code that it
+# stands for.
+
+
+RECORDED = "recorded"
+"""The field of an outcome that has the call's code."""
+_RESERVED = frozenset({FINISH, GIVE_UP, NO_TOOL})
+_MOST = 400  # characters of what the records of an API say that it is for
+_TEXTS = ("domain", "api_name", "api_call", "description")
+
+
+class Slot(NamedTuple):
+    """One argument of a call: its parameter's name, and how a value is written.
+
+    `keyword`: with its name in front. `quote`: the record's own around texts; empty where it has no text there.
+    """
+
+    name: str
+    keyword: bool
+    quote: str
+
+
+@plain_dataclass(frozen=True)
+class Record:
+    """An API that can be a tool. `code` is its documented call; `rest` are arguments such as `**kwargs`."""
+
+    code: str
+    api: Api
+    spec: ToolSpec
+    slots: tuple[Slot, ...]
+    rest: tuple[str, ...]
+    given: Mapping[str, Json]
+
+    def render(self, arguments: Mapping[str, Json]) -> str:
+        """The code of a call with these arguments; raises ValueError for one that has no name that code could have."""
+        slots = {slot.name: slot for slot in self.slots}
+        unnamed = [slot for slot in self.slots if not slot.keyword and slot.name in arguments]
+        placed = [_value(arguments[slot.name], slot.quote) for slot in unnamed]
+        named: list[str] = []
+        for name, value in arguments.items():
+            slot = slots.get(name, Slot(name, True, "'"))
+            if slot.keyword and not name.isidentifier():
+                raise ValueError(f"{name:.100} is no name of an argument")
+            named += [f"{name}={_value(value, slot.quote)}"] if slot.keyword else []
+        splats = [text for text in self.rest if text.startswith("*") and not text.startswith("**")]
+        others = [text for text in self.rest if text not in splats]
+        return f"{self.api.function}({', '.join([*placed, *splats, *named, *others])})"
+
+
+def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
+    """The records of one API as a tool called `name`; why it cannot be one where it cannot. The first describes it."""
+    data = records[0]
+    if not all(isinstance(data.get(key), str) for key in _TEXTS):
+        return f"it lacks one of {', '.join(_TEXTS)}"
+    code, api = parse(data["api_call"]), read_api(hub, data["api_call"], data["domain"])
+    call = call_in(code) if code else None
+    if code is None or call is None or api is None:
+        return "its call is no Python call that can be read"
+    slots: list[Slot] = []
+    parameters: list[Parameter] = []
+    given: dict[str, Json] = {}
+    rest: list[str] = []
+    for argument in arguments_of(code, call):
+        if argument.text.startswith("*"):
+            rest.append(argument.text)
+            continue
+        place = len(slots) + 1
+        own = argument.name or f"argument_{place}"
+        kind, quote, value = _kind(argument.value, code.text(argument.value))
+        what = ("Python code, " if kind == "string" and not quote else "") + "as in the example"
+        slots.append(Slot(own, argument.name is not None, quote))
+        parameters.append(Parameter(own, kind, what, identifying(hub, code, argument) is not None))
+        given[own] = value
+    uses = "; ".join(dict.fromkeys(_text(one.get("functionality")) for one in records))[:_MOST]
+    text = f"{uses} ({data['domain']}): {data['description']} Example: {data['api_call']}"
+    spec = ToolSpec(name, text, tuple(parameters), (RECORDED,), data["domain"])
+    return Record(data["api_call"], api, spec, tuple(slots), tuple(rest), given)
+
+
+def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name of its own for each record: the API's, with a number behind it where others before have the same."""
+    taken, found = set(_RESERVED), list[str]()
+    counts: dict[str, int] = {}
+    for data in records:
+        base = "_".join(str(data.get("api_name") or "").split()) or "api"
+        name = base
+        while name in taken:
+            counts[base] = counts.get(base, 1) + 1
+            name = f"{base}_{counts[base]}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
+    """A value's type, the quote around it, and itself; code is a string without a quote."""
+    if isinstance(value, ast.Constant):
+        if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
+            return "string", text[0], value.value
+        if isinstance(value.value, bool):
+            return "boolean", "", value.value
+        if isinstance(value.value, int | float):
+            return "integer" if isinstance(value.value, int) else "number", "", value.value
+    return "string", "", text
+
+
+def _value(value: Json, quote: str) -> str:
+    """A value in code: a text in the record's quotes where it has any there, else as it stands."""
+    if not isinstance(value, str):
+        return repr(value)
+    if not quote:
+        return value
+    plain = not any(char in value for char in (quote, "\\", "\n", "\r"))
+    return f"{quote}{value}{quote}" if plain else repr(value)
+
+
+def _text(value: Any) -> str:
+    """A record's functionality, which some have as a list."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or scores."""
@@ -196,3 +474,47 @@ def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapp
         code = written_call(trajectory.answer) or code
     verdict = score(code, reference, apis)
     return {"accuracy": verdict.right, "hallucinated": verdict.hallucinated}
+
+
+# The world of a case of APIBench: it takes down the call that is made, and says nothing of its worth.
+
+
+@plain_dataclass(frozen=True)
+class CallWorld:
+    """A call is the answer until the next one is made. The state is its code, empty before the first.
+
+    No API is run. `apis` are the hub's in the order in which answers are held against them.
+    """
+
+    records: Mapping[str, Record]
+    apis: Sequence[Api]
+    reference: Api
+    branches: ClassVar[bool] = True
+
+    def start(self) -> str:
+        """Nothing called."""
+        return ""
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[str, Observation]:
+        """The call as code, recorded; a failure for an unknown tool, a name that no code has, or a call too long."""
+        before = own_state(state, str)
+        record = self.records.get(call.tool)
+        if record is None:
+            return before, Observation({ERROR: f"there is no tool {call.tool:.200}"}, failed=True)
+        try:
+            code = record.render(call.arguments)
+            size = len(code.encode())
+        except ValueError as error:  # also half a surrogate pair
+            return before, Observation({ERROR: f"{error!s:.200}"}, failed=True)
+        if size > MAX_BYTES:
+            return before, Observation({ERROR: f"a call of more than {MAX_BYTES:,} bytes"}, failed=True)
+        return code, Observation({RECORDED: code, "status": "this call is the answer now"})
+
+    def resolved(self, state: State) -> bool:
+        """Whether the recorded call is right."""
+        code = own_state(state, str)
+        return bool(code) and score(code, self.reference, self.apis).right
+
+    def answer(self, state: State) -> str | None:
+        """The recorded call."""
+        return own_state(state, str) or None

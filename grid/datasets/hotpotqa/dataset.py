@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.errors import ConfigError
+from grid.code_digest import digest_of
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError, DataError
 from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Demonstration, Plan, Skipped, ToolSpec, Trajectory
-from grid.datasets.files import fingerprint
+from grid.core.types import Case, Demonstration, Json, Plan, Skipped, ToolSpec, Trajectory, to_json
+from grid.core.untrusted import loads
+from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
 from grid.datasets.hotpotqa.baselines import Constants
-from grid.datasets.hotpotqa.kept import Pool
-from grid.datasets.hotpotqa.parts import Part
-from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
-from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
-from grid.datasets.hotpotqa.searched import corpus_of
+from grid.datasets.hotpotqa.parts import Part, PartStep, part_of
+from grid.datasets.hotpotqa.records import (
+    BRIDGE,
+    COMPARISON,
+    KINDS,
+    MAX_PARAGRAPH_CHARACTERS,
+    MAX_QUESTION_CHARACTERS,
+    objects,
+    one_line,
+    question,
+)
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Order, ordered
@@ -35,6 +46,7 @@ from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.text.short_answers import exact_match, f1, parts_of
+from grid.text.words import TERMS, terms
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.world import TOOLS, QuestionWorld
 
@@ -283,3 +295,229 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
         "answer_em": fmean(exact_match(given, right) for given, right in pairs),
         "answer_f1": fmean(f1(given, right) for given, right in pairs),
     }
+
+
+# The paragraphs that are searched, made ready once a process for all data sets of the same files.
+
+
+@lru_cache(maxsize=4)
+def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
+    """Paragraphs of several pools, each once, by the embeddings of a model's folder or, without one, by their words."""
+    distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
+
+    def texts() -> Sequence[str]:
+        return [one.shown for one in distinct]
+
+    if model is None:
+        return Corpus(distinct, bm25_texts(texts, terms, TERMS))
+    return Corpus(distinct, dense_texts(texts, lambda: embedder_of(model), query_prefix), matching=False)
+
+
+# HotpotQA's files as pools of parts and of paragraphs, each file read once a process; how one file makes two pools.
+
+
+CORPUS = "dataset.corpus"
+DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
+"""The files that are looked for in a folder, the first one first."""
+
+
+def file_of(key: str, path: str | None) -> Path:
+    """The file that a key names, or that lies in the folder which it names; raises ConfigError where there is none."""
+    paragraphs = "a file of JSON Lines with title and text"
+    questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
+    allowed = paragraphs if key == CORPUS else questions
+    if path is None:
+        raise ConfigError(key, None, allowed)
+    named = Path(path).expanduser()
+    try:
+        if named.is_dir():
+            named = next((named / name for name in (DEV, SAMPLE) if (named / name).is_file()), named)
+        if named.is_file():
+            return named
+    except OSError as error:  # a name that is too long, say
+        raise ConfigError(key, f"{path:.80}", f"{allowed} ({error.strerror})") from None
+    raise ConfigError(key, path, allowed)
+
+
+def read_pool(key: str, path: Path) -> Pool:
+    """A file of questions.
+
+    Raises:
+        DataError: the file is broken.
+        ConfigError: no question lists a paragraph, or none can be a part.
+    """
+    pool = _read(path, *_state(path))
+    if not pool.paragraphs:
+        raise ConfigError(
+            key,
+            str(path),
+            "questions that list their paragraphs (`context`), as those of HotpotQA's distractor setting do; "
+            f"none of {pool.records:,} records here does{_commonest(pool.skipped)}",
+        )
+    if not pool.parts:
+        allowed = f"questions with two supporting paragraphs; none of {pool.records:,} records here can be used"
+        raise ConfigError(key, str(path), f"{allowed}{_commonest(pool.skipped)}")
+    return pool
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, size: int, changed: int) -> Pool:
+    """A file's pool; another size or time says that it is not the same any more."""
+    return kept(path, _made)
+
+
+def _made(path: Path) -> Pool:
+    parts: dict[str, Part] = {}
+    texts: dict[str, str] = {}
+    paragraphs: dict[Paragraph, None] = {}
+    skipped, records = list[Skipped](), 0
+    for place, record in objects(path):
+        records += 1
+        identity = place
+        try:
+            found = question(record)
+            identity = f"{place}, {found.id}"
+            paragraphs.update(dict.fromkeys(Paragraph(context.title, context.text) for context in found.contexts))
+            if found.id in parts:
+                raise ValueError("its _id is another record's")
+            if found.text in texts:
+                raise ValueError(f"its question is that of {texts[found.text]}")
+            parts[found.id] = part_of(found)
+            texts[found.text] = found.id
+        except ValueError as error:
+            skipped.append(Skipped(identity, str(error)))
+    return Pool(tuple(parts.values()), tuple(paragraphs), tuple(skipped), records)
+
+
+def read_paragraphs(path: Path) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:
+    """A corpus of JSON Lines with `title` and `text`, each paragraph once, and what is none.
+
+    Raises:
+        DataError: the file is broken.
+        ConfigError: it has no paragraph.
+    """
+    found, skipped = _paragraphs(path, *_state(path))
+    if not found:
+        raise ConfigError(CORPUS, str(path), f"JSON Lines with title and text{_commonest(skipped)}")
+    return found, skipped
+
+
+@lru_cache(maxsize=2)
+def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:
+    found: dict[Paragraph, None] = {}
+    skipped = []
+    for number, record in read_jsonl(path):
+        title, text = record.get("title"), record.get("text")
+        if not isinstance(title, str) or not isinstance(text, str) or not one_line(title) or not one_line(text):
+            skipped.append(Skipped(f"corpus, line {number}", "title and text must be texts that are not empty"))
+        elif len(title) > MAX_QUESTION_CHARACTERS or len(text) > MAX_PARAGRAPH_CHARACTERS:
+            why = f"it has more than {MAX_PARAGRAPH_CHARACTERS:,} characters"
+            skipped.append(Skipped(f"corpus, line {number}", why))
+        else:
+            found[Paragraph(one_line(title), one_line(text))] = None
+    return tuple(found), tuple(skipped)
+
+
+def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
+    """Parts for cases and parts for demonstrations: of each kind every second one, in the order of their ids' hashes.
+
+    Both stand in the order of the parts. The first is the larger one where a kind's number is odd.
+    """
+    for_cases: set[str] = set()
+    for kind in KINDS:
+        own = sorted((part.id for part in parts if part.kind == kind), key=_hashed)
+        for_cases.update(own[::2])
+    return [part for part in parts if part.id in for_cases], [part for part in parts if part.id not in for_cases]
+
+
+def others(parts: Iterable[Part], used: Iterable[Part]) -> list[Part]:
+    """The parts that are none of those used, by id and by question."""
+    used = list(used)
+    ids, texts = {part.id for part in used}, {part.question for part in used}
+    return [part for part in parts if part.id not in ids and part.question not in texts]
+
+
+def _hashed(identity: str) -> str:
+    return hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def _commonest(skipped: Sequence[Skipped]) -> str:
+    """The commonest reason, for an error."""
+    reasons = Counter(skip.reason for skip in skipped).most_common(1)
+    return f" (of most: {reasons[0][0]:.120})" if reasons else ""
+
+
+# What was made of a large file, in the user's cache: reading it again takes seconds in the place of a minute.
+
+
+_LARGE = 100_000_000
+"""Bytes of a file from which on it is worth it."""
+_PARTS, _PARAGRAPHS, _SKIPPED, _COUNT = "parts.jsonl", "paragraphs.jsonl", "skipped.jsonl", "records.json"
+
+
+class Pool(NamedTuple):
+    """A file of questions: those that can be parts, in its order, all paragraphs once, and what cannot be a part.
+
+    `records` counts what the file holds.
+    """
+
+    parts: tuple[Part, ...]
+    paragraphs: tuple[Paragraph, ...]
+    skipped: tuple[Skipped, ...]
+    records: int
+
+
+def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
+    """The pool of a file; of a large one out of the cache, for as long as file and code are the same.
+
+    Raises DataError where the cache is damaged, and whatever `make` raises.
+    """
+    if path.stat().st_size < _LARGE:
+        return make(path)
+    key = f"{fingerprint(path)}-{digest_of(make)}"
+    folder = made_once("hotpotqa", key, (_PARTS, _PARAGRAPHS, _SKIPPED, _COUNT), partial(_write, partial(make, path)))
+    try:
+        (count,) = _lines(folder / _COUNT)
+        return Pool(
+            tuple(_part(*line) for line in _lines(folder / _PARTS)),
+            tuple(Paragraph(*line) for line in _lines(folder / _PARAGRAPHS)),
+            tuple(Skipped(*line) for line in _lines(folder / _SKIPPED)),
+            int(*count),
+        )
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise DataError(folder, None, "what was kept of a file cannot be read: remove the folder") from None
+
+
+def _write(make: Callable[[], Pool], target: Path) -> None:
+    pool = make()
+    written: dict[str, Iterator[Json]] = {
+        _PARTS: map(_told, pool.parts),
+        _PARAGRAPHS: ([one.title, one.text] for one in pool.paragraphs),
+        _SKIPPED: ([skip.record, skip.reason] for skip in pool.skipped),
+        _COUNT: iter([[pool.records]]),
+    }
+    for name, lines in written.items():
+        with (target / name).open("w", encoding="utf-8") as file:
+            file.writelines(f"{to_json(line)}\n" for line in lines)
+
+
+def _lines(file: Path) -> Iterator[list[Any]]:
+    """The lists of a file that was written here."""
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield loads(line)
+
+
+def _told(part: Part) -> Json:
+    steps: list[Json] = [[step.tool, [*step.pieces], step.result, step.title] for step in part.steps]
+    return [part.id, part.question, part.answer, part.kind, steps]
+
+
+def _part(identity: str, question: str, answer: str, kind: str, steps: Iterable[Sequence[Any]]) -> Part:
+    own = (PartStep(tool, tuple(pieces), result, title) for tool, pieces, result, title in steps)
+    return Part(identity, question, answer, kind, tuple(own))

@@ -9,19 +9,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
-from grid.core.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, DataError, GridError, one_line
 from grid.core.problem import HIDDEN, REFERENCES, Outline, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Plan, Skipped, ToolSpec, Trajectory
-from grid.datasets.files import fingerprint
-from grid.datasets.mcp.folders import contents
-from grid.datasets.mcp.tasks import Task, file_of, read_tasks, unusable
+from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.mcp.tools import specs
 from grid.datasets.sampling import Order, ordered
+from grid.text import references
+from grid.text.arguments import misfit
 from grid.text.short_answers import exact_match, f1
 from grid.worlds.mcp.listing import Listing, listed
 from grid.worlds.mcp.server import RefusedError, Server, ServerError
@@ -174,3 +175,136 @@ def _measured(wanted: str | None, trajectory: Trajectory) -> Mapping[str, Any]:
         return {}
     given = trajectory.answer or ""
     return {"answer_em": float(exact_match(given, wanted)), "answer_f1": f1(given, wanted)}
+
+
+# The folder that a server's process gets a copy of.
+
+
+_FILES, _BYTES = 5_000, 64 * 2**20
+
+
+def contents(folder: str | None) -> list[list[str]]:
+    """(path, digest) of each file in a folder, in order; nothing without one.
+
+    Raises:
+        ConfigError: no folder that can be read, too large a one, or one with a link that leads out of it.
+    """
+    if folder is None:
+        return []
+    found, total, root = list[list[str]](), 0, Path(folder).expanduser()
+    try:
+        if not root.is_dir():
+            raise ConfigError("dataset.folder", folder, "a folder")
+        for path in sorted(root.rglob("*")):
+            if path.is_symlink():
+                raise ConfigError("dataset.folder", folder, f"a folder without links, and {path.name} is one")
+            if path.is_dir():
+                continue
+            if not path.is_file():
+                raise ConfigError("dataset.folder", folder, f"a folder of plain files, which {path.name} is not")
+            total += path.stat().st_size
+            if total > _BYTES or len(found) >= _FILES:
+                allowed = f"a folder of at most {_FILES:,} files and {_BYTES // 2**20} MiB"
+                raise ConfigError("dataset.folder", folder, allowed)
+            found.append([str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest()])
+    except OSError as error:
+        raise ConfigError("dataset.folder", folder, f"a folder that can be read ({error.strerror})") from None
+    return found
+
+
+# Tasks for the tools of an MCP server: JSON Lines, read strictly.
+
+
+_MOST = 100_000
+"""Tasks of a file."""
+_FORM = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "it is blank")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Call(BaseModel):
+    """A call of the reference; arguments may hold `OUTPUT_FROM_STEP_i.field`, calls counted from 0."""
+
+    model_config = _FORM
+    tool: Name
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
+
+
+class Task(BaseModel):
+    """One line. `cluster` is the template that it shares with others; without one it is of its own."""
+
+    model_config = _FORM
+    id: Name
+    query: Annotated[str, Field(max_length=20_000), AfterValidator(_said)]
+    calls: list[Call] = Field(default_factory=list, max_length=100)
+    answer: Annotated[str, Field(max_length=2_000), AfterValidator(_said)] | None = None
+    cluster: Name | None = None
+    policy: Annotated[str, Field(max_length=100_000)] = ""
+
+    def reference(self) -> dict[str, ToolCall]:
+        """The calls by step."""
+        return {str(place): ToolCall(call.tool, call.arguments) for place, call in enumerate(self.calls)}
+
+
+def file_of(path: str | None) -> Path:
+    """The file of tasks; raises ConfigError where there is none."""
+    if path is None:
+        raise ConfigError("dataset.path", None, "a file of tasks in JSON Lines")
+    file = Path(path).expanduser()
+    try:
+        found = file.is_file()
+    except OSError as error:
+        raise ConfigError("dataset.path", path, f"a file that can be read ({error.strerror})") from None
+    if not found:
+        raise ConfigError("dataset.path", path, "no such file; it holds tasks in JSON Lines")
+    return file
+
+
+def read_tasks(file: Path) -> list[Task]:
+    """All tasks in the file's order; raises DataError for a line that is none, and for an id that comes twice."""
+    tasks: dict[str, Task] = {}
+    try:
+        for line, row in read_jsonl(file, own=True):
+            task = _task(file, line, row)
+            if task.id in tasks:
+                raise DataError(file, line, f"id: {task.id!r:.80} is the id of a task before it")
+            tasks[task.id] = task
+            if len(tasks) > _MOST:
+                raise DataError(file, line, f"more than {_MOST:,} tasks")
+    except OSError as error:
+        raise DataError(file, None, f"cannot be read: {error.strerror}") from None
+    return list(tasks.values())
+
+
+def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
+    try:
+        return Task.model_validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(file, line, one_line(f"{place}: {first['msg']}", 300)) from None
+
+
+def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
+    """Why a task cannot be a case; None where it can."""
+    if not task.calls and task.answer is None:
+        return "it has neither calls nor an answer, so that nothing could resolve it"
+    calls = task.reference()
+    for call in calls.values():
+        if call.tool not in tools:
+            why = "was left out" if call.tool in left_out else "is not the server's"
+            return f"its reference calls {call.tool!r:.80}, which {why}"
+        if wrong := misfit(call, tools[call.tool]):
+            return f"its reference does not fit its tool: {wrong:.200}"
+    for step, call in calls.items():
+        later = [producer for producer, _ in references.found_in(call) if producer not in [*calls][: int(step)]]
+        if later:
+            return f"call {step} of its reference refers to the output of step {later[0]}, which is not before it"
+    return None

@@ -6,10 +6,11 @@ own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokeniz
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -39,10 +40,10 @@ from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
 from grid.engines.hosted import Occupancy
 from grid.engines.http import sampler as http_sampler
+from grid.engines.http.beside import Beside
 from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
 from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
-from grid.engines.http.counts import counts
-from grid.engines.http.token_server import TokenServer
+from grid.engines.http.counts import Counts, counts
 from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.probe import CHOICE_PROBE, CLOCK, Probe
 from grid.engines.spans import Span, covered
@@ -376,3 +377,197 @@ async def _asked(client: HTTPClient, url: str, body: dict[str, Any]) -> Answered
         return await client.ask(url, body, Chat)
     except WithheldError as error:
         return error
+
+
+# What exact choices need of a server, as vLLM's has it: its tokenizer, and log-probabilities of tokens by id.
+
+
+_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of all
+_BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
+MAX_IDS = 128  # that vLLM takes in `logprob_token_ids`
+
+Messages = Sequence[Mapping[str, str]]
+
+
+class _Logs(BaseModel):
+    top_logprobs: list[dict[str, Annotated[float, Field(le=1e-3)]]] = []
+
+
+class _Completion(BaseModel):
+    logprobs: _Logs | None = None
+
+
+class _Completions(Beside):
+    choices: Annotated[list[_Completion], Field(min_length=1)]
+
+
+class _Tokens(BaseModel):
+    tokens: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+    max_model_len: int | None = None
+
+
+class _Text(BaseModel):
+    prompt: str
+
+
+class Scored(NamedTuple):
+    """Log-probabilities of tokens, what they cost, when they were asked, and who told them."""
+
+    logs: list[float]
+    usage: Usage
+    spans: list[Span]
+    sources: frozenset[Source]
+
+
+class TokenServer:
+    """Prompts and labels as the server's tokens; what belongs to the tokenizer is asked for once.
+
+    Args:
+        client: asks the server.
+        base_url: of OpenAI's interface; the tokenizer is beside it, without `/v1`.
+        model: its name there.
+        answer_prefix: between the chat template's opening of the answer and the answer.
+        chat: further keys of a request that renders a chat.
+
+    Every method raises RefusedError where the server or its tokenizer will not do.
+    """
+
+    def __init__(
+        self, client: HTTPClient, base_url: str, model: str, answer_prefix: str, chat: Mapping[str, Any]
+    ) -> None:
+        self._client, self._base_url, self._model = client, base_url, model
+        self._answer_prefix, self._chat = answer_prefix, chat
+        self._reading = asyncio.Lock()
+        self._opening, self._front, self._prefix = "", list[int](), list[int]()
+        self._labels: dict[str, Prefix] = {}
+        self._digits: list[int] = []
+
+    async def encode(self, messages: Messages, room: int) -> list[int]:
+        """A chat's tokens up to where the answer begins; raises ContextError where they and `room` do not fit."""
+        await self._read()
+        found = await self._rendered(messages)
+        tokens, context = [*found.tokens, *self._prefix], found.max_model_len
+        if context is not None and len(tokens) + room > context:
+            raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
+        return tokens
+
+    async def count(self, chat: Mapping[str, Any], said: Sequence[str]) -> Counts:
+        """The tokens of a request, its messages and tools, and of what was `said` in answer: a thought and a text."""
+        found = await self._ids({"add_generation_prompt": True, **chat, **self._chat})
+        thought, text = [len(await self._tokens(part)) if part else 0 for part in said]
+        return Counts(len(found.tokens), 0, thought + text, thought)
+
+    async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
+        """The tokens of the numbers where the answer begins."""
+        return await self._answers(numbers, [f"the number {number}" for number in numbers])
+
+    async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
+        """The labels of each option's name, from where the answer begins (`names.py`)."""
+        texts = [(text, f"the name {name}") for name in wanted for text in names.beginnings(name)]
+        rows = await self._answers(*zip(*texts, strict=True))
+        each = len(rows) // len(wanted)
+        return [names.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
+
+    async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
+        """The tokens that answers have which begin with these texts, `called` so in an error."""
+        await self._read()
+        async with self._reading:
+            fresh = {text: what for text, what in zip(texts, called, strict=True) if text not in self._labels}
+            rows = await gathered(self._tokens(self._opening + text) for text in fresh)
+            size = len(self._front)
+            for (text, what), row in zip(fresh.items(), rows, strict=True):
+                if row[:size] != self._front or len(row) == size:
+                    raise self._unfit(f"gives {what} no tokens of its own at the start of an answer")
+                self._labels[text] = tuple(row[size:])
+        return [self._labels[text] for text in texts]
+
+    async def digits(self) -> list[int]:
+        """All tokens that would continue a number: those whose text begins with a digit."""
+        await self._read()
+        async with self._reading:
+            if not self._digits:
+                self._digits = await self._find_digits()
+        return self._digits
+
+    async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
+        """The raw log-probabilities of the tokens `wanted` behind `tokens`.
+
+        More than MAX_IDS of them take several requests, each a pass of its own.
+        """
+        body = {"model": self._model, "prompt": tokens, "max_tokens": 1, "logprobs": 1}
+        body["return_tokens_as_token_ids"] = True
+        parts = [wanted[start : start + MAX_IDS] for start in range(0, len(wanted), MAX_IDS)]
+        url = f"{self._base_url}/completions"
+        answers = await gathered(
+            self._client.ask(url, body | {"logprob_token_ids": part}, _Completions) for part in parts
+        )
+        logs: dict[str, float] = {}
+        usage = Usage()
+        for answer, again, _ in answers:
+            given = answer.choices[0].logprobs
+            logs |= given.top_logprobs[0] if given and given.top_logprobs else {}
+            told = counts(answer.usage, said=False)
+            if told and told.input != len(tokens):
+                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {told.input}", 200)
+            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known where it tells nothing
+        names = [f"token_id:{token}" for token in wanted]
+        missing = sum(name not in logs for name in names)
+        if missing:
+            what = f"{missing} of {len(names)} tokens that were given by their ids (logprob_token_ids)"
+            raise RefusedError(f"{url}: no log-probability came back for {what}", 200)
+        sources = frozenset(answer.value.source for answer in answers)
+        return Scored([logs[name] for name in names], usage, [answer.span for answer in answers], sources)
+
+    async def _read(self) -> None:
+        """The text and tokens in front of an answer."""
+        async with self._reading:
+            if self._opening:
+                return
+            chat = (await self._rendered([{"role": "user", "content": "x"}])).tokens
+            opening = await self._detokenized(chat) + self._answer_prefix
+            front = await self._tokens(opening)
+            if front[: len(chat)] != chat:
+                raise self._unfit("does not give a chat's tokens back from their text")
+            self._opening, self._front, self._prefix = opening, front, front[len(chat) :]
+
+    async def _find_digits(self) -> list[int]:
+        separator = await self._tokens(_BREAK)
+        digits: list[int] = []
+        start, size = 0, _BLOCK
+        while size and start < _MAX_VOCABULARY:
+            ids = [token for place in range(start, start + size) for token in (*separator, place)]
+            try:
+                text = await self._detokenized([*ids, *separator])
+            except RefusedError:
+                size //= 2  # some servers refuse ids beyond the vocabulary's end
+                continue
+            texts = text.split(_BREAK)[1:-1]
+            if len(texts) != size:
+                raise self._unfit("does not give back each token's text")
+            if not any(texts):
+                break
+            digits += [start + index for index, found in enumerate(texts) if "0" <= found[:1] <= "9"]
+            start += size
+        if not digits:
+            raise self._unfit("has no tokens that begin with a digit")
+        return digits
+
+    async def _rendered(self, messages: Messages) -> _Tokens:
+        return await self._ids({"messages": list(messages), "add_generation_prompt": True, **self._chat})
+
+    async def _tokens(self, text: str) -> list[int]:
+        return (await self._ids({"prompt": text})).tokens
+
+    async def _ids(self, body: Mapping[str, Any]) -> _Tokens:
+        body = {"model": self._model, "add_special_tokens": False, **body}
+        return (await self._client.ask(self._beside("tokenize"), body, _Tokens)).value
+
+    async def _detokenized(self, tokens: Sequence[int]) -> str:
+        body = {"model": self._model, "tokens": list(tokens)}
+        return (await self._client.ask(self._beside("detokenize"), body, _Text)).value.prompt
+
+    def _beside(self, name: str) -> str:
+        return f"{self._base_url.removesuffix('/v1')}/{name}"
+
+    def _unfit(self, what: str) -> RefusedError:
+        return RefusedError(f"{self._base_url}: the tokenizer of {self._model} {what}", 200)

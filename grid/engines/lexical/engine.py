@@ -13,11 +13,16 @@ the grid; its results say nothing about language models.
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from itertools import takewhile
-from typing import Annotated, ClassVar, NamedTuple, TypeVar
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import islice, takewhile
+from typing import Annotated, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 from pydantic import Field
@@ -37,24 +42,26 @@ from grid.core.engine import (
     SchemaAnswer,
     ScoreAnswer,
     TextAnswer,
+    ThoughtAnswer,
     ToolCallAnswer,
     VoteAnswer,
 )
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.strict import STRICT
-from grid.core.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
-from grid.engines.lexical import judge, plan_judge, points, reflecting, remembering
+from grid.engines.lexical import judge, plan_judge, points, remembering
 from grid.engines.lexical.arguments import fill
-from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.needs import needs_none
-from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.places import name_of, takes_answer
 from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.text.arguments import take_results
-from grid.text.references import reference
+from grid.text.answers import read_call, read_plan
+from grid.text.arguments import allowed, take_results
+from grid.text.chains import Predicted, read_draft
+from grid.text.objects import UnreadableError
+from grid.text.references import PATTERN, reference
 from grid.text.words import stems
 
 T = TypeVar("T")
@@ -88,7 +95,7 @@ class Lexical:
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
             raise TypeError("a choice is answered by choose(); functions and free schemas by none of its verbs")
         if isinstance(answer, TextAnswer):
-            texts = [reflecting.said(prompt)] * n
+            texts = [said(prompt)] * n
         elif isinstance(answer, ScoreAnswer):
             texts = [judge.answer(prompt)] * n
         elif isinstance(answer, VerdictAnswer):
@@ -299,3 +306,268 @@ def _nth(ranked: Sequence[T], rank: int) -> T:
     others = {to_json(one): one for one in reversed(ranked)}
     distinct = [others[text] for text in dict.fromkeys(map(to_json, ranked))]
     return distinct[rank % len(distinct)]
+
+
+# What the lexical engine says in words: a thought, a lesson, a critique of a draft. None understands anything.
+
+
+def said(prompt: Prompt) -> str:
+    """A thought where one is wanted, a critique where the prompt shows a draft, else a lesson."""
+    if isinstance(prompt.answer, ThoughtAnswer):
+        return thought(prompt)
+    return critique(prompt) if prompt.entries("draft") else lesson(prompt)
+
+
+def thought(prompt: Prompt) -> str:
+    """The clause of the query, or the substep, that comes next."""
+    if points.is_done(prompt):
+        return "Nothing is left to be done."
+    return points.pointed(prompt).entries("request")[-1].partition(": ")[2].partition(" ")[2]
+
+
+def lesson(prompt: Prompt) -> str:
+    """A reflection without understanding: the step whose call shares fewest words with its substep."""
+    calls = [entry for entry in prompt.entries("history") if " returned " in entry]
+    if not calls:
+        return "No tool was called; look again at which substeps take one."
+
+    def overlap(entry: str) -> float:
+        said, _, done = entry.partition(" -> ")
+        words = set(stems(said))
+        return len(words & set(stems(done.partition(" returned ")[0]))) / max(len(words), 1)
+
+    said = min(calls, key=overlap).partition(" -> ")[0]
+    return f"The call at substep {said!r} fits its words least; another tool may be meant there."
+
+
+def critique(prompt: Prompt) -> str:
+    """Which planned call shares fewest words with the request."""
+    draft: Predicted = read_draft(prompt.entries("draft")[-1])
+    request, calls = set(stems(points.query(prompt))), [call for call in draft.calls if call]
+    if not calls:
+        return "The draft calls no tool; look again at what the request takes."
+
+    def overlap(text: str) -> float:
+        words = set(stems(text))
+        return len(words & request) / max(len(words), 1)
+
+    texts = [" ".join([call.name, *map(str, call.arguments.values())]) for call in calls]
+    least = min(texts, key=overlap)
+    return f"The call {least[:200]!r} shares fewest words with the request; another tool may be meant there."
+
+
+# BM25 over a prompt's options, each a document.
+
+
+K1, B = 1.2, 0.6  # saturation and length normalisation
+_NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
+
+
+def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
+    """BM25 of each option (a document) against the weighted query, √IDF over the options; shape (options,)."""
+    found = documents(tuple(options))
+    scores = [0.0] * len(options)
+    for stem, weight in query.items():
+        containing = found.postings.get(stem, ())
+        if containing:
+            idf = math.sqrt(math.log(1 + (len(options) - len(containing) + 0.5) / (len(containing) + 0.5)))
+            for index, frequency in containing:
+                scores[index] += weight * idf * frequency * (K1 + 1) / (frequency + found.norm[index])
+    return np.array(scores)
+
+
+class Documents(NamedTuple):
+    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, and which are no tools."""
+
+    postings: dict[str, list[tuple[int, int]]]
+    norm: list[float]
+    no_tool: tuple[int, ...]
+    finish: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)  # of some 100 kB each
+def documents(options: tuple[str, ...]) -> Documents:
+    """The options made ready, each set of them once."""
+    names = [name_of(option) for option in options]
+    wordless = (NO_TOOL, GIVE_UP, REJECT)
+    counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
+    lengths = np.array([length for _, length in counted], dtype=np.float64)
+    norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
+    postings: dict[str, list[tuple[int, int]]] = {}
+    for index, (counts, _) in enumerate(counted):
+        for stem, frequency in counts.items():
+            postings.setdefault(stem, []).append((index, frequency))
+    places = {wanted: tuple(i for i, name in enumerate(names) if name == wanted) for wanted in (NO_TOOL, FINISH)}
+    return Documents(postings, norm, places[NO_TOOL], places[FINISH])
+
+
+@lru_cache(maxsize=65536)
+def _counts(option: str) -> tuple[Counter[str], int]:
+    tokens = stems(option)
+    return Counter(tokens), len(tokens)
+
+
+# The lexical engine's plans: the nearest demonstration's, with its slots filled from the question. No language model.
+#
+# A value that stands in the demonstration's question is a slot: the words that the question has in its place, where
+# both are laid side by side word by word, take its place. All else of the plan stays as it is.
+
+
+Call = dict[str, Json]
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
+_UNSEEN = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\})$")
+_MOST_WORDS = 300  # of a question that are laid beside another's
+_MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
+
+
+@plain_dataclass(frozen=True)
+class _Made:
+    """A step of the history; one whose result is not shown counts as a success."""
+
+    number: int
+    call: Call
+    succeeded: bool
+
+
+def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
+    """What is left of each demonstration's plan, with how well the plan fits; none whose next calls failed before.
+
+    Args:
+        prompt: with demonstrations and a query; the steps made so far in its history.
+        scores: how near texts are to the query, shape (texts,).
+    """
+    solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    failed = [step.call for step in made if not step.succeeded]
+    following = points.first_number(prompt) + points.steps_done(prompt)
+    listed = _listed(prompt)
+    plans = [_adapted(plan, text, points.query(prompt), listed) for text, plan in solved]
+    left = [_left(plan, made, following) for plan in plans]
+    near = scores([text for text, _ in solved])
+    shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
+    fits = near + _MADE_WEIGHT * shared
+    return [(calls, float(fit)) for calls, fit in zip(left, fits, strict=True) if not any(c in failed for c in calls)]
+
+
+def last_result(prompt: Prompt) -> str | None:
+    """What stands for the result of the last step that was made and did not fail; None without one.
+
+    One that a finish was refused with is passed over.
+    """
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
+    results = [reference(str(step.number), RESULT) for step in reversed(made) if step.succeeded]
+    return next((found for found in results if found not in refused), None)
+
+
+def _solved(entry: str) -> tuple[str, list[Call]] | None:
+    """A demonstration's question, of one line or several, and its plan."""
+    solved, found, behind = entry.partition("\nPlan: ")
+    if not found:
+        return None
+    try:
+        calls = read_plan(behind.partition("\n")[0])
+    except UnreadableError:
+        return None
+    return solved.removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
+
+
+def _made(entry: str) -> _Made | None:
+    seen = _STEP.match(entry)
+    found = seen or _UNSEEN.match(entry)
+    if not found:
+        return None
+    try:
+        call = read_call(found[2])
+    except UnreadableError:
+        return None
+    succeeded = seen is None or seen[3] == "returned"
+    return _Made(int(found[1]), {"tool": call.tool, "arguments": call.arguments}, succeeded)
+
+
+def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:
+    """The plan's calls that were not made yet, their references to the steps as they are numbered in the whole."""
+    places: dict[int, int] = {}
+    left: list[Call] = []
+    for index, call in enumerate(plan):
+        wanted = _renumbered(call, places)
+        known = next((step.number for step in made if step.succeeded and step.call == wanted), None)
+        places[index] = following + len(left) if known is None else known
+        if known is None:
+            left.append(wanted)
+    return left
+
+
+def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
+    return call | {"arguments": {name: _renumber(value, places) for name, value in arguments_of(call).items()}}
+
+
+def _renumber(value: Json, places: Mapping[int, int]) -> Json:
+    if not isinstance(value, str):
+        return value
+    known = {str(place): str(number) for place, number in places.items()}
+    return PATTERN.sub(lambda found: reference(known.get(found[1], found[1]), found[2]), value)
+
+
+def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
+    """The plan with the question's words in its slots; an argument with `listed` values has none but those."""
+    slots = _Slots(solved, question)
+    adapted = []
+    for call in plan:
+        filled = dict(arguments_of(call))
+        for name, value in filled.items():
+            found = slots.fill(value) if isinstance(value, str) else value
+            if found in listed.get(f"{call['tool']}.{name}", (found,)):
+                filled[name] = found
+        adapted.append(call | {"arguments": filled})
+    return adapted
+
+
+def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
+    """By `tool.argument` the values that it may have, where the answer's tools list all of them."""
+    tools = prompt.answer.tools if isinstance(prompt.answer, ToolCallAnswer | PlanAnswer) else ()
+    return {
+        f"{tool.name}.{one.name}": frozenset(values)
+        for tool in tools
+        for one in tool.parameters
+        if (values := allowed(tool, one))
+    }
+
+
+def arguments_of(call: Call) -> dict[str, Json]:
+    """By name."""
+    return cast(dict[str, Json], call["arguments"])
+
+
+class _Slots:
+    """Two questions side by side."""
+
+    def __init__(self, solved: str, question: str) -> None:
+        self._question = question
+        self._there, self._here = (list(islice(_TOKEN.finditer(text), _MOST_WORDS)) for text in (solved, question))
+        self._words = [token[0].lower() for token in self._there]
+        here = [token[0].lower() for token in self._here]
+        self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()
+
+    def fill(self, value: str) -> str:
+        """The question's words where the solved one has the value; the value where it has it nowhere."""
+        wanted = [token.lower() for token in _TOKEN.findall(value)]
+        if not wanted or PATTERN.fullmatch(value):
+            return value
+        for start in range(len(self._words) - len(wanted) + 1):
+            if self._words[start : start + len(wanted)] == wanted:
+                first, last = self._place(start, 0), self._place(start + len(wanted), 1)
+                if first < last:
+                    return self._question[self._here[first].start() : self._here[last - 1].end()]
+        return value
+
+    def _place(self, place: int, end: int) -> int:
+        """Where a boundary between words lies in the question; `end` 1 for the boundary behind a value."""
+        for kind, low, high, to_low, to_high in self._blocks:
+            if low + end <= place < high + end:
+                if kind == "equal":
+                    return to_low + place - low
+                inside = to_low + min(place - low, to_high - to_low)
+                return to_high if end and place == high else inside
+        return len(self._here)

@@ -11,28 +11,35 @@ writes the right arguments with sigmoid(logit(argument_skill) + e_case + e_step)
 
 from __future__ import annotations
 
+import hashlib
+import math
 import random
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
-from typing import Annotated, ClassVar
+from functools import lru_cache
+from typing import Annotated, ClassVar, NamedTuple
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Verdict
+from grid.core.chains import ERRORS, Verdict
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
-from grid.core.types import ToolSpec
-from grid.engines.informed import SinglePass
+from grid.core.types import MAX_SCORE, Json, ToolSpec, Usage, to_json
+from grid.core.verdicts import VerdictAnswer
+from grid.engines.informed import SinglePass, Stage
 from grid.engines.recovering import places_of
 from grid.engines.simulated.deciding import Deciding
-from grid.engines.simulated.difficulty import Difficulty
-from grid.engines.simulated.plan_judge import PlantedVerdicts
+from grid.engines.simulated.difficulty import Difficulty, chances, uniforms
+from grid.engines.simulated.judge import shares
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.refining import Planted
-from grid.engines.simulated.theory import Skill, expected_success
+from grid.engines.tokens import count_tokens, prompt_tokens
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]
@@ -141,3 +148,180 @@ class Simulated:
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """Not before it is told a reference."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
+
+
+# A judge of plans with a planted accuracy: it knows what is true of the plan, and says so as often as it is told to.
+#
+# Its accuracy follows from `judge_auc`: it scores the plan as it would a call, and holds it for right above the middle
+# of the scale, by lot at it. That is as often right of right plans as of wrong ones. Where it errs, it names one error,
+# drawn evenly, of a plan that has none, and none of one that has some.
+
+
+UNREADABLE = "The plan looks good to me on the whole."
+_FLAWED = 0.6  # the grade of a right plan in which it finds an error
+
+
+def accuracy(auc: float) -> float:
+    """The share of plans of which it says what is true."""
+    middle = MAX_SCORE // 2
+    right = shares(auc)[1]
+    return sum(right[middle + 1 :]) + right[middle] / 2
+
+
+@plain_dataclass(frozen=True)
+class PlantedVerdicts:
+    """The engine for one plan of which `truth` holds; it samples verdicts and nothing else."""
+
+    truth: Verdict
+    auc: float
+    malformed: float
+    seed: int
+    version: str
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "simulated"
+    sampler: ClassVar[None] = None
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` verdicts; at temperature 0 the same prompt has the same one."""
+        if not isinstance(prompt.answer, VerdictAnswer):
+            raise TypeError("a judge of plans gives verdicts")
+        base = seed if temperature > 0 else self._own_seed(prompt)
+        texts = tuple(self._text(prompt.answer, base, index) for index in range(n))
+        return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """It has none."""
+        raise TypeError("a judge of plans gives verdicts")
+
+    def _own_seed(self, prompt: Prompt) -> int:
+        text = "".join(section.digest for section in prompt.sections)
+        digest = hashlib.blake2b(text.encode(), digest_size=8, key=self.seed.to_bytes(8, "big"))
+        return int.from_bytes(digest.digest(), "big")
+
+    def _text(self, wanted: VerdictAnswer, base: int, index: int) -> str:
+        if uniforms(base, index)[0] < self.malformed:
+            return UNREADABLE
+        said, which, _ = uniforms(base, index, 1)
+        right, truth = said < accuracy(self.auc), self.truth
+        correct = truth.correct if right else not truth.correct
+        found: dict[str, Json] = {"reasoning": f"It is {'right' if correct else 'wrong'}."}
+        if wanted.errors:
+            errors, grade = truth.errors or frozenset(), truth.grade
+            if not right:
+                errors = frozenset({ERRORS[int(which * len(ERRORS))]}) if truth.correct else frozenset()
+                grade = None
+            known = grade if grade is not None else 1.0 if correct else _FLAWED
+            found |= {name: name in errors for name in ERRORS} | {"grade": known}
+        return to_json(found | {"is_correct": correct})
+
+
+# What a single pass of the simulated policy succeeds with: closed but for an integral over difficulty.
+#
+# Given the case's effect c, the steps' effects are independent, so that the probability of a pass is a product of each
+# step's mean over its own effect; the mean of the product over c is what is expected. Both means are Gauss-Hermite
+# quadratures. A plan of the whole case is followed stage by stage, since where it is made anew decides what it loses.
+
+
+NODES = 61
+"""Of each quadrature."""
+
+
+class Skill(NamedTuple):
+    """The keys of the policy that a single pass depends on."""
+
+    tool: float
+    arguments: float
+    foresight: float
+    case_spread: float
+    step_spread: float
+    malformed: float
+    misspelt: float
+    confusion: float
+
+
+class _Odds(NamedTuple):
+    """Of a stage, by the case's effect (shape (NODES,)): that the call is right, and that the tool is wrong."""
+
+    right: np.ndarray
+    wrong_tool: np.ndarray
+
+
+_State = tuple[bool, int, frozenset[int]]
+"""Whether the next stage is the first of its plan, how often it was planned anew, and which stages failed so far."""
+
+
+@lru_cache(maxsize=16384)  # most cells repeat another trial's, or a case of the same form
+def expected_success(skill: Skill, single: SinglePass) -> float:
+    """The probability that a pass succeeds, over cases of this form, their steps and what is drawn."""
+    by_case = _one_by_one(skill, single) if single.replans is None else _planned(skill, single, single.replans)
+    return float(_nodes()[1] @ by_case)
+
+
+def _one_by_one(skill: Skill, single: SinglePass) -> np.ndarray:
+    readable = 1 - skill.malformed**single.answers
+    by_case = np.full(NODES, readable if single.fatal and not single.outlined else 1.0)  # of the decision to finish
+    for place, stage in enumerate(single.stages):
+        if stage.needed:
+            by_case = by_case * _odds(skill, stage, single.blind and place > 0).right
+        if stage.needed or single.fatal:
+            by_case = by_case * readable
+    return by_case
+
+
+def _planned(skill: Skill, single: SinglePass, most: int) -> np.ndarray:
+    """The paths on which all that is needed is right, stage by stage."""
+    readable, over = 1 - skill.malformed**single.answers, np.zeros(NODES)
+    alive: dict[_State, np.ndarray] = {(True, 0, frozenset()): np.full(NODES, readable)}
+    for place, stage in enumerate(single.stages):
+        left, after = single.stages[place + 1 :], defaultdict[_State, np.ndarray](lambda: np.zeros(NODES))
+        for (first, replans, failed), share in alive.items():
+            odds, lost = _odds(skill, stage, not first), failed | {place}
+            if stage.needed:
+                after[False, replans, failed] += share * odds.right
+                continue
+            fine, silent = _quiet(skill, stage, odds, not failed.isdisjoint(stage.uses))
+            after[False, replans, failed] += share * fine
+            after[False, replans, lost] += share * silent
+            failing = share * (1 - fine - silent)
+            if not left and single.outlined:
+                over += failing
+            elif replans < most:
+                after[True, replans + 1, lost] += failing * readable
+            elif not any(other.needed for other in left):
+                over += failing
+        alive = after
+    return over + sum(alive.values(), np.zeros(NODES))
+
+
+def _quiet(skill: Skill, stage: Stage, odds: _Odds, broken: bool) -> tuple[np.ndarray, np.ndarray]:
+    """That a stage is done without a failed call, and that it is left out; `broken`: what its call uses is missing."""
+    if not stage.calls:
+        return 1 - odds.wrong_tool, np.zeros(NODES)
+    declining = (1 - skill.confusion) / stage.others if stage.others else 0.0  # it is similar to no tool
+    return np.zeros(NODES) if broken else odds.right, odds.wrong_tool * declining
+
+
+@lru_cache(maxsize=256)
+def _odds_of(skill: Skill, offered: bool, arguments: bool, forgiven: bool, foresight: bool) -> _Odds:
+    if not offered:
+        return _Odds(np.zeros(NODES), np.ones(NODES))
+    places, weights = _nodes()
+    effects = skill.case_spread * places[:, None] + skill.step_spread * places - skill.foresight * foresight
+    tool = chances(skill.tool, effects)
+    call = tool
+    if arguments:
+        right = chances(skill.arguments, effects)
+        call = tool * (right + (1 - right) * skill.misspelt * forgiven)
+    return _Odds(call @ weights, (1 - tool) @ weights)
+
+
+def _odds(skill: Skill, stage: Stage, foresight: bool) -> _Odds:
+    return _odds_of(skill, stage.offered, stage.arguments and stage.calls, stage.forgiven, foresight)
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights for the mean over a standard normal number."""
+    places, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return places, weights / math.sqrt(2 * math.pi)

@@ -6,18 +6,22 @@ prompt twice or store it twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, AttentionMaskInterface, Cache
+from transformers.cache_utils import DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.transformers.batches import Ongoing
-from grid.engines.transformers.cache import group_heads
-from grid.engines.transformers.forest import FULL, SLIDING, Forest, Node, attention_kinds, lineage
 from grid.engines.transformers.grammar import forbid
 
 NOT_NUMBERS = "the model's logits are not numbers (NaN)"
@@ -173,3 +177,253 @@ def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_B
     return [
         token if whole else None for token, whole in zip(tokens.tolist(), mass[:, -1].isfinite().tolist(), strict=True)
     ]
+
+
+# Trees of tokens behind prompts, in one key-value cache.
+#
+# Prompts are computed once, padded behind, and every further token is a node appended to its prompt's row of the cache;
+# a mask lets it see the prompt and its own ancestors only.
+
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+_TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and takes memory
+
+
+@dataclass
+class Node:
+    """One token behind a prompt: the prompt's row, and its ancestors' columns in the cache (its own comes to them).
+
+    A `parent` may be of the same level, in front of it: its columns come when it is grown.
+    """
+
+    row: int
+    token: int
+    columns: list[int]
+    parent: Node | None = None
+
+
+class Forest:
+    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them.
+
+    `step` is called before every forward pass.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]], step: Callable[[], None]) -> None:
+        self._model, self._step = model, step
+        self._rows = list(range(len(prompts)))
+        self._lengths = [len(prompt) - 1 for prompt in prompts]  # the last tokens are the trees' roots
+        self._longest = max(self._lengths)
+        self._positions = np.full((len(prompts), self._longest), -1)  # of every column of the cache; -1 is padding
+        for row, length in enumerate(self._lengths):
+            self._positions[row, :length] = range(length)
+        self._cache = stack(
+            len(prompts), [(rows, self._computed([prompts[row] for row in rows])) for rows in self._shares()]
+        )
+        self.logits = self.grow([Node(row, prompt[-1], []) for row, prompt in enumerate(prompts)])
+        self._longest, self._lengths = self._longest + 1, list(map(len, prompts))
+
+    def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
+        """Append a level of nodes; returns the logits behind each (nodes, vocabulary).
+
+        Their ancestors were grown before or stand in front of them.
+        A row that gets no node is dropped: it can get none any more.
+        """
+        self._keep(sorted({node.row for node in nodes}))
+        row_of = {row: index for index, row in enumerate(self._rows)}
+        filled: Counter[int] = Counter()
+        places = [(row_of[node.row], filled.update([node.row]) or filled[node.row] - 1) for node in nodes]
+        before, width = self._positions.shape[1], max(filled.values())
+        ids = np.zeros((len(self._rows), width), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        seen = np.zeros((len(self._rows), width, before + width), dtype=bool)
+        seen[:, :, : self._longest] = self._positions[:, None, : self._longest] >= 0
+        seen[:, :, before:] = np.eye(width, dtype=bool)
+        for node, (row, place) in zip(nodes, places, strict=True):
+            if node.parent:
+                node.columns = [*node.parent.columns]
+            ids[row, place] = node.token
+            positions[row, place] = self._lengths[node.row] + len(node.columns)
+            seen[row, place, node.columns] = True
+            node.columns.append(before + place)
+        self._positions = np.concatenate([self._positions, positions], axis=1)
+        logits = self._forward(self._cache, ids, positions, self._mask(seen, positions))
+        return logits[[row for row, _ in places], [place for _, place in places]]
+
+    def _shares(self) -> list[list[int]]:
+        """The rows in shares of similar length, none with more tokens than is computed at once (or a single row)."""
+        shares: list[list[int]] = []
+        for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
+            longest = self._lengths[shares[-1][0]] if shares else 0
+            if shares and longest * (len(shares[-1]) + 1) <= _TOKENS_AT_ONCE:
+                shares[-1].append(row)
+            else:
+                shares.append([row])
+        return shares
+
+    def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
+        """The keys and values of all tokens but the last, padded behind."""
+        longest = max(map(len, prompts)) - 1
+        cache = roomy_cache()
+        if longest:  # what a token sees stands before it, so that padding behind needs no mask
+            ids = np.array([[*prompt[:-1], *[0] * (longest + 1 - len(prompt))] for prompt in prompts])
+            self._forward(cache, ids, np.tile(np.arange(longest), (len(prompts), 1)), None, logits_to_keep=1)
+        return cache
+
+    def _keep(self, rows: list[int]) -> None:
+        if rows != self._rows:
+            kept = [self._rows.index(row) for row in rows]
+            self._cache.batch_select_indices(torch.tensor(kept, device=self._model.device))
+            self._positions, self._rows = self._positions[kept], rows
+
+    def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
+        """The additive mask of each kind of attention in the model; `seen` is (rows, queries, columns).
+
+        None where every row is one unpadded chain, for which transformers takes faster ways.
+        """
+        if seen.all():
+            return None
+        config = self._model.config.get_text_config()
+        masks = {}
+        for kind in attention_kinds(config):
+            near = seen
+            if kind == SLIDING:
+                near = seen & (positions[:, :, None] - self._positions[:, None, :] < config.sliding_window)
+            hidden = torch.from_numpy(~near[:, None]).to(self._model.device)
+            mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self._model.device)
+            masks[kind] = mask.masked_fill_(hidden, torch.finfo(self._model.dtype).min)
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _forward(self, cache: Cache, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
+        self._step()
+        with torch.inference_mode():
+            output = self._model(
+                input_ids=torch.from_numpy(ids).to(self._model.device),
+                position_ids=torch.from_numpy(positions).to(self._model.device),
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=True,
+                **options,
+            )
+        logits: torch.Tensor = output.logits
+        return logits
+
+
+def lineage(grown: dict[Prefix, Node], row: int, prefix: Prefix) -> list[Node]:
+    """The nodes that a prefix lacks in its prompt's tree, its own last; they are added to those `grown`."""
+    fresh: list[Node] = []
+    for depth in range(1, len(prefix) + 1):
+        if prefix[:depth] not in grown:
+            node = Node(row, prefix[depth - 1], [], grown.get(prefix[: depth - 1]))
+            grown[prefix[:depth]] = node
+            fresh.append(node)
+    return fresh
+
+
+def attention_kinds(config: Any) -> set[str]:
+    """The kinds of attention that the layers of a model with this text config have."""
+    kinds = getattr(config, "layer_types", None)
+    return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
+
+
+# Keys and values that many short steps are appended to: a cache with spare room, and attention that copies nothing.
+
+
+GROUPED = "grouped_sdpa"
+_ROOM = 8, 64  # columns to spare: one for every so many that are filled, and so many more
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
+    """A layer's keys and values in a buffer with columns to spare, where DynamicLayer copies all of them every step."""
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Begin with nothing, in the shape of what comes."""
+        super().lazy_initialization(key_states, value_states)
+        self._hold((key_states, value_states), 0)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append columns; returns all keys and all values, as views of the buffer."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        before = self.keys.shape[2]
+        filled = before + key_states.shape[2]
+        if filled > self._buffers[0].shape[2]:
+            self.widen(len(key_states), [(range(len(key_states)), self)], filled)
+        self._hold(self._buffers, filled)
+        if before:
+            self.keys[:, :, before:], self.values[:, :, before:] = key_states, value_states
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows."""
+        self._hold((self.keys[indices], self.values[indices]), self.keys.shape[2])
+
+    def widen(self, rows: int, parts: Sequence[tuple[Sequence[int], DynamicLayer]], columns: int) -> None:
+        """Hold the parts, each with rows of its own, zeros behind the shorter ones, and room for these columns."""
+        share, more = _ROOM
+        buffers = []
+        for name in ("keys", "values"):
+            _, heads, _, size = getattr(parts[0][1], name).shape
+            shape = rows, heads, columns + columns // share + more, size
+            buffers.append(getattr(parts[0][1], name).new_zeros(shape))
+            for own, layer in parts:
+                held = getattr(layer, name)
+                buffers[-1][list(own), :, : held.shape[2]] = held
+        if not self.is_initialized:
+            self.lazy_initialization(*buffers)
+        self._hold(buffers, max(layer.keys.shape[2] for _, layer in parts))
+
+    def _hold(self, buffers: Sequence[torch.Tensor], filled: int) -> None:
+        self._buffers = buffers
+        self.keys, self.values = (buffer[:, :, :filled] for buffer in buffers)
+
+
+def roomy_cache() -> Cache:
+    """An empty cache of such layers, full attention's; a mask must hide what a sliding window would drop."""
+    return Cache(layer_class_to_replicate=RoomyLayer)
+
+
+def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
+    """One cache of so many rows from parts that hold some each, which are emptied; zeros behind the shorter ones."""
+    whole, parts = roomy_cache(), [(own, cache) for own, cache in parts if cache.layers]
+    while parts and parts[0][1].layers:
+        layers = [(own, cache.layers.pop(0)) for own, cache in parts]
+        whole.layers.append(RoomyLayer())
+        whole.layers[-1].widen(rows, layers, max(layer.keys.shape[2] for _, layer in layers))
+    return whole
+
+
+def group_heads(model: Any) -> None:
+    """Have a model that uses torch's attention use `grouped_attention`; others keep their own (sinks, soft caps)."""
+    if model.config._attn_implementation == "sdpa":
+        AttentionInterface.register(GROUPED, grouped_attention)
+        AttentionMaskInterface.register(GROUPED, sdpa_mask)
+        model.set_attn_implementation(GROUPED)
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    position_bias: torch.Tensor | None = None,
+    **others: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of appended tokens: the heads that share keys become further queries to them.
+
+    transformers repeats the keys and values of grouped heads wherever there is a mask, at every step and layer.
+    """
+    groups = query.shape[1] // key.shape[1]
+    if groups == 1 or attention_mask is None or position_bias is not None or query.shape[2] == key.shape[2]:
+        result: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, position_bias=position_bias, **others
+        )
+        return result
+    rows, heads, width, size = query.shape
+    folded = query.reshape(rows, heads // groups, groups * width, size)
+    mask = attention_mask.repeat(1, 1, groups, 1)
+    answer = scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scaling)
+    return answer.reshape(rows, heads, width, size).transpose(1, 2).contiguous(), None

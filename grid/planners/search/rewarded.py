@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -17,7 +19,6 @@ from grid.core.strict import STRICT
 from grid.episode.tree import Node, backup, finish
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.plateau import Plateau, Since, Window
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -216,3 +217,48 @@ class RewardedSearch(TreeSearch, ABC):
         if self.worth == "last":
             return rewards[0]
         return math.prod(rewards) if self.worth == "product" else sum(rewards) / len(rewards)
+
+
+# When the best value of a search has not risen for long (tooltree B.4).
+
+
+class Plateau(Protocol):
+    """Told the best value after each rollout."""
+
+    def reached(self, best: float | None) -> bool:
+        """Whether it rose by too little for long; None: there is none yet, and the rollout does not count."""
+        ...
+
+
+@plain_dataclass
+class Since:
+    """So many rollouts since the best value last rose by `rise`, over all smaller rises together."""
+
+    patience: int
+    rise: float
+    best: float = 0.0
+    since: int = 0
+
+    def reached(self, best: float | None) -> bool:
+        """As `Plateau`."""
+        if best is None:
+            return False
+        rose = best - self.best >= self.rise
+        self.best, self.since = (best, 0) if rose else (self.best, self.since + 1)
+        return self.since == self.patience
+
+
+@plain_dataclass
+class Window:
+    """The highest of the last so many values is not `rise` above the one before them; values may fall."""
+
+    patience: int
+    rise: float
+    seen: list[float] = field(default_factory=list)
+
+    def reached(self, best: float | None) -> bool:
+        """As `Plateau`."""
+        if best is None:
+            return False
+        self.seen = [*self.seen, best][-self.patience - 1 :]
+        return len(self.seen) > self.patience and max(self.seen[1:]) - self.seen[0] < self.rise

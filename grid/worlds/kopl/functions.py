@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from grid.core.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.text.references import reference
 from grid.worlds.kopl import filters, queries
 from grid.worlds.kopl.results import Answer, Result, Texts, Values
 from grid.worlds.kopl.sets import EntitySet
-from grid.worlds.kopl.wording import EXAMPLE, KINDS
 
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
@@ -259,3 +258,46 @@ _OTHERS = [
 ]
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in [*_OTHERS, *_filters()]}
 TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUNCTIONS.items()}
+
+
+# How KoPL's functions tell what fits a value, by its type, and what their arguments look like.
+
+
+EXAMPLE: Mapping[str, str] = {
+    "name": "Velmora",
+    "concept_name": "glimmer fern",
+    "key": "frond length",
+    "value": "12 cubit",
+    "qkey": "sown by",
+    "qvalue": "Ardith Quell",
+    "relation": "grafted onto",
+    "direction": "backward",
+    "op": ">",
+}
+"""The texts of examples: made up, so that no example tells of any data."""
+
+
+class Kind(NamedTuple):
+    """A type of values: what the world calls it, what a value is that fits, and an example's key and value."""
+
+    name: str
+    fits: str
+    key: str
+    value: str
+
+    def told(self, given: str) -> str:
+        """What a value is that fits the one given by the parameter of this name."""
+        return self.fits.format(given=given)
+
+
+KINDS: Mapping[str, Kind] = {
+    "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
+    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 cubit"),
+    "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
+    "Date": Kind(
+        "date",
+        "is a date `op {given}` (where only the year is known it is never `=`; `<` and `>` compare the years)",
+        "first sown",
+        "1874-03-09",
+    ),
+}

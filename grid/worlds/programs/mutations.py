@@ -7,22 +7,289 @@ besides, the constraints are counted by plain rules of their own here.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
-from grid.core.chains import Chain, TaskKind
+from grid.core.chains import Chain, ChainCall, TaskKind
 from grid.core.seeds import derive_seed
-from grid.worlds.programs.breaking import (
-    Made,
-    break_order,
-    broken,
-    call_forbidden,
-    call_forbidden_tool,
-    other_goal,
-    put,
+from grid.core.types import Json
+from grid.text.references import PATTERN, reference
+from grid.worlds.programs.model import Applied, Constraint, Fact, Task, TypedTool
+from grid.worlds.programs.universe import inputs_of, wiring_of
+
+# A reference chain taken apart, so that it can be changed and written down again, as references or in words.
+
+
+_WORDS = (
+    "the {field} returned from step {number}",
+    "the {field} that step {number} gives",
+    "{field} from the output of step {number}",
+    "Result of step {number} ({field})",
 )
-from grid.worlds.programs.drafts import Argument, Draft, Output, Step, draft, outputs, written
-from grid.worlds.programs.model import Task
+_BY_TOOL = ("the {field} from {tool}", "the {field} that {tool} returned", "output of {tool}: {field}")
+
+
+@dataclass(eq=False)
+class Step:
+    """A call in the making. Steps are told apart as objects, so that references survive any reordering."""
+
+    tool: str
+    arguments: dict[str, Argument]
+    misnamed: str = ""
+    """What it is called instead."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument that is a field of a step's result."""
+
+    of: Step
+    field: str
+
+
+Argument: TypeAlias = "str | Output"
+
+
+@dataclass
+class Draft:
+    """The steps of a chain: `done` were made before, `steps` are to be predicted."""
+
+    task: Task
+    done: list[Step]
+    steps: list[Step]
+    rest: list[Step] = field(default_factory=list)
+    horizon: int | None = None
+
+    def facts(self, step: Step) -> dict[str, Fact]:
+        """By field what a step finds."""
+        tool = self.task.tools[step.tool]
+        found: list[Fact] = []
+        for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
+            of = [
+                self.fact(step.arguments[str(at)], tool, str(at)) if kind == "parameter" else found[int(at)]
+                for kind, at in wires
+            ]
+            found.append(Applied(part.name, tuple(of)))
+        return dict(zip(tool.spec.returns, found, strict=False))
+
+    def fact(self, argument: Argument, tool: TypedTool, name: str) -> Fact:
+        """What an argument stands for."""
+        if isinstance(argument, Output):
+            return self.facts(argument.of)[argument.field]
+        type_ = inputs_of(tool)[name]
+        return next(one for one in self.task.constants if one.type == type_ and one.value == argument)
+
+    def users(self, step: Step) -> list[Step]:
+        """The steps to be predicted that use a step's result."""
+        return [one for one in self.steps if any(output.of is step for output in outputs(one))]
+
+    def types(self, step: Step) -> dict[str, str]:
+        """The types of a step's arguments."""
+        return inputs_of(self.task.tools[step.tool])
+
+    def there(self, place: int) -> list[tuple[str, Argument]]:
+        """What there is to be used by the step at a place: types and arguments."""
+        told: list[tuple[str, Argument]] = [(one.type, one.value) for one in self.task.constants]
+        for step in [*self.done, *self.steps[:place]]:
+            tool = self.task.tools.get(step.tool)
+            for name, part in zip(tool.spec.returns, tool.parts, strict=False) if tool else ():
+                told.append((part.output, Output(step, name)))
+        return told
+
+
+def outputs(step: Step) -> Iterator[Output]:
+    """The results that a step uses."""
+    return (one for one in step.arguments.values() if isinstance(one, Output))
+
+
+def draft(task: Task, horizon: int | None) -> Draft:
+    """The reference taken apart: behind the calls made before, and so many steps where the task is step-wise."""
+    steps: list[Step] = []
+    for name, arguments in task.reference:
+        steps.append(Step(name, {key: _argument(value, steps) for key, value in arguments.items()}))
+    begun = len(task.done)
+    ends = len(steps) if horizon is None else begun + horizon
+    return Draft(task, steps[:begun], steps[begun:ends], steps[ends:], horizon)
+
+
+def _argument(value: Json, steps: Sequence[Step]) -> Argument:
+    match = PATTERN.fullmatch(value) if isinstance(value, str) else None
+    return Output(steps[int(match[1])], match[2]) if match else str(value)
+
+
+def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
+    """The chain, with references or in words; whole plans are numbered from 0 or from 1.
+
+    A step that is gone is named by its tool, or by a number that no step has. A result of a call made before may be
+    written as its value.
+    """
+    first = len(made.done) if made.done else rng.randrange(2)
+    in_words = rng.random() < 0.5
+    numbers = {id(step): first - len(made.done) + place for place, step in enumerate([*made.done, *made.steps])}
+    values = {id(step): call.content for step, call in zip(made.done, made.task.done, strict=False)}
+    counts: dict[str, int] = {}
+    for step in [*made.done, *made.steps]:
+        counts[_name(step)] = counts.get(_name(step), 0) + 1
+
+    def text(argument: Argument, by: Step) -> Json:
+        if not isinstance(argument, Output):
+            return argument
+        tool, number = _name(argument.of), numbers.get(id(argument.of))
+        value = _value(values.get(id(argument.of), {}), argument.field)
+        if value is not None and rng.random() < 0.5:
+            return value
+        if number is None and (tool in counts or rng.random() < 0.5):
+            number = first + len(made.steps) + rng.randrange(3)
+        if number is None or (in_words and counts.get(tool) == 1 and by.tool != tool and rng.random() < 0.5):
+            if rng.random() < 0.3:
+                return f"${tool}.{argument.field}"
+            return rng.choice(_BY_TOOL).format(field=argument.field, tool=tool)
+        if in_words:
+            return rng.choice(_WORDS).format(field=argument.field, number=number)
+        return reference(str(number), argument.field)
+
+    calls = tuple(
+        ChainCall(_name(step), {name: text(argument, step) for name, argument in step.arguments.items()})
+        for step in made.steps
+    )
+    return Chain(calls, refusal, first=first)
+
+
+def _name(step: Step) -> str:
+    return step.misnamed or step.tool
+
+
+def _value(content: Mapping[str, Json], name: str) -> str | None:
+    found = content.get(name)
+    return found if isinstance(found, str) else None
+
+
+# Mutations that break what the query asks for: constraints (E3), and goals that nobody has (E1).
+
+
+Made: TypeAlias = Iterator[tuple[str, str, Draft]]
+"""The error, what was done, and the changed chain."""
+
+
+def put(made: Draft, step: Step, rng: random.Random) -> None:
+    """A call more anywhere, or in a step-wise answer the last one."""
+    if made.horizon is None:
+        made.steps.insert(rng.randint(0, len(made.steps)), step)
+    else:
+        made.steps[-1] = step
+
+
+def call_forbidden_tool(made: Draft, rng: random.Random) -> Made:
+    """The forbidden tool in the place of the one with its function."""
+    forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_tool"}
+    for step in rng.sample(made.steps, len(made.steps)):
+        own = made.task.tools[step.tool]
+        for name in sorted(forbidden & made.task.tools.keys()):
+            tool = made.task.tools[name]
+            if tool.parts == own.parts and len(tool.parts) == 1 and tool.spec.name != step.tool:
+                renamed = zip(tool.spec.parameters, own.spec.parameters, strict=False)
+                step.arguments = {
+                    new.name: step.arguments[old.name] for new, old in renamed if old.name in step.arguments
+                }
+                _rename_fields(made, step, own.spec.returns, tool.spec.returns)
+                step.tool = name
+                yield "E3", "the forbidden tool is called", made
+
+
+def _rename_fields(made: Draft, step: Step, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    fields = dict(zip(old, new, strict=True))
+    for user in made.steps:
+        for name, one in user.arguments.items():
+            if isinstance(one, Output) and one.of is step:
+                user.arguments[name] = Output(step, fields[one.field])
+
+
+def break_order(made: Draft, rng: random.Random) -> Made:
+    """A call comes before the one that it has to come behind, though it does not use its result."""
+    for rule in made.task.constraints:
+        if rule.kind != "before":
+            continue
+        firsts = [place for place, step in enumerate(made.steps) if rule.arguments[0] in _functions(made, step)]
+        if not firsts or any(rule.arguments[0] in _functions(made, step) for step in made.done):
+            continue
+        for place in range(firsts[0] + 1, len(made.steps)):
+            step, passed = made.steps[place], made.steps[firsts[0] : place]
+            if rule.arguments[1] in _functions(made, step) and not any(one.of in passed for one in outputs(step)):
+                made.steps.remove(step)
+                made.steps.insert(firsts[0], step)
+                yield "E3", "the order asked for is not kept", made
+                return
+
+
+def call_forbidden(made: Draft, rng: random.Random) -> Made:
+    """A call more, of a function that is forbidden."""
+    forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_function"}
+    for step in _further(made, rng):
+        if forbidden & set(_functions(made, step)) and _serves(made, step):
+            yield "E3", "a forbidden function is called", made
+
+
+def other_goal(made: Draft, rng: random.Random) -> Made:
+    """A call for a goal that nobody has."""
+    for step in _further(made, rng):
+        if not _serves(made, step):
+            yield "E1", "a call for another goal", made
+
+
+def _serves(made: Draft, step: Step) -> bool:
+    serves = made.task.tools[step.tool].serves
+    return not serves or not serves.isdisjoint(goal.tag for goal in made.task.goals)
+
+
+def _further(made: Draft, rng: random.Random) -> Iterator[Step]:
+    """The chain with a call of each tool that is of use elsewhere, one after another."""
+    kept = list(made.steps)
+    used = {function for step in [*kept, *made.done, *made.rest] for function in _functions(made, step)}
+    for tool in rng.sample(list(made.task.tools.values()), len(made.task.tools)):
+        if tool.extraneous or used & {part.name for part in tool.parts}:
+            continue
+        step = Step(tool.spec.name, {})
+        made.steps = list(kept)
+        put(made, step, rng)
+        place = made.steps.index(step)
+        for name, type_ in made.types(step).items():
+            options = [one for its, one in made.there(place) if its == type_]
+            if options:
+                step.arguments[name] = rng.choice(options)
+        if len(step.arguments) == len(made.types(step)):
+            yield step
+    made.steps = kept
+
+
+def _functions(made: Draft, step: Step) -> list[str]:
+    return [part.name for part in made.task.tools[step.tool].parts]
+
+
+def broken(made: Draft, whole: bool) -> set[str]:
+    """{"E3"} where the predicted calls break a constraint."""
+    before = [function for step in made.done for function in _functions(made, step)]
+    now = [function for step in made.steps for function in _functions(made, step)]
+    tools = {step.tool for step in made.steps if not step.misnamed}
+    return {"E3"} if any(_breaks(one, before, now, tools, whole) for one in made.task.constraints) else set()
+
+
+def _breaks(rule: Constraint, before: list[str], now: list[str], tools: set[str], whole: bool) -> bool:
+    first = rule.arguments[0]
+    every = before + now
+    if rule.kind == "forbid_tool":
+        return first in tools
+    if rule.kind == "forbid_function":
+        return first in now
+    if rule.kind == "require_function":
+        return whole and first not in every
+    if rule.kind == "at_most":
+        return first in now and every.count(first) > int(rule.arguments[1])
+    behind = every.index(first) if first in every else len(every)
+    return any(
+        function == rule.arguments[1] and place < behind for place, function in enumerate(every) if place >= len(before)
+    )
+
 
 _VAGUE = ("the appropriate input", "whatever fits best here", "the relevant details", "<to be filled in>")
 _INVENTED = ("Zorvath Quillon", "QX-{number}", "Bramblewick {number}", "{number}.75", "zq-{number}@nowhere.example")

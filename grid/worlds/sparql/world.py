@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
@@ -10,13 +11,32 @@ from typing import ClassVar, TypeVar
 from grid.core.types import FINISH, RESULT, Observation, ToolCall, ToolSpec
 from grid.core.world import State, own_state
 from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
-from grid.worlds.schema import ERROR, Expected
-from grid.worlds.sparql import expecting
-from grid.worlds.sparql.building import RELATIONS, expressions, nothing
+from grid.worlds.schema import ERROR, Expected, Vocabulary
+from grid.worlds.sparql import literals, tools
 from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import Expression
+from grid.worlds.sparql.expressions import (
+    ENTITY,
+    NAME,
+    NOW,
+    SIGNS,
+    XSD,
+    And,
+    Arg,
+    Class,
+    Compare,
+    Comparison,
+    Count,
+    Entity,
+    Expression,
+    Extreme,
+    Join,
+    TimeConstraint,
+    Value,
+    atom,
+)
 from grid.worlds.sparql.graph import KnowledgeGraph
-from grid.worlds.sparql.resolving import resolve
+from grid.worlds.sparql.literals import number, read
+from grid.worlds.sparql.queries import ending
 from grid.worlds.sparql.results import Result, answer_text, answers, parts_of, told
 from grid.worlds.sparql.tools import EXTRACT, TOOLS
 
@@ -100,7 +120,7 @@ class SparqlWorld:
         results = own_state(state, SparqlState).results
         try:
             words, given = _arguments(call, results)
-            return await self._asked(lambda: expecting.expected(self.graph, self.mentions, call.tool, words, given))
+            return await self._asked(lambda: expected(self.graph, self.mentions, call.tool, words, given))
         except CallError:
             return {}
 
@@ -160,3 +180,162 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
         if parameter.type == RESULT
     }
     return {name: text for name, text in texts.items() if name not in given}, given
+
+
+# Which names a call expects: the relations that the entities it is given have (planning_horizon B.1.2).
+
+
+def expected(
+    graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
+) -> dict[str, Expected]:
+    """By parameter what a call expects; raises SparqlError where the graph cannot say."""
+    if tool == tools.EXTRACT:
+        return _input(graph, mentions, words["input_value"])
+    ids = next((result.ids for result in given.values()), ())
+    match tool:
+        case tools.FIND if words["direction"] in tools.DIRECTIONS:
+            here = graph.relations(ids, words["direction"]) if ids else graph.vocabularies["property"].names
+            return _of(graph, "relation", here)
+        case tools.ORDER:
+            return _of(graph, "property_relation", graph.properties(ids))
+        case tools.COMPARE:
+            return _of(graph, "property_relation", graph.vocabularies["property"].names)
+        case tools.TIME:
+            dated = [name for name in graph.properties(ids) if ending(name) is not None]
+            return _of(graph, "temporal_relation", dated)
+    return {}
+
+
+def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dict[str, Expected]:
+    """Names of entities, classes and the case's mentions; nothing where a literal or an id is wrong in itself."""
+    if ENTITY.fullmatch(text) or read(text) is not None:
+        return {}
+    vocabulary = graph.vocabularies["input"].with_names(mentions)
+    return {"input_value": Expected(vocabulary, vocabulary.names, "name")}
+
+
+def _of(graph: KnowledgeGraph, parameter: str, here: Sequence[str]) -> dict[str, Expected]:
+    vocabulary = graph.vocabularies["relation"]
+    if not all(name in vocabulary for name in here):  # a graph that does not say which relations it has
+        vocabulary = Vocabulary(vocabulary.noun, here)
+    return {parameter: Expected(vocabulary, here)}
+
+
+# What the text given to extract_entity stands for.
+
+
+MAX_CHARACTERS = 1_000
+_LISTED = 10  # entities of one name
+_CLASSES = 3  # of each
+
+
+def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> Entity | Class | Value:
+    """A mention of the case's, a number or date, an entity's id, its name, a class, or another literal, in that order.
+
+    Raises:
+        SparqlError: it is none of these; several entities have the name; a date that is none.
+    """
+    text = text.strip()
+    if not text or len(text) > MAX_CHARACTERS:
+        raise SparqlError(f"input_value: a text of 1 to {MAX_CHARACTERS:,} characters is expected")
+    if text in mentions:
+        return atom(mentions[text])
+    literal = literals.read(text)
+    if literal is not None and literal.datatype != f"{XSD}string":
+        return literal
+    if ENTITY.fullmatch(text):
+        if graph.has(text):
+            return Entity(text)
+        raise SparqlError(f"there is no entity {shown(text)}")
+    named = graph.named(text)
+    if len(named) > 1:
+        raise SparqlError(_several(graph, text, named))
+    if named:
+        return Entity(named[0]) if ENTITY.fullmatch(named[0]) else Class(named[0])
+    if NAME.fullmatch(text):
+        return Class(text)
+    if literal is not None:
+        return literal
+    raise SparqlError(
+        f"there is no entity of the name {shown(text)}; a name, an id, a class's identifier, a number, a date "
+        "(YYYY-MM-DD) or a year (YYYY) is expected"
+    )
+
+
+def _several(graph: KnowledgeGraph, text: str, ids: Sequence[str]) -> str:
+    """That a name has several entities, and what these are."""
+    types = graph.types(ids[:_LISTED])
+    found = [f"{one} ({', '.join(types[one][:_CLASSES])})" if one in types else one for one in ids[:_LISTED]]
+    more = f", and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
+    return f"{len(ids):,} entities have the name {shown(text)}: {', '.join(found)}{more}; give the id of one"
+
+
+# From a call to the expressions that it may stand for (planning_horizon §B.1.2: the hidden function list).
+
+
+_TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
+_OPERATORS: Mapping[str, Comparison] = {sign: operator for operator, sign in SIGNS.items()}
+_EXTREMES: Mapping[str, Extreme] = {"ARGMAX": "ARGMAX", "ARGMIN": "ARGMIN"}
+
+
+def expressions(tool: str, words: Mapping[str, str], given: Mapping[str, Result]) -> list[Expression]:
+    """What a call of any tool but extract_entity stands for; the second where the first denotes nothing.
+
+    There are two where four digits may be a year or a number. Raises SparqlError.
+    """
+    for name in RELATIONS:
+        if name in words and not NAME.fullmatch(words[name]):
+            raise SparqlError(f"{name}: {shown(words[name])} is no relation's identifier")
+    for parameter in tools.TOOLS[tool].parameters:
+        if parameter.values and words[parameter.name] not in parameter.values:
+            allowed = ", ".join(parameter.values)
+            raise SparqlError(f"{parameter.name}: {shown(words[parameter.name])} is none of {allowed}")
+    operands = [result.expression for result in given.values()]
+    match tool:
+        case tools.FIND:
+            backward = words["direction"] == tools.BACKWARD
+            return [Join(words["relation"], target, backward) for target in _readings(operands[0])]
+        case tools.MERGE:
+            return [And(*operands)]
+        case tools.ORDER:
+            return [Arg(_EXTREMES[words["mode"]], operands[0], words["property_relation"])]
+        case tools.COMPARE:
+            value = given["literal_ref"].literal
+            if value is None:
+                raise SparqlError("literal_ref: that step's result is not one literal")
+            operator = _OPERATORS[words["operator"]]
+            return [Compare(operator, words["property_relation"], found) for found in _values(value)]
+        case tools.TIME:
+            time = words["temporal_literal"]
+            if not _TIME.fullmatch(time):
+                raise SparqlError(f"temporal_literal: {shown(time)} is neither a year of four digits nor {NOW}")
+            return [TimeConstraint(operands[0], words["temporal_relation"], time)]
+        case tools.COUNT:
+            return [Count(operands[0])]
+    raise SparqlError(f"there is no tool {shown(tool)}")
+
+
+RELATIONS = ("relation", "property_relation", "temporal_relation")
+"""The parameters that take a relation's identifier."""
+_NOTHING = {
+    tools.EXTRACT: "there is no entity or class {input_value}",
+    tools.FIND: "nothing is connected with the target by {relation} ({direction})",
+    tools.MERGE: "the two sets have nothing in common",
+    tools.ORDER: "no member of the set has a value of {property_relation}",
+    tools.COMPARE: "no entity has a value of {property_relation} that is {operator} the literal",
+    tools.TIME: "no member of the set holds at {temporal_literal} by {temporal_relation}",
+}
+
+
+def nothing(tool: str, words: Mapping[str, str]) -> str:
+    """What an empty result means."""
+    return _NOTHING[tool].format_map({name: shown(text) for name, text in words.items()})
+
+
+def _readings(target: Expression) -> list[Expression]:
+    return list(_values(target)) if isinstance(target, Value) else [target]
+
+
+def _values(value: Value) -> list[Value]:
+    """A literal, and the number that four digits are too."""
+    return list(dict.fromkeys([value, number(value)]))
