@@ -323,6 +323,9 @@ def executed(tree: ast.Module) -> set[str]:
                 take([node])
 
     statements(tree.body, in_class=False)
+    bodies = {node.name: node.body for node in tree.body if isinstance(node, _Function)}
+    while called := found & bodies.keys():  # what a function reads that may run then
+        take([node for name in called for node in bodies.pop(name)])
     return found
 
 

@@ -40,6 +40,49 @@ _DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
+# How KoPL's functions tell what fits a value, by its type, and what their arguments look like.
+
+
+EXAMPLE: Mapping[str, str] = {
+    "name": "Velmora",
+    "concept_name": "glimmer fern",
+    "key": "frond length",
+    "value": "12 cubit",
+    "qkey": "sown by",
+    "qvalue": "Ardith Quell",
+    "relation": "grafted onto",
+    "direction": "backward",
+    "op": ">",
+}
+"""The texts of examples: made up, so that no example tells of any data."""
+
+
+class Kind(NamedTuple):
+    """A type of values: what the world calls it, what a value is that fits, and an example's key and value."""
+
+    name: str
+    fits: str
+    key: str
+    value: str
+
+    def told(self, given: str) -> str:
+        """What a value is that fits the one given by the parameter of this name."""
+        return self.fits.format(given=given)
+
+
+KINDS: Mapping[str, Kind] = {
+    "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
+    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 cubit"),
+    "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
+    "Date": Kind(
+        "date",
+        "is a date `op {given}` (where only the year is known it is never `=`; `<` and `>` compare the years)",
+        "first sown",
+        "1874-03-09",
+    ),
+}
+
+
 def sort_of(result: Result) -> Sort:
     """What sort of result it is."""
     return _SORTS[type(result)]
@@ -258,46 +301,3 @@ _OTHERS = [
 ]
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in [*_OTHERS, *_filters()]}
 TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUNCTIONS.items()}
-
-
-# How KoPL's functions tell what fits a value, by its type, and what their arguments look like.
-
-
-EXAMPLE: Mapping[str, str] = {
-    "name": "Velmora",
-    "concept_name": "glimmer fern",
-    "key": "frond length",
-    "value": "12 cubit",
-    "qkey": "sown by",
-    "qvalue": "Ardith Quell",
-    "relation": "grafted onto",
-    "direction": "backward",
-    "op": ">",
-}
-"""The texts of examples: made up, so that no example tells of any data."""
-
-
-class Kind(NamedTuple):
-    """A type of values: what the world calls it, what a value is that fits, and an example's key and value."""
-
-    name: str
-    fits: str
-    key: str
-    value: str
-
-    def told(self, given: str) -> str:
-        """What a value is that fits the one given by the parameter of this name."""
-        return self.fits.format(given=given)
-
-
-KINDS: Mapping[str, Kind] = {
-    "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
-    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 cubit"),
-    "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
-    "Date": Kind(
-        "date",
-        "is a date `op {given}` (where only the year is known it is never `=`; `<` and `>` compare the years)",
-        "first sown",
-        "1874-03-09",
-    ),
-}
