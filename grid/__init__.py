@@ -1,7 +1,8 @@
 """The experiment grid for tool-using LLM agents.
 
-`from grid import sweep, load` is its Python API: `sweep("planner=react,egb_logits")` runs what the command line would,
-`load("results/default")` reads what it left.
+`from grid import sweep, load` runs what the command line would (`sweep("planner=react,egb_logits")`) and reads what it
+left (`load("results/default")`). What planners, data sets, robustness settings and engines of your own are written with
+has its names here as well; each is loaded when it is first asked for, and all else in the package is private.
 """
 
 from __future__ import annotations
@@ -13,15 +14,85 @@ from typing import TYPE_CHECKING, Any
 import grid.core.moved  # noqa: F401 - old names of modules load
 
 if TYPE_CHECKING:
-    from grid.sweeps.api import Results, load, sweep
+    from grid.core.engine import CHOOSE as CHOOSE
+    from grid.core.engine import SAMPLE as SAMPLE
+    from grid.core.engine import Choice as Choice
+    from grid.core.engine import Engine as Engine
+    from grid.core.engine import Prompt as Prompt
+    from grid.core.engine import Sampled as Sampled
+    from grid.core.metric import Metric as Metric
+    from grid.core.problem import Dataset as Dataset
+    from grid.core.problem import Problem as Problem
+    from grid.core.reference import Reference as Reference
+    from grid.core.retriever import Index as Index
+    from grid.core.retriever import Retriever as Retriever
+    from grid.core.seeds import derive_seed as derive_seed
+    from grid.core.strict import STRICT as STRICT
+    from grid.core.types import Case as Case
+    from grid.core.types import Observation as Observation
+    from grid.core.types import Parameter as Parameter
+    from grid.core.types import Plan as Plan
+    from grid.core.types import Step as Step
+    from grid.core.types import Substep as Substep
+    from grid.core.types import ToolCall as ToolCall
+    from grid.core.types import ToolSpec as ToolSpec
+    from grid.core.types import Trajectory as Trajectory
+    from grid.core.types import Usage as Usage
+    from grid.core.world import World as World
+    from grid.datasets.functions import FunctionTasks as FunctionTasks
+    from grid.episode.acting import Acting as Acting
+    from grid.episode.acting import Action as Action
+    from grid.episode.acting import Decision as Decision
+    from grid.episode.acting import begin as begin
+    from grid.episode.acting import rollout as rollout
+    from grid.episode.acting import trajectory as trajectory
+    from grid.episode.asking import sample_actions as sample_actions
+    from grid.episode.asking import single_pass as single_pass
+    from grid.episode.episode import Episode as Episode
+    from grid.episode.episode import Planner as Planner
+    from grid.episode.view import View as View
+    from grid.planners.votes import vote as vote
+    from grid.robustness.base import Robustness as Robustness
+    from grid.sweeps.api import Results as Results
+    from grid.sweeps.api import load as load
+    from grid.sweeps.api import sweep as sweep
+    from grid.worlds.functions import Function as Function
 
-__all__ = ["CONF", "Results", "load", "sweep"]
 CONF = (Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
+FACE = {
+    "grid.core.engine": ("CHOOSE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled"),
+    "grid.core.metric": ("Metric",),
+    "grid.core.problem": ("Dataset", "Problem"),
+    "grid.core.reference": ("Reference",),
+    "grid.core.retriever": ("Index", "Retriever"),
+    "grid.core.seeds": ("derive_seed",),
+    "grid.core.strict": ("STRICT",),
+    "grid.core.types": (
+        *("Case", "Observation", "Parameter", "Plan", "Step", "Substep", "ToolCall", "ToolSpec", "Trajectory", "Usage"),
+    ),
+    "grid.core.world": ("World",),
+    "grid.datasets.functions": ("FunctionTasks",),
+    "grid.episode.acting": ("Acting", "Action", "Decision", "begin", "rollout", "trajectory"),
+    "grid.episode.asking": ("sample_actions", "single_pass"),
+    "grid.episode.episode": ("Episode", "Planner"),
+    "grid.episode.view": ("View",),
+    "grid.planners.votes": ("vote",),
+    "grid.robustness.base": ("Robustness",),
+    "grid.sweeps.api": ("Results", "load", "sweep"),
+    "grid.worlds.functions": ("Function",),
+}
+"""The public names by the modules that have them."""
+_MODULES = {name: module for module, names in FACE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """The Python API, loaded when it is first asked for: nothing here needs it."""
-    if name not in ("Results", "load", "sweep"):
+    """A public name, loaded when it is first asked for."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("grid.sweeps.api"), name)
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """With the public names, for completion."""
+    return sorted({*globals(), *_MODULES})

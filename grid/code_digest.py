@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 _DIGITS = 16
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
@@ -129,13 +129,17 @@ def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[N
 
 @dataclass
 class _Module:
-    """What a module binds at its top, by name; `loose` are its statements that bind nothing, by their place."""
+    """What a module binds at its top, by name; `loose` are its statements that bind nothing, by their place.
+
+    `face` are the imports for types of a package's `__init__`, which may load these names once they are asked for.
+    """
 
     name: str
     path: Path
     bound: dict[str, list[ast.stmt]] = field(default_factory=dict)
     loose: dict[str, ast.stmt] = field(default_factory=dict)
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    face: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
 
     def add(self, body: Sequence[ast.stmt]) -> None:
@@ -144,6 +148,9 @@ class _Module:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(statement)
                 continue
+            if self.path.name == "__init__.py" and _is_for_types(statement):
+                imports = (one for one in ast.walk(statement) if isinstance(one, ast.Import | ast.ImportFrom))
+                self.face |= dict(found for one in imports for found in _imported(one, self.package))
             names = [name for name in _bound(statement, self.package) if name != "__all__"]
             for name in names:
                 self.bound.setdefault(name, []).append(statement)
@@ -196,7 +203,7 @@ def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Nam
         within = _module(module) if _file(module) else None  # a folder of modules may have none
         if within and first in within.bound:
             return Name(module, first), rest
-        source, attribute = within.imports.get(first, ("", None)) if within else ("", None)
+        source, attribute = {**within.face, **within.imports}.get(first, ("", None)) if within else ("", None)
         if source and (source, attribute) != (module, first):
             module, names = source, [*filter(None, [attribute]), *rest]
         elif _file(f"{module}.{first}") or _folders(f"{module}.{first}"):
@@ -260,7 +267,7 @@ class _Writer:
             return
         if isinstance(node, ast.Constant):
             self._constant(node.value)
-        elif isinstance(node, ast.If) and ast.unparse(node.test) in _TYPING_ONLY:
+        elif _is_for_types(node):
             self._body(node.orelse)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for _, target in () if self._scopes else _imported(node, self._module.package):
@@ -387,10 +394,13 @@ def _targets(target: ast.expr) -> Iterator[str]:
         yield from sorted(_words(target))
 
 
+def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in _TYPING_ONLY
+
+
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
     """The statements inside a condition, an attempt, a loop or the like, but for those that are for types only."""
-    typing = isinstance(statement, ast.If) and ast.unparse(statement.test) in _TYPING_ONLY
-    inner = [] if typing else [*getattr(statement, "body", [])]
+    inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body
     return [*inner, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any, cast
 
 from grid import plugins
@@ -139,6 +140,10 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
 _OF_CASES = ("grid.metrics.plan_shape.plan_shape", "grid.metrics.solvable.solvable")
 """What is told of a case whatever a planner does; values, which have no name of their own."""
 
+SAME: Mapping[str, str] = dict(
+    line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
+)
+"""First digests by later ones: `python launch/same_code.py` writes them after a change that changes no result."""
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
 """Metrics that no setting has to declare."""
 _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
@@ -280,6 +285,16 @@ def _metrics_of(built: Built) -> Mapping[str, Metric]:
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md).
 
+    A digest that is known to stand for a change without effect on results counts as the first one (SAME).
+    """
+    own = tuple(sorted(plugins.allowed()))
+    found = {name: code_digest(names, own) for name, names in code_names(config).items()}
+    return {name: SAME.get(digest, digest) for name, digest in found.items()}
+
+
+def code_names(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The definitions whose code counts, by group.
+
     What hands a planner its requests and its world is a planner's code, though no planner names it.
     """
     grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
@@ -297,8 +312,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     for name, definitions in further.items():
         targets.setdefault(name, set()).update(f"{one.__module__}.{one.__qualname__}" for one in definitions)
     targets["metrics"].update(_OF_CASES)
-    own = tuple(sorted(plugins.allowed()))
-    return {name: code_digest(tuple(sorted(found)), own) for name, found in targets.items()}
+    return {name: tuple(sorted(found)) for name, found in targets.items()}
 
 
 def expect_code(setting: Setting) -> None:

@@ -9,12 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.metric import Metric
-from grid.core.problem import Problem
-from grid.core.strict import STRICT
-from grid.core.types import Trajectory
-from grid.datasets.functions import FunctionTasks
-from grid.worlds.functions import Function
+from grid import STRICT, Function, FunctionTasks, Metric, Problem, Trajectory
 
 Branch = Literal["Harbour", "Mill", "Station"]
 Kind = Literal["book", "film"]

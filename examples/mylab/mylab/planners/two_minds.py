@@ -7,14 +7,21 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
-from grid.core.strict import STRICT
-from grid.core.types import Trajectory
-from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
-from grid.episode.asking import sample_actions
-from grid.episode.episode import Episode
-from grid.episode.view import View
-from grid.planners.votes import vote
+from grid import (
+    SAMPLE,
+    STRICT,
+    Acting,
+    Action,
+    Decision,
+    Episode,
+    Trajectory,
+    View,
+    begin,
+    rollout,
+    sample_actions,
+    trajectory,
+    vote,
+)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,0 +1,109 @@
+"""Have today's code count as that of an earlier checkout: `python launch/same_code.py FOLDER`.
+
+For a change to classes that a config names that changes no result, once rows before and after were compared: stored
+cells keep their ids then. What each class reaches is digested here and there; where the two differ a line goes into
+`grid/settings/same_code.txt`. A line's first digest is today's, its second the first one that ever was; of several
+robustness settings together there is none, so that such cells run again, or `accept_code=true` keeps them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from grid import CONF
+from grid.code_digest import code_digest
+from grid.core.problem import DRAFTED
+from grid.core.roles import ASKED
+from grid.planners.memory import OTHER_HALF
+from grid.settings import build
+from grid.settings.setting import FURTHER, GROUPS
+
+TABLE = Path(build.__file__).with_name("same_code.txt")
+_DIGEST = """
+import json, sys
+from grid.code_digest import code_digest
+found = {}
+for label, names in json.load(sys.stdin).items():
+    try:
+        found[label] = code_digest(tuple(names))
+    except ValueError:
+        pass  # a class of today
+print(json.dumps(found))
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a checkout of the commit before")
+    folder: Path = parser.parse_args(arguments).folder
+    names = dict(_named())
+    there = _digests(folder, names)
+    known = dict(line.split()[:2] for line in _lines(folder / TABLE.relative_to(Path(__file__).parents[1])))
+    now = {label: code_digest(names[label]) for label in there}
+    first = {now[label]: (known.get(digest, digest), label) for label, digest in there.items()}
+    lines = [f"{digest} {old} {label}" for digest, (old, label) in first.items() if digest != old]
+    TABLE.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split(" ", 2)[2])), "utf-8")
+    print(f"{len(lines)} of {len(first)} kinds of code differ and count as they were: {TABLE}")
+    return 0
+
+
+def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What counts together in a setting, with a name for it: each class of each group, and with what it may need."""
+    classes: dict[str, list[str]] = {}
+    for group in (*GROUPS, *FURTHER):
+        files = [OmegaConf.to_container(OmegaConf.load(file)) for file in (CONF / group).glob("*.yaml")]
+        parts = [part for file in files if isinstance(file, dict) for part in (file, *file.values())]
+        classes[group] = sorted(
+            {str(part["_target_"]) for part in parts if isinstance(part, dict) and "_target_" in part}
+        )
+    first: dict[str, Any] = {group: {"_target_": targets[0]} for group, targets in classes.items()}
+    one = first | {"robustness": {"one": first["robustness"]}}
+    for group, targets in classes.items():
+        for target in targets:
+            part = {"_target_": target}
+            yield from _counted(group, one | {group: {"one": part} if group == "robustness" else part})
+    for target in classes["planner"]:
+        for solved in (None, OTHER_HALF):
+            for outline in (None, DRAFTED):
+                planner, data = {"_target_": target, "solved": solved}, first["dataset"] | {"outline": outline}
+                yield from _counted("planner", one | {"planner": planner, "dataset": data})
+    for role in ASKED:
+        for target in classes["model"]:
+            for asks in (False, True):
+                robustness = {"one": first["robustness"] | {"judge": asks}}
+                yield from _counted(role, one | {role: {"_target_": target}, "robustness": robustness})
+    yield from _counted("metrics", one)
+
+
+def _counted(group: str, config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    names = build.code_names(config)[group]
+    yield f"{group} {' '.join(names)}", names
+
+
+def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    """What a checkout's own code makes of the same names."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    asked = subprocess.run(
+        [sys.executable, "-P", "-c", _DIGEST],
+        input=json.dumps(names), env=environment, cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: dict[str, str] = json.loads(asked.stdout)
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
