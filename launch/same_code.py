@@ -15,16 +15,17 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 
 from grid import CONF
 from grid.code_digest import code_digest
-from grid.core.problem import DRAFTED
+from grid.core.problem import DRAFTED, GIVEN
 from grid.core.roles import ASKED
-from grid.planners.memory import OTHER_HALF
 from grid.settings import build
+from grid.settings.parts import Parts
 from grid.settings.setting import FURTHER, GROUPS
 
 TABLE = Path(build.__file__).with_name("same_code.txt")
@@ -73,20 +74,28 @@ def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
             part = {"_target_": target}
             yield from _counted(group, one | {group: {"one": part} if group == "robustness" else part})
     for target in classes["planner"]:
-        for solved in (None, OTHER_HALF):
-            for outline in (None, DRAFTED):
-                planner, data = {"_target_": target, "solved": solved}, first["dataset"] | {"outline": outline}
-                yield from _counted("planner", one | {"planner": planner, "dataset": data})
+        for solved in (False, True):
+            for outline in (GIVEN, DRAFTED):
+                yield from _counted("planner", one | {"planner": {"_target_": target}}, _parts(outline, solved=solved))
     for role in ASKED:
         for target in classes["model"]:
             for asks in (False, True):
-                robustness = {"one": first["robustness"] | {"judge": asks}}
-                yield from _counted(role, one | {role: {"_target_": target}, "robustness": robustness})
+                yield from _counted(
+                    role, one | {role: {"_target_": target}}, _parts(asks="one.judge" if asks else None)
+                )
     yield from _counted("metrics", one)
 
 
-def _counted(group: str, config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    names = build.code_names(config)[group]
+def _parts(outline: str = GIVEN, solved: bool = False, asks: str | None = None) -> Parts:
+    """As much of a setting's parts as its code depends on."""
+    found = SimpleNamespace(dataset=SimpleNamespace(outline=outline), goes_by_solved=solved, tools_ask=asks)
+    return cast(Parts, found)
+
+
+def _counted(
+    group: str, config: Mapping[str, Any], parts: Parts | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    names = build.code_names(config, parts or _parts())[group]
     yield f"{group} {' '.join(names)}", names
 
 

@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
     ]
 )
 _KEY = ["cell_id", "attempt_id"]
-_RULES = ("cells", "pairing", "plans", "read", "rules", "values")
+_RULES = ("cells", "read", "rules", "values")
 
 
 def known(root: Path) -> pa.Table:

@@ -19,12 +19,10 @@ from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe
-from grid.episode.episode import Planner
-from grid.planners.refining import Refining
 from grid.settings.build import build_engine
-from grid.settings.make import load_class, make
-from grid.settings.roles import judging, label_of, model_key, models, simulating, tools_ask
-from grid.settings.setting import REFINE, Setting
+from grid.settings.parts import parts_of
+from grid.settings.roles import judging, label_of, model_key, models, simulating
+from grid.settings.setting import Setting
 
 _LOOK_SECONDS = 2.0
 LOST_SECONDS = 120.0  # in which a replica did not once say that it is well
@@ -243,24 +241,23 @@ def _probes(config: Mapping[str, Any]) -> Iterator[Probe]:
     """One for each temperature at which a role of a setting is asked; of a model alone, which is no setting, none."""
     if "planner" not in config:
         return
-    planner = cast(Planner, make("planner", config["planner"]))
+    parts = parts_of(config)
+    planner = parts.planner
     own: float | None = getattr(planner, "temperature", None)  # a plugin's may have none
     if own is not None and SAMPLE in planner.needs:
         yield Probe(ACTOR, own)
-    if config["dataset"].get("outline") == DRAFTED:
+    if parts.dataset.outline == DRAFTED:
         yield Probe(ACTOR, 0.0)
-    if REFINE in config:
-        refining = cast(Refining, make(REFINE, config[REFINE]))
-        yield Probe(CRITIC if refining.mode == CRITIC else ACTOR, refining.temperature)
+    if parts.refines:
+        yield Probe(CRITIC if parts.refining.mode == CRITIC else ACTOR, parts.refining.temperature)
     for role, how in judging(config).items():
         if how.verb != SAMPLE:
             continue
         if role == EVALUATOR:
-            data = load_class("dataset", config["dataset"])
-            yield Probe(EVALUATOR, how.at(getattr(data, "evaluator_temperature", 0.0)))
+            yield Probe(EVALUATOR, how.at(getattr(parts.dataset, "evaluator_temperature", 0.0)))
         if role == JUDGE and JUDGE in planner.needs:
             yield Probe(JUDGE, how.at(getattr(planner, "judge_temperature", 0.0)))
-        if role == JUDGE and tools_ask(config):
+        if role == JUDGE and parts.tools_ask:
             yield Probe(JUDGE, how.at(0.0))
     for role, playing in simulating(config).items():
         yield Probe(role, playing.temperature)

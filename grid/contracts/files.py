@@ -17,7 +17,8 @@ from grid.core.roles import ASKED
 from grid.episode.episode import Planner
 from grid.plugins import allowed
 from grid.settings.make import make
-from grid.settings.roles import judges_plans, with_roles
+from grid.settings.parts import parts_of
+from grid.settings.roles import with_roles
 from grid.settings.setting import Setting
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
@@ -78,6 +79,6 @@ def setting_of(
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
     config["model"] |= model_values
-    if judges_plans(config):
+    if parts_of(config).judges_plans:
         config["evaluator"], labels["evaluator"] = yaml("model", "lexical"), "lexical"
     return Setting(with_roles(config), labels, seed=0)

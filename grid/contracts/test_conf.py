@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -20,9 +20,11 @@ from grid.core.problem import (
     DIAGNOSED,
     EXAMINED,
     OUTLINE,
+    PLANS,
     REFERENCES,
     SIMULATED,
     SOLVED_FIRST,
+    TEXTS,
     Dataset,
 )
 from grid.core.roles import JUDGE
@@ -111,6 +113,9 @@ def test_planners_keep_their_protocol(planner: str) -> None:
 def test_datasets_keep_their_protocol(dataset: str) -> None:
     made = cast(Dataset, make("dataset", given(yaml("dataset", dataset))))
     assert made.provides <= set(PROVIDED)
+    asks: Mapping[str, str] = getattr(made, "asks", {})
+    assert asks.keys() <= {TEXTS, PLANS}
+    assert {*asks.values()} <= yaml("dataset", dataset).keys(), "what is asked is turned on by a key"
     assert made.outline in outlines(dataset), "a dataset has no outline as its own default that it cannot have"
 
 
@@ -119,3 +124,4 @@ def test_robustness_settings_keep_their_protocol(robustness: str) -> None:
         assert name == robustness, "a setting is named as its file, so that settings compose"
         made = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
         assert made.needs <= set(PROVIDED)
+        assert getattr(made, "asks", {}).keys() <= {JUDGE}

@@ -42,6 +42,8 @@ JUDGED = "judge"
 BOTH = "both"
 Scorer: TypeAlias = Literal["symbolic", "judge", "both"]
 """Who says whether a plan is right: what can be computed, a model (the role `evaluator`), or each beside the other."""
+TEXTS, PLANS = "texts", "plans"
+"""What a dataset may ask an evaluator: which texts mean the same; which plans are right (`asks` of a Dataset)."""
 Equivalence: TypeAlias = Literal["rules", "judge"]
 """Who says which arguments mean the same where tools are looked up: rules alone, or also a model.
 
@@ -177,6 +179,9 @@ class Dataset(Protocol):
     are `grid.worlds.simulated.Played`, for whoever names a simulator. DIAGNOSED: what is true of a plan can be
     computed. SOLVED_FIRST: of two trajectories a sole one that passed is the better
     (`grid.roles.comparing.SOLVED_FIRST_RULE`).
+
+    One that cannot do without an evaluator says so in `asks`, a mapping from what it asks (TEXTS, PLANS) to the key of
+    its own that has it do so; without it none is asked for these.
     """
 
     @property

@@ -21,7 +21,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
+from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, Substep, ToolCall, ToolSpec
@@ -67,6 +67,11 @@ class UltraTool:
     outline: Outline = "given"
     resolution: Resolution = "all"
     equivalence: Equivalence = "rules"
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which texts mean the same, where that is configured."""
+        return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
     def root(self) -> Path:

@@ -66,6 +66,11 @@ class AStar(TreeSearch):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
     @property
+    def goes_by_solved(self) -> bool:
+        """Where a dataset has no demonstrations, it asks for solved cases of its other half."""
+        return self.solved == OTHER_HALF
+
+    @property
     def plans_ahead(self) -> bool:
         """It measures what is to come by the plan that the model imagines."""
         return True

@@ -9,7 +9,10 @@ from grid.core.retriever import Index
 
 
 class Robustness(Protocol):
-    """One setting. Several compose, each on the outcome of the one before. `needs`: what it needs of a dataset."""
+    """One setting. Several compose, each on the outcome of the one before. `needs`: what it needs of a dataset.
+
+    One whose tools ask the judge says so in `asks`: `{"judge": KEY}`, with the key of its own that has them do so.
+    """
 
     needs: ClassVar[frozenset[str]]
 

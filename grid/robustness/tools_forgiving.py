@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
@@ -10,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.problem import Problem
 from grid.core.retriever import Index
+from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.world import World
 from grid.robustness.matching import Matching
@@ -46,6 +48,11 @@ class ToolsForgiving(Matching):
     value_floor: Share = 0.9
     ratio: Share = 0.8
     judge: bool = False
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """The judge, where that is configured, which names were meant."""
+        return {JUDGE: "judge"} if self.judge else {}
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with forgiving tools."""

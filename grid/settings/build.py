@@ -17,7 +17,7 @@ from grid.core.engine import Engine
 from grid.core.errors import ConfigError, UnfinishedError
 from grid.core.metric import Metric, declared_by, together
 from grid.core.once import can
-from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
+from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Dataset, Demonstrations, Problem
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.core.seeds import derive_seed
 from grid.core.types import Case, Demonstration, Plan
@@ -31,7 +31,6 @@ from grid.episode.outline import draft
 from grid.episode.progress import Budget
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
-from grid.planners.memory import OTHER_HALF
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
 from grid.retrievers.texts import bm25_texts
@@ -44,10 +43,11 @@ from grid.roles.simulation import Simulating, Simulation
 from grid.settings.config import BudgetConfig
 from grid.settings.make import make
 from grid.settings.ordering import ordering
+from grid.settings.parts import Parts, parts_of
 from grid.settings.pooled import KEPT, Pooled, dataset_of, key_of, key_of_data, pooled
 from grid.settings.prices import Prices, prices_of
 from grid.settings.remembered import Memory, memory_of
-from grid.settings.roles import judging, models, restoring, simulating, tools_ask
+from grid.settings.roles import judging, models, restoring, simulating
 from grid.settings.setting import GROUPS, MEMORY, REFINE, WHICH_CASES, Setting
 from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.worlds.layers import within
@@ -113,11 +113,6 @@ class Solved:
 def solved_of(dataset: Mapping[str, Any]) -> Solved:
     """Of a dataset's config, all of whose cases count, in the dataset's own order. Raises as `dataset_of`."""
     return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
-
-
-def goes_by_solved(config: Mapping[str, Any]) -> bool:
-    """Whether a setting's planner asks for solved cases of the dataset's other half."""
-    return bool(config["planner"].get("solved") == OTHER_HALF)
 
 
 @lru_cache(maxsize=KEPT)
@@ -250,28 +245,25 @@ class Built:
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
     """Build one setting; raises ConfigError, DataError from the dataset's files, or as `memory_of`."""
-    config = setting.config
-    robustness = tuple(
-        cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
-    )
+    config, parts = setting.config, parts_of(setting.config)
     engines = {role: engine_of(role, model) for role, model in models(config).items()}
     keys = key_of_data(config)
     built = Built(
         prices=prices_of(config, engines),
         engine=engines.pop(ACTOR),
-        planner=refining_of(config).around(cast(Planner, make("planner", config["planner"]))),
-        dataset=dataset_of(keys[0]),
+        planner=parts.refining.around(parts.planner),
+        dataset=parts.dataset,
         pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
-        robustness=robustness,
+        robustness=tuple(parts.robustness.values()),
         budget=Budget(**budget.model_dump()),
         roles=engines,
         judging=judging(config),
         restoring=restoring(config),
         simulating=simulating(config),
         order_seed=ordering(config).seed(setting.seed),
-        compares_texts=config["dataset"].get("equivalence") == JUDGED,
-        tools_ask=tools_ask(config) is not None,
-        solved=solved_of(config["dataset"]) if goes_by_solved(config) else None,
+        compares_texts=parts.compares_texts is not None,
+        tools_ask=parts.tools_ask is not None,
+        solved=solved_of(config["dataset"]) if parts.goes_by_solved else None,
     )
     return replace(built, memory=memory_of(setting, built.version), metrics=_metrics_of(built))
 
@@ -288,11 +280,12 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     A digest that is known to stand for a change without effect on results counts as the first one (SAME).
     """
     own = tuple(sorted(plugins.allowed()))
-    found = {name: code_digest(names, own) for name, names in code_names(config).items()}
+    named = code_names(config, parts_of(config))
+    found = {name: code_digest(names, own) for name, names in named.items()}
     return {name: SAME.get(digest, digest) for name, digest in found.items()}
 
 
-def code_names(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, ...]]:
     """The definitions whose code counts, by group.
 
     What hands a planner its requests and its world is a planner's code, though no planner names it.
@@ -303,12 +296,12 @@ def code_names(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     further: dict[str, list[Callable[..., object]]] = {"planner": [Episode], "metrics": [score]}
     if MEMORY in config:
         further[MEMORY] = [memory_of]
-    if goes_by_solved(config):
+    if parts.goes_by_solved:
         further["planner"].append(solved_of)
-    if config["dataset"].get("outline") == DRAFTED:
+    if parts.dataset.outline == DRAFTED:
         further["planner"].append(draft)
     for role in (role for role in ASKED if role in config):
-        further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(tools_ask(config)))]
+        further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(parts.tools_ask))]
     for name, definitions in further.items():
         targets.setdefault(name, set()).update(f"{one.__module__}.{one.__qualname__}" for one in definitions)
     targets["metrics"].update(_OF_CASES)
@@ -329,11 +322,6 @@ def expect_code(setting: Setting) -> None:
 def build_engine(model: Mapping[str, Any]) -> Engine:
     """The engine of a model group's config; nothing is loaded."""
     return _engine(key_of(model))
-
-
-def refining_of(config: Mapping[str, Any]) -> Refining:
-    """How plans are refined, if they are."""
-    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
 
 
 def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:

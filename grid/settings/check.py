@@ -26,10 +26,11 @@ from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.fitting import invalid_reason
 from grid.settings.keeping import Keep
 from grid.settings.ordering import with_ordering
+from grid.settings.parts import parts_of
 from grid.settings.plan import Plan
 from grid.settings.prices import expect_prices
 from grid.settings.remembered import line_of, with_contents
-from grid.settings.roles import is_named, judges_plans, with_roles
+from grid.settings.roles import is_named, with_roles
 from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
 
 MOST_REASONS = 50
@@ -199,7 +200,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
         asked = any(role in setting.config for setting in settings)
         if role == JUDGE:  # who may examine in an evaluator's place
-            asked |= any(judges_plans(setting.config) for setting in settings)
+            asked |= any(parts_of(setting.config).judges_plans for setting in settings)
         if named and not asked:
             why = _NOBODY.get(role, "no dataset asks one")
             lines.append(f"{role} {', '.join(named)}: never asked, as {why}")

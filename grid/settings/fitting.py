@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from grid.core.engine import CHOOSE, NATIVE, SAMPLE, Engine
-from grid.core.problem import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Stating
+from grid.core.problem import DIAGNOSED, GIVEN, OUTLINE, REFERENCES, Stating
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed, Knowing
-from grid.episode.episode import Planner
-from grid.planners.refining import NOT_REFINED, writes_plans
+from grid.planners.refining import writes_plans
 from grid.planners.restoring import NOT_RESTORED
-from grid.robustness.base import Robustness
-from grid.settings.build import build_engine, engine_of, refining_of
-from grid.settings.make import make
-from grid.settings.pooled import dataset_of, key_of, lacking
-from grid.settings.roles import judges_plans, judging, models, restoring, tools_ask
+from grid.settings.build import build_engine, engine_of
+from grid.settings.parts import Parts, parts_of
+from grid.settings.pooled import key_of, lacking
+from grid.settings.roles import judging, models, restoring
 from grid.settings.setting import REFINE, Setting
 
 
 def invalid_reason(setting: Setting) -> str | None:
     """Why a setting's parts do not go together, naming both YAML files; None where they do."""
-    planner = cast(Planner, make("planner", setting.config["planner"]))
-    dataset = dataset_of(key_of(setting.config["dataset"]))
+    parts = parts_of(setting.config)
+    planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
     for role, model in models(setting.config).items():
-        reason = _unfit(setting, role, engine_of(role, model), dataset)
+        reason = _unfit(setting, role, engine_of(role, model), parts)
         if reason:
             return reason
     if setting.config["retriever"].get("mode") == "thought" and not getattr(planner, "thinks_first", False):
@@ -35,7 +31,7 @@ def invalid_reason(setting: Setting) -> str | None:
         return (
             f"{between} (retriever.mode=thought); conf/planner/{_file(setting, 'planner')}.yaml has none (react does)"
         )
-    if refining_of(setting.config).mode != NOT_REFINED and not writes_plans(planner):
+    if parts.refines and not writes_plans(planner):
         plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
         return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
@@ -49,16 +45,16 @@ def invalid_reason(setting: Setting) -> str | None:
     missing = cases - dataset.provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
-    for name, part in setting.config["robustness"].items():
-        disturbing = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
+    for name, disturbing in parts.robustness.items():
         if missing := disturbing.needs - dataset.provides:
             return f"conf/robustness/{name}.yaml needs {', '.join(sorted(missing))}, which {of} does not have"
     what = lacking(key_of(setting.config["dataset"]), key_of(setting.config["pool"]))
     return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
 
 
-def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> str | None:
+def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
     """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
+    dataset = parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
     if role == CRITIC and SAMPLE not in engine.provides:
@@ -67,16 +63,14 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     if role in (SIMULATOR, USER) and (SAMPLE not in engine.provides or engine.sampler is None):
         who = "tools" if role == SIMULATOR else "user"
         return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
-    if role == EVALUATOR and judges_plans(setting.config):
-        return _no_judge_of_plans(setting, engine, dataset)
+    if role == EVALUATOR and parts.judges_plans:
+        return _no_judge_of_plans(setting, engine, parts)
     if role == EVALUATOR and engine.sampler is None and isinstance(dataset, Stating) and dataset.stating:
         asks = f"{of} asks which statements about an episode are true, which a language model alone can tell"
         return f"{asks}: model@evaluator={_file(setting, role)} (or model@judge, who stands in for it) is none"
     if isinstance(engine, Informed) and role == EVALUATOR:
-        compares = setting.config["dataset"].get("equivalence") == JUDGED
-        what = (
-            "asks with dataset.equivalence=judge which texts mean the same" if compares else "asks about its episodes"
-        )
+        texts = "asks with dataset.{}=judge which texts mean the same"
+        what = texts.format(parts.compares_texts) if parts.compares_texts else "asks about its episodes"
         return f"{of} {what}, which conf/model/{_file(setting, role)}.yaml cannot tell"
     if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
         file = _file(setting, "model" if role == ACTOR else role)
@@ -88,20 +82,20 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     restored = restoring(setting.config).restored
     if role == JUDGE and restored != NOT_RESTORED and REFERENCES not in dataset.provides:
         return f"judge.restored={restored} needs the cases' references, which {of} does not have"
-    if role == JUDGE and isinstance(engine, Informed) and (robust := tools_ask(setting.config)):
+    if role == JUDGE and isinstance(engine, Informed) and parts.tools_ask:
         file = f"conf/model/{_file(setting, role)}.yaml"
-        return f"robustness.{robust}.judge asks which names are meant, which {file} cannot tell"
+        return f"robustness.{parts.tools_ask} asks which names are meant, which {file} cannot tell"
     return None
 
 
-def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> str | None:
+def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | None:
     """Why an engine cannot say which plans are right; None where it can."""
     of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
                                                f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
-    if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in dataset.provides):
+    if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):
         return f"{by} judges with a planted accuracy, which takes plans whose truth is computed; {of} has none"
     if SAMPLE not in engine.provides:
-        return f"{of} asks for verdicts with dataset.scorer, which need {SAMPLE}; {by} cannot do it"
+        return f"{of} asks for verdicts with dataset.{parts.judges_plans}, which need {SAMPLE}; {by} cannot do it"
     return None
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from grid.core.errors import ConfigError
-from grid.core.problem import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
+from grid.core.problem import EXAMINED, SIMULATED, TALKS
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed
-from grid.episode.episode import Planner
 from grid.episode.judging import Judging
-from grid.planners.refining import NOT_REFINED, Criticising, Refining
+from grid.planners.refining import Criticising
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.roles.simulation import Simulating
 from grid.settings.make import config_error, make, plain, takes, unpriced
+from grid.settings.parts import Parts, parts_of
 from grid.settings.remembered import remembering
 from grid.settings.setting import GROUPS, REFINE
 
@@ -86,31 +86,18 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
-    found = refining(config) | remembering(config)
-    groups |= found
+    parts = parts_of(config)
+    refining = {"_target_": config[REFINE]["_target_"], **dataclasses.asdict(parts.refining)} if parts.refines else None
+    found = ({REFINE: refining} if refining else {}) | remembering(config)
     for role in ASKED:
         given = _given(role, config)
         how, model = _how(role, given), _model(role, given)
-        if role == EVALUATOR and not model and _examines(groups):
-            model = _examiner(config, groups)
-        if not _asks(role, groups, model):
+        if role == EVALUATOR and not model and _examines(parts):
+            model = _examiner(config, parts)
+        if not _asks(role, parts, model):
             continue
-        if role == JUDGE and not model and (robust := tools_ask(groups)):
-            allowed = "false, or true with model@judge=NAME, a file of conf/model (no model is it by default)"
-            raise ConfigError(f"robustness.{robust}.judge", True, allowed)
-        if role == EVALUATOR and not model and judges_plans(groups):
-            _dataset(groups)  # which may have no such scorer
-            allowed = "a scorer without a model, or model@judge=NAME, a file of conf/model (no model is it by default)"
-            raise ConfigError("dataset.scorer", groups["dataset"]["scorer"], allowed)
-        if role == EVALUATOR and not model:
-            allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
-            raise ConfigError("dataset.equivalence", JUDGED, allowed)
-        if role == USER and not model:
-            allowed = "instructions, or model with model@user=NAME, a file of conf/model (no model is it by default)"
-            raise ConfigError("dataset.user", groups["dataset"].get("user", "model"), allowed)
-        if role == CRITIC and not model:
-            allowed = "none or self, or critic with model@critic=NAME, a file of conf/model (no model is it by default)"
-            raise ConfigError("refine.mode", CRITIC, allowed)
+        if not model:
+            _expect_default(role, parts, groups["dataset"])
         found[role] = asked(how) | (model or groups["model"])
         if _TEMPERATURE in asked(how) and isinstance(how, Judging) and takes(found[role], _TEMPERATURE):
             allowed = f"null: {_TEMPERATURE} is a key of its model's own ({found[role]['_target_']})"
@@ -125,15 +112,20 @@ def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
     return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
 
 
-def refining(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The group `refine` with all its values, where plans are refined; else nothing. Raises ConfigError."""
-    given = config.get(REFINE)
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise ConfigError(REFINE, given, "one of the files of conf/refine")
-    how = cast(Refining, make(REFINE, given))
-    return {} if how.mode == NOT_REFINED else {REFINE: {"_target_": given["_target_"], **dataclasses.asdict(how)}}
+def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a role is asked that nobody has by default."""
+    named = f"with model@{role}=NAME, a file of conf/model (no model is it by default)"
+    if role == JUDGE and parts.tools_ask:
+        raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
+    if role == EVALUATOR and (key := parts.judges_plans):
+        allowed = "a scorer without a model, or model@judge=NAME, a file of conf/model (no model is it by default)"
+        raise ConfigError(f"dataset.{key}", dataset.get(key), allowed)
+    if role == EVALUATOR and (key := parts.compares_texts):
+        raise ConfigError(f"dataset.{key}", dataset.get(key), f"rules, or judge {named}")
+    if role == USER:
+        raise ConfigError("dataset.user", dataset.get("user", "model"), f"instructions, or model {named}")
+    if role == CRITIC:
+        raise ConfigError("refine.mode", CRITIC, f"none or self, or critic {named}")
 
 
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
@@ -143,48 +135,27 @@ def is_named(role: Role, config: Mapping[str, Any]) -> bool:
     return bool(_model(role, given)) or _how(role, given) != HOW[role]() or restored
 
 
-def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
+def _asks(role: Role, parts: Parts, model: Mapping[str, Any]) -> bool:
     if role == JUDGE:
-        return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+        return parts.tools_ask is not None or JUDGE in parts.planner.needs
     if role == CRITIC:
-        return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
+        return parts.refining.mode == CRITIC
     if role == USER:
-        return TALKS in _dataset(groups).provides
+        return TALKS in parts.dataset.provides
     if role == SIMULATOR:
-        return bool(model) and SIMULATED in _dataset(groups).provides
-    return _compares(groups) or judges_plans(groups) or (bool(model) and _examines(groups))
+        return bool(model) and SIMULATED in parts.dataset.provides
+    return bool(parts.compares_texts or parts.judges_plans or (model and _examines(parts)))
 
 
-def judges_plans(config: Mapping[str, Any]) -> bool:
-    """Whether the dataset has a model say which plans are right: the key `dataset.scorer`."""
-    return config["dataset"].get("scorer") in (JUDGED, BOTH)
+def _examines(parts: Parts) -> bool:
+    """Whether the dataset has questions about finished trajectories, plans included."""
+    return not parts.compares_texts and EXAMINED in parts.dataset.provides
 
 
-def tools_ask(config: Mapping[str, Any]) -> str | None:
-    """The name of the robustness setting whose tools ask the judge which names were meant; None without one."""
-    parts = config["robustness"].items()
-    return next((name for name, part in parts if isinstance(part, Mapping) and part.get("judge") is True), None)
-
-
-def _compares(groups: Mapping[str, Any]) -> bool:
-    return bool(groups["dataset"].get("equivalence") == JUDGED)
-
-
-def _examines(groups: Mapping[str, Any]) -> bool:
-    """Whether the dataset has questions about finished trajectories."""
-    if "scorer" in groups["dataset"]:
-        return judges_plans(groups)
-    return not _compares(groups) and EXAMINED in _dataset(groups).provides
-
-
-def _dataset(groups: Mapping[str, Any]) -> Dataset:
-    return cast(Dataset, make("dataset", groups["dataset"]))
-
-
-def _examiner(config: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+def _examiner(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
     """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
     model = _model(JUDGE, _given(JUDGE, config))
-    return {} if model and not judges_plans(groups) and isinstance(make("model", unpriced(model)), Informed) else model
+    return {} if model and not parts.judges_plans and isinstance(make("model", unpriced(model)), Informed) else model
 
 
 def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -249,7 +249,7 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     """It would be shadowed, and in the tables nobody could tell the two apart."""
     shadowed = {name: ToolSpec(name, "", ())}
     dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
-    for module in ("build", "pooled"):
+    for module in ("parts", "pooled"):
         monkeypatch.setattr(f"grid.settings.{module}.dataset_of", lambda key: dataset)
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
     error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))

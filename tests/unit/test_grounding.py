@@ -22,7 +22,8 @@ from grid.roles.grounding import NONE, GroundingByModel
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.fitting import invalid_reason
-from grid.settings.roles import tools_ask, with_roles
+from grid.settings.parts import parts_of
+from grid.settings.roles import with_roles
 from grid.settings.setting import cells
 from tests.configs import setting_of, yaml
 from tests.oracle import oracle_of
@@ -107,8 +108,8 @@ def test_a_judge_that_nobody_names_is_an_error_before_the_sweep() -> None:
     found: Sequence[str] = list(with_roles(config(True, **named)))
     assert "judge" in found
     assert "judge" not in with_roles(config(False, **named))
-    assert tools_ask(config(True)) == "tools_forgiving"
-    assert tools_ask(config(False)) is None
+    assert parts_of(config(True)).tools_ask == "tools_forgiving.judge"
+    assert parts_of(config(False)).tools_ask is None
 
 
 class Shouting:

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.chains import Family
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, JUDGED, REFERENCES, Outline, Problem, Scorer
+from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Outline, Problem, Scorer
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
@@ -52,7 +52,6 @@ class Apb:
         judge_reference: whether the judge sees the known solution; false: it is blind (§D.1).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
     path: str | None = None
     family: Family | None = None
     split: str | None = None
@@ -61,6 +60,16 @@ class Apb:
     scorer: Scorer | Literal["rules"] = "judge"
     judge_reference: bool = True
     outline: Outline = "hidden"
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Questions about plans where a model judges them."""
+        return frozenset({BRANCHING, REFERENCES, *([EXAMINED] if self.asks else [])})
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which plans are right, where that is configured."""
+        return {PLANS: "scorer"} if self.scorer == JUDGED else {}
 
     def __post_init__(self) -> None:
         """Refuse scorers that would need a truth."""

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -19,7 +19,19 @@ from pydantic.dataclasses import dataclass
 from grid.code_digest import digest_of
 from grid.core.cache import made_once
 from grid.core.chains import Family, TaskKind
-from grid.core.problem import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Examine, Outline, Problem, Scorer
+from grid.core.problem import (
+    BOTH,
+    BRANCHING,
+    DIAGNOSED,
+    EXAMINED,
+    JUDGED,
+    PLANS,
+    REFERENCES,
+    Examine,
+    Outline,
+    Problem,
+    Scorer,
+)
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
@@ -70,7 +82,6 @@ class ApbSynthetic:
         judge_reference: whether a judge sees the reference; false: it is blind (§D.1).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, DIAGNOSED, EXAMINED, REFERENCES})
     families: Annotated[list[Family], Field(min_length=1)] = Field(default_factory=lambda: list(FAMILIES))
     horizon: Literal[1, 2, 3] | None = None
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
@@ -81,6 +92,16 @@ class ApbSynthetic:
     judge_reference: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Questions about plans where a model judges them."""
+        return frozenset({BRANCHING, DIAGNOSED, REFERENCES, *([EXAMINED] if self.asks else [])})
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which plans are right, where that is configured."""
+        return {PLANS: "scorer"} if self.scorer in (JUDGED, BOTH) else {}
 
     @cached_property
     def root(self) -> Path:

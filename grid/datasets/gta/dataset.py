@@ -17,7 +17,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, REFERENCES, Answering, Equivalence, Outline, Problem
+from grid.core.problem import BRANCHING, JUDGED, REFERENCES, TEXTS, Answering, Equivalence, Outline, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import (
@@ -283,6 +283,11 @@ class Gta:
     outline: Outline = "hidden"
     answering: Answering = "after"
     plan_f1: PlanF1 = "links"
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which texts mean the same, where that is configured."""
+        return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
     def _file(self) -> Path:

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from grid.code_digest import digest_of
 from grid.core.cache import made_once
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
+from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
 from grid.core.strict import STRICT
 from grid.core.types import Case, Skipped, ToolCall, ToolSpec
 from grid.datasets.files import fingerprint, folder
@@ -52,6 +52,11 @@ class Slate:
     outline: Outline = "given"
     resolution: Resolution = "last"
     equivalence: Equivalence = "rules"
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which texts mean the same, where that is configured."""
+        return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
     def root(self) -> Path:
