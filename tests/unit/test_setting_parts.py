@@ -12,6 +12,7 @@ from grid.core.errors import ConfigError
 from grid.core.problem import PLANS, TEXTS
 from grid.core.roles import EVALUATOR, JUDGE
 from grid.settings import parts
+from grid.settings.make import make
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
 from tests.configs import yaml
@@ -57,7 +58,7 @@ class Doubting:
 
 
 def test_tools_of_a_plugins_setting_ask_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = parts.make
+    made = make
     asking = Doubting(asks={JUDGE: "doubt"})
     monkeypatch.setattr(parts, "make", lambda key, *more: asking if key == "robustness.mine" else made(key, *more))
     with pytest.raises(ConfigError, match=r"robustness\.mine\.doubt"):
