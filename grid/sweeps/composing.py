@@ -8,6 +8,7 @@ sets values, runs on a copy for each setting.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from hydra import initialize_config_dir
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
@@ -64,6 +66,7 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
     register()
     with initialize_config_dir(str(CONF), version_base=None):
         hydra = GlobalHydra.instance().hydra
+        _parse_once(hydra.config_loader)
         config = hydra.compose_config("config", list(overrides), RunMode.MULTIRUN, with_log_configuration=False)
         node = cast(dict[str, Any], OmegaConf.to_container(config.hydra.sweeper))
         sweeper = GridSweeper(node["params"], node["together"])
@@ -71,8 +74,12 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
         yield sweeper.composed(cast(list[str], OmegaConf.to_container(config.hydra.overrides.task)))
 
 
+_PARSED: dict[tuple[str, int, int], bytes] = {}
+"""What a file held when it was of that time (ns) and size (bytes)."""
+
+
 class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no types
-    """Hydra's files, each parsed once a sweep. Hydra parses them anew for each setting, and changes what it loads."""
+    """Hydra's files, each parsed once. Hydra parses them anew for each setting, and changes what it loads."""
 
     def __init__(self, delegate: IConfigRepository) -> None:
         super().__init__(delegate)
@@ -80,12 +87,31 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self._pickled:
-            self._pickled[config_path] = pickle.dumps(self.delegate.load_config(config_path=config_path))
+            self._pickled[config_path] = self._read(config_path)
         return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
+
+    def _read(self, config_path: str) -> bytes:
+        source = next((one for one in self.delegate.get_sources() if one.is_config(config_path)), None)
+        key = None
+        if isinstance(source, FileConfigSource):
+            path = os.path.realpath(os.path.join(source.path, source._normalize_file_name(config_path)))
+            now = os.stat(path)
+            key = path, now.st_mtime_ns, now.st_size
+        if key in _PARSED:
+            return _PARSED[key]
+        found = pickle.dumps(self.delegate.load_config(config_path=config_path))
+        if key:
+            _PARSED[key] = found
+        return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Files:
         """Hydra copies its files for each setting."""
         return self
+
+
+def _parse_once(loader: ConfigLoader) -> None:
+    if isinstance(loader, ConfigLoaderImpl) and not isinstance(loader.repository, _Files):
+        loader.repository = _Files(loader.repository)
 
 
 class Composer:
@@ -93,8 +119,7 @@ class Composer:
 
     def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
         self._loader, self._master = loader, master
-        if isinstance(loader, ConfigLoaderImpl) and not isinstance(loader.repository, _Files):
-            loader.repository = _Files(loader.repository)
+        _parse_once(loader)
         self._shared: dict[str, _Shared] = {}
         parser = OverridesParser.create(loader)
         self._parsed = lru_cache(maxsize=None)(parser.parse_override)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -35,6 +36,7 @@ def cells() -> Iterator[Cells]:
     with initialize_config_dir(str(CONF), version_base=None):
         loader = GlobalHydra.instance().config_loader()
 
+        @cache  # most presets are looked at several times
         def found(*arguments: str) -> pd.DataFrame:
             from grid.sweeps.jobs import one_retriever, resolved
 
