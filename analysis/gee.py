@@ -24,7 +24,7 @@ from grid.core.errors import one_line
 
 FEW_CLUSTERS = 150
 """Below it robust errors are too small. The bias-reduced ones of Mancl and DeRouen (2001) are taken, with the normal
-quantile as they have it: `python launch/bench.py coverage`."""
+quantile as they have it: `tests/studies/regressions.py`."""
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
 """What a fit tells of each coefficient."""
 RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]

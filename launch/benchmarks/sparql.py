@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import resource
 import tempfile
@@ -46,7 +47,6 @@ from grid.worlds.sparql.store import StoreGraph
 from grid.worlds.sparql.tools import BACKWARD, FORWARD
 from grid.worlds.sparql.world import SparqlWorld
 from launch.benchmarks.choose import spread
-from launch.benchmarks.library import resident
 
 _MIB = 2**20
 
@@ -329,3 +329,8 @@ FORMS: Mapping[str, Callable[[_Way], Expression | None]] = {
     "at a time": _timed,
 }
 """By name how a question of a form is made; None where the way has none."""
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""The digest on this project's source and a plugin's: a few moves and changes of those of `launch/bench.py digest`."""
+"""The digest on this project's source and a plugin's: a few moves and changes; `-m slow` makes hundreds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import grid
-from launch.benchmarks.digest import EXAMPLES, MOVES, PLUGIN, Trial
-from launch.benchmarks.source_moves import Module, Tree, merged, module_renamed, read, reformatted, taken
+from tests.studies.code_trials import EXAMPLES, MOVES, PLUGIN, ROOTS, Trial
+from tests.studies.source_moves import Module, Tree, merged, module_renamed, read, reformatted, taken
 
 HERE = Path(grid.__file__).parent.parent
 SOURCES = {
@@ -30,6 +30,15 @@ def test_moves_change_no_digest_and_changes_those_that_reach_them(package: str, 
     changes = [*trial.changes(times * 7, seed=7), *trial.changes(times * 2, seed=7, reached=False)]
     assert len(changes) == times * 9
     assert [one for one in (*moves, *changes) if one.wrong] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", SOURCES)
+def test_hundreds_of_moves_change_no_digest_and_each_change_of_reached_code_does(package: str, tmp_path: Path) -> None:
+    trial = Trial.of(SOURCES[package][0], package, ROOTS if package == "grid" else PLUGIN, tmp_path)
+    tried = [*trial.moves(200, seed=0), *trial.changes(200, seed=0), *trial.changes(100, seed=0, reached=False)]
+    assert len(tried) == 500
+    assert [one for one in tried if one.wrong] == []
 
 
 ONE = '''"""Docs."""

@@ -13,9 +13,9 @@ from rich.console import Console
 from analysis import gee, regression, study
 from analysis.report import print_report
 from analysis.spec import load as read_spec
-from launch.benchmarks import coverage
 from launch.report import write_page
 from tests import study_shaped
+from tests.studies import regressions as coverage
 
 SHIPPED = read_spec(study.PLANNING_HORIZON)
 
@@ -51,10 +51,16 @@ def test_planted_coefficients_are_those_of_a_very_large_study(shapes: pd.DataFra
 
 
 def test_the_shipped_formula_covers(shapes: pd.DataFrame) -> None:
-    """40 studies of 60 questions; `python launch/bench.py coverage` makes hundreds of five sizes."""
+    """40 studies of 60 questions; `-m slow` makes hundreds of four sizes."""
     held = shares(shapes, 60, 40)
     assert len(held) > 300
     assert 0.92 <= held.mean() <= 0.98
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("questions", [40, 60, 100, 200])
+def test_the_shipped_formula_covers_whatever_the_size(shapes: pd.DataFrame, questions: int) -> None:
+    assert 0.93 <= shares(shapes, questions, 500).mean() <= 0.97
 
 
 def test_12_questions_are_refused_with_what_to_run(shapes: pd.DataFrame) -> None:

@@ -23,7 +23,7 @@ from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens
 from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
-from launch.benchmarks.needs import learned, sayings
+from tests.studies.lexical_needs import learned, sayings
 
 
 def tool(name: str, description: str, **arguments: str) -> ToolSpec:

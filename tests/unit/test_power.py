@@ -17,7 +17,7 @@ from analysis.power.pilot import Counts, counts, covariances, fitted
 from analysis.power.plans import Wanted, rows, settling
 from analysis.power.simulation import differences, rejected, simulated
 from analysis.significance import LEVEL, POWER, p_value
-from launch.benchmarks import power
+from tests.studies import power_designs as power
 
 RATES: Rates = (0.3, 0.4)
 LATENT = Latent(0.5, 0.2, 0.4, 0.1)

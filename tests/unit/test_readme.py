@@ -43,10 +43,10 @@ def test_every_block_has_a_command_that_can_be_run() -> None:
 
 
 def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> None:
-    page.write_text(written(("needs:\npython launch/bench.py \\\n  needs\n", "")).replace("\n -->", "\n-->"))
+    page.write_text(written(("help:\npython launch/bench.py \\\n  --help\n", "")).replace("\n -->", "\n-->"))
     assert readme.main(["write", "all"]) == 0
     said = page.read_text(encoding="utf-8")
-    assert "\n\n```bash\npython launch/bench.py \\\n  needs\n```\n\n```text\n42 stems" in said
+    assert "\n\n```bash\npython launch/bench.py \\\n  --help\n```\n\n```text\nusage: bench.py" in said
     assert max(map(len, said.split("\n"))) <= measuring.WIDTH
     out = subprocess.run(
         [sys.executable, "-c", "from launch import bench; print('1'); bench._figures().write('2'); print('3')"],
@@ -101,12 +101,12 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
 def test_a_block_is_written_into_its_own_file(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "BENCHMARKS.md"
     monkeypatch.setattr(readme, "FILES", (page, other))
-    first, second = written(("one: python launch/bench.py needs", "old\n")), written(("two: a", "old\n"))
+    first, second = written(("one: python launch/bench.py --help", "old\n")), written(("two: a", "old\n"))
     page.write_text(second)
     other.write_text(first)
     assert readme.main(["write", "one"]) == 0
     assert page.read_text(encoding="utf-8") == second
-    assert "42 stems" in other.read_text(encoding="utf-8")
+    assert "usage: bench.py" in other.read_text(encoding="utf-8")
 
 
 def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:

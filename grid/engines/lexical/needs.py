@@ -1,6 +1,6 @@
 """What the lexical engine knows of whether a substep needs a tool: the stems that speak for one and those against.
 
-Learned from one half of SLATE's workflows (`python launch/bench.py needs` makes the lists anew): the stems that there
+Learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` makes the lists anew): the stems that there
 are twice as frequent in one kind of substep as in the other. The other half, and all of UltraTool, was not looked at.
 """
 

@@ -10,7 +10,6 @@ this process: its rows are those of the sweep with `seed=`, without Ray and Parq
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 from statsmodels.api import GLM
 from statsmodels.genmod.families import Binomial
 
@@ -48,56 +45,6 @@ class Found:
     se: float
     low: float
     high: float
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many studies, and of what."""
-    parser.add_argument("--studies", type=int, default=100, help="their seeds are 0, 1, ...")
-    parser.add_argument("--foresight", type=float, nargs="+", default=[1.0, 0.0], help="logits, each a row")
-    parser.add_argument("--robustness", nargs="+", default=["tools_strict"], help="files of conf/robustness")
-    parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=2)
-
-
-def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print, for each foresight and robustness setting, how often sign and size are found."""
-    spec = load(study.PLANNING_HORIZON)
-    name = interaction(spec)
-    table = Table(
-        title=f"{name} in {arguments.studies} studies of the simulated policy, {arguments.trials} trials",
-        caption="planted: the coefficient of the expected successes; covered: it lies in the 95% interval",
-    )
-    for column in ("foresight", "robustness", "cells", "planted", "mean estimate", "deviation", "mean se",
-                   "sign found", "p < 0.05", "covered", "sign and covered"):  # fmt: skip
-        table.add_column(column, justify="left" if column == "robustness" else "right")
-    for foresight in arguments.foresight:
-        for robustness in arguments.robustness:
-            plan = plan_of(f"model.foresight={foresight}", f"robustness={robustness}", f"trials={arguments.trials}")
-            rows = list(studies(plan, range(arguments.studies), arguments.processes))
-            planted = population(rows[0], spec)[name]
-            found = [estimated(one, spec, name) for one in rows]
-            cells = f"{len(rows[0]):,}", f"{planted:+.3f}"
-            table.add_row(f"{foresight:g}", robustness, *cells, *summary(found, planted))
-    console.print(table)
-
-
-def summary(found: Sequence[Found], planted: float) -> list[str]:
-    """Mean, deviation and mean standard error of the estimates; of how many sign, p, and size are right.
-
-    Where nothing is planted there is no sign to find.
-    """
-    signs = [one.estimate * planted > 0 for one in found]
-    covered = [one.low <= planted <= one.high for one in found]
-    estimates, something = [one.estimate for one in found], abs(planted) > _NOTHING
-    return [
-        f"{np.mean(estimates):+.3f}",
-        f"{np.std(estimates, ddof=1):.3f}",
-        f"{np.mean([one.se for one in found]):.3f}",
-        str(sum(signs)) if something else "none",
-        str(sum(one.low > 0 or one.high < 0 for one in found)),
-        str(sum(covered)),
-        str(sum(sign and size for sign, size in zip(signs, covered, strict=True))) if something else "none",
-    ]
 
 
 def interaction(spec: Spec) -> str:

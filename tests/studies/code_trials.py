@@ -6,29 +6,21 @@ them: none is imported. Moves of one round add up. Each change is of one definit
 
 from __future__ import annotations
 
-import argparse
 import gc
 import random
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from itertools import cycle, islice
 from pathlib import Path
 from shutil import copytree, ignore_patterns
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
-
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
 import grid
 from grid import code_digest
-from launch.benchmarks.source_moves import (
+from tests.studies.source_moves import (
     Module,
     Tree,
     changed,
@@ -55,39 +47,6 @@ _ROUND = 20
 Moved = tuple[str, Tree] | None
 """What was moved, and the tree after it; None where what was drawn can't be."""
 _TRIES = 200
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many, drawn by what."""
-    parser.add_argument("--moves", type=int, default=200, help="of this project's source, and of a plugin's (200)")
-    parser.add_argument("--changes", type=int, default=200, help="of reached definitions, and half as many of others")
-    parser.add_argument("--seed", type=int, default=0)
-
-
-def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Both packages: a table of what was tried and what came out, then what came out wrong."""
-    table, wrong = Table("source", "kind"), list[str]()
-    for column in ("tried", "as expected"):
-        table.add_column(column, justify="right")
-    sources = [("grid", Path(grid.__file__).parent.parent, ROOTS), ("mylab", EXAMPLES, PLUGIN)]
-    for name, folder, roots in sources if EXAMPLES.exists() else sources[:1]:  # a wheel has no examples
-        with TemporaryDirectory() as place:
-            trial = Trial.of(folder, name, roots, Path(place))
-            shown = partial(track, console=Console(stderr=True), description=name)
-            found = [*shown(trial.moves(arguments.moves, arguments.seed), total=arguments.moves)]
-            found += shown(trial.changes(arguments.changes, arguments.seed), total=arguments.changes)
-            found += trial.changes(arguments.changes // 2, arguments.seed, reached=False)
-        for kind, of_kind in _by_kind(found):
-            table.add_row(name, kind, f"{len(of_kind):,}", f"{sum(not one.wrong for one in of_kind):,}")
-        wrong += [f"{name}: {one.kind}: {one.what}: {', '.join(one.wrong)}" for one in found if one.wrong]
-    console.print(table)
-    for line in wrong:
-        console.print(line, markup=False)
-
-
-def _by_kind(found: Iterable[Tried]) -> Iterator[tuple[str, list[Tried]]]:
-    for kind in Counter(one.kind for one in found):
-        yield kind, [one for one in found if one.kind == kind]
 
 
 class Tried(NamedTuple):

@@ -8,20 +8,16 @@ which a GEE estimates.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from scipy import special, stats
 
-from analysis import gee, study
+from analysis import gee
 from analysis.levels import level_name
-from analysis.spec import Spec, load
+from analysis.spec import Spec
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.plan_shape import plan_shape
 
@@ -41,39 +37,6 @@ _NAMES = {"Intercept": "1", "depth_edges": "d", "breadth_edges": "b", "SH": "SH"
           "breadth_edges:SH": "b:SH", _LEVELS: _LEVELS, _ALL: _ALL}  # fmt: skip
 """What the table calls the coefficients."""
 _SEED = 7
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many studies of which sizes."""
-    parser.add_argument("--questions", type=int, nargs="+", default=QUESTIONS)
-    parser.add_argument("--studies", type=int, default=500, help="of each size")
-    parser.add_argument("--intercept", type=float, default=TRUTH["Intercept"], help="planted: how easy questions are")
-    parser.add_argument("--seed", type=int, default=_SEED)
-
-
-def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Each size: the shipped formula, with its correction and without; where it is never fitted, a shorter formula."""
-    shipped = load(study.PLANNING_HORIZON)
-    uncorrected = shipped.model_copy(update={"few_clusters": "none"})
-    short = shipped.model_copy(update={"formula": SHORT})
-    title = f"% of {arguments.studies:,} studies of each size whose 95% interval holds what was planted"
-    table = Table("questions", "fit", title=title)
-    for name in ("clusters", "coef.", "refused", *_NAMES.values()):
-        table.add_column(name, justify="right", no_wrap=True)
-    shapes, truth = questions(), TRUTH | {"Intercept": arguments.intercept}
-    for count in arguments.questions:
-        rng = np.random.default_rng([arguments.seed, count])
-        studies = [episodes(rng, shapes, count, truth) for _ in range(arguments.studies)]
-        fitted = False
-        for way, spec in (("shipped", shipped), ("uncorrected", uncorrected), (SHORT, short)):
-            if spec is short and fitted:
-                continue
-            told = f"{count} questions, {way}"
-            held = [holds(rows, spec, shapes, truth) for rows in track(studies, told, console=Console(stderr=True))]
-            fitted |= any(found is not None for found in held)
-            table.add_row(*_row(count, way, held))
-        table.add_section()
-    console.print(table)
 
 
 def questions() -> pd.DataFrame:
@@ -160,16 +123,3 @@ def _short(shapes: pd.DataFrame, truth: Mapping[str, float]) -> dict[str, float]
     """The coefficients of `SHORT` over all questions."""
     fh, sh = (special.logit(special.expit(_logit(shapes, shapes, truth, single)).mean()) for single in (0.0, 1.0))
     return {"Intercept": float(fh), "SH": float(sh - fh)}
-
-
-def _row(count: int, way: str, held: list[pd.DataFrame | None]) -> list[str]:
-    tables = [table for table in held if table is not None]
-    refused = f"{100 * (1 - len(tables) / len(held)):.0f}"
-    if not tables:
-        return [str(count), way, "", "", refused, *("" for _ in _NAMES)]
-    every = pd.concat(tables)
-    kinds = every.index.to_series().where(every.index.isin(list(TRUTH)), _LEVELS)
-    shares = dict(every.groupby(kinds.to_numpy())["holds"].mean()) | {_ALL: every["holds"].mean()}
-    means = [f"{np.mean([table[name].iloc[0] for table in tables]):.0f}" for name in ("clusters", "size")]
-    shown = [f"{100 * shares[name]:.1f}" if name in shares else "" for name in _NAMES]
-    return [str(count), way, *means, refused, *shown]

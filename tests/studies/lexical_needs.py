@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
-from statistics import mean
-
-from rich.console import Console
 
 from grid.core.seeds import derive_seed
 from grid.datasets.slate import stock
-from grid.engines.lexical.needs import FOR_NONE, FOR_TOOL, needs_none
 from grid.text.words import stems
 
 HALVES = ("learned from", "held out")
@@ -59,20 +54,3 @@ def learned(seen: Sayings) -> tuple[frozenset[str], frozenset[str]]:
             if max(none, tool) > TIMES * min(none, tool):
                 found[none > tool].add(stem)
     return frozenset(found[True]), frozenset(found[False])
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It takes no options."""
-
-
-def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print the lists as `grid/engines/lexical/needs.py` has them, and on what share of each half they are right."""
-    found = sayings()
-    lists = learned(found[HALVES[0]])
-    state = "as committed" if lists == (FOR_NONE, FOR_TOOL) else "not as committed"
-    for name, words in zip(("against a tool", "for a tool"), lists, strict=True):
-        console.print(f"{len(words)} stems {name}, {state}: {' '.join(sorted(words))}")
-    for half, seen in found.items():
-        right = mean(100 * (needs_none(found_stems) == none) for found_stems, none in seen)
-        without = mean(100 * none for _, none in seen)
-        console.print(f"{half}: {len(seen)} sayings, right {right:.1f}%; {without:.1f}% take no tool")

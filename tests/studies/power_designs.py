@@ -7,12 +7,8 @@ is run on each; the same is done where there is no difference.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from typing import NamedTuple
-
-from rich.console import Console
-from rich.table import Table
 
 from analysis.power.claims import Claim, Design
 from analysis.power.latent import planted
@@ -57,43 +53,6 @@ class Compared(NamedTuple):
     null: Found
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many studies of each design."""
-    parser.add_argument("--studies", type=int, default=10_000, help="of each design, with a difference and without")
-    parser.add_argument("--power", type=float, default=0.8)
-    parser.add_argument("--seed", type=int, default=0)
-
-
-def run(arguments: argparse.Namespace, console: Console) -> None:
-    """A row a design."""
-    table = Table(
-        title=f"power claimed and simulated, {arguments.studies:,} studies per row, α = {_ALPHA:g}",
-        caption="in %, ± the Monte Carlo standard error; formula: before it is corrected; points: claimed less "
-        "simulated; none: how often the test finds a difference where there is none",
-    )
-    for name in (
-        "design",
-        "success",
-        "trials",
-        "cases",
-        "clusters",
-        "formula",
-        "claimed",
-        "simulated",
-        "points",
-        "none",
-    ):
-        table.add_column(name, justify="left" if name == "design" else "right", no_wrap=True)
-    for one in compared(arguments.power, arguments.studies, arguments.seed):
-        given, claim = one.given, one.claim
-        rates = f"{100 * given.rate:.0f} to {100 * (given.rate + given.difference):.0f}%"
-        counts = f"{given.trials}", f"{claim.cases:,}", f"{claim.clusters:,}"
-        points = f"{100 * (claim.power - one.found.share):+.1f}"
-        claimed = f"{100 * one.formula:.1f}", f"{100 * claim.power:.1f}"
-        table.add_row(given.name, rates, *counts, *claimed, _told(one.found), points, _told(one.null))
-    console.print(table)
-
-
 def compared(power: float, studies: int, seed: int) -> Iterator[Compared]:
     """Each design at the cases that the formula wants for a power."""
     for place, given in enumerate(DESIGNS):
@@ -105,7 +64,3 @@ def compared(power: float, studies: int, seed: int) -> Iterator[Compared]:
         without = Design(latent, (given.rate, given.rate), given.trials, _ALPHA, order)
         found, null = (checked(one, claim.cases, studies, [seed, place, 1]) for one in (design, without))
         yield Compared(given, claim, formula, found, null)
-
-
-def _told(found: Found) -> str:
-    return f"{100 * found.share:.1f} ± {100 * found.error:.1f}"
