@@ -1,7 +1,7 @@
-"""Every planner on every dataset, with every outline and every engine of no cost.
+"""Every planner on every dataset, with every outline; of a plugin's, with every engine of no cost.
 
-Robustness settings, and the engine that runs again, take turns, so that each meets every planner and every dataset.
-All are read from conf/, or from a plugin's: a new file there is picked up by itself.
+Robustness settings and engines take turns, so that each meets every planner and every dataset; of ours, `-m slow` has
+every engine at every point. All are read from conf/, or from a plugin's: a new file there is picked up by itself.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str]) -> None:
     if "disturbed" in metafunc.fixturenames:
         points = subject_of(metafunc.config).points(with_files)
         metafunc.parametrize(("dataset", "outline", "planner", "disturbed", "repeated"), points)
+        turns = [pytest.param(False, id="in turn"), pytest.param(True, id="all", marks=pytest.mark.slow)]
+        metafunc.parametrize("every_engine", turns if subject_of(metafunc.config).ours else [True])
 
 
 def test_every_point_runs_and_repeats_itself(
@@ -111,11 +113,13 @@ def test_every_point_runs_and_repeats_itself(
     planner: str,
     disturbed: str,
     repeated: str,
+    every_engine: bool,
 ) -> None:
     path = folder_of(dataset)
     values = fitting(dataset, {"outline": outline, "limit": 20}) | ({"path": path} if path else {})
     left_out = list[str]()
-    for model, robustness in [*product(subject_of(pytestconfig).cheap, ["none"]), ("lexical", disturbed)]:
+    engines = subject_of(pytestconfig).cheap if every_engine else [repeated]
+    for model, robustness in [*product(engines, ["none"]), ("lexical", disturbed)]:
         setting = setting_of(
             model=model,
             dataset=dataset,
@@ -145,7 +149,7 @@ def test_every_point_runs_and_repeats_itself(
             assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
         if (model, robustness) == (repeated, "none"):
             assert lasting(run(built, setting, chunk)) == lasting(rows)
-    if len(left_out) > len(subject_of(pytestconfig).cheap):
+    if len(left_out) > len(engines):
         pytest.skip(left_out[0])
 
 
