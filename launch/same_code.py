@@ -31,13 +31,16 @@ from grid.settings.setting import FURTHER, GROUPS
 TABLE = Path(build.__file__).with_name("same_code.txt")
 _DIGEST = """
 import json, sys
+from importlib import import_module
 from grid.code_digest import code_digest
 found = {}
 for label, names in json.load(sys.stdin).items():
     try:
+        for module, _, name in (one.rpartition(".") for one in names):
+            getattr(import_module(module), name)
         found[label] = code_digest(tuple(names))
-    except ValueError:
-        pass  # a class of today
+    except (ImportError, AttributeError):
+        pass  # there is none of that name
 print(json.dumps(found))
 """
 
@@ -54,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = {now[label]: (known.get(digest, digest), label) for label, digest in there.items()}
     lines = [f"{digest} {old} {label}" for digest, (old, label) in first.items() if digest != old]
     TABLE.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split(" ", 2)[2])), "utf-8")
+    for label in sorted(names.keys() - there.keys()):
+        print(f"not in {folder}, so that it counts as it is: {label}")
     print(f"{len(lines)} of {len(first)} kinds of code differ and count as they were: {TABLE}")
     return 0
 

@@ -12,8 +12,6 @@ import pytest
 
 import grid
 from grid.code_digest import code_digest
-from grid.settings.build import SAME, code_of
-from tests.configs import setting_of
 
 
 def test_types_are_told_the_same_names() -> None:
@@ -58,19 +56,3 @@ def test_a_plugins_digest_sees_what_it_takes_from_the_face(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     faced, direct, other = (code_digest((f"of_{name}.part.act",)) for name in texts)
     assert faced == direct != other
-
-
-def test_code_that_is_known_to_be_the_same_counts_as_the_first() -> None:
-    known = [line.split(" ", 2)[2] for line in _table() if line.split(" ", 2)[2].startswith("dataset ")]
-    assert SAME
-    assert known
-    setting = setting_of(dataset="slate")
-    digest = code_digest(("grid.datasets.slate.dataset.Slate",))
-    assert code_of(setting.config)["dataset"] == SAME.get(digest, digest)
-
-
-def _table() -> list[str]:
-    path = Path(grid.__file__ or "").with_name("settings") / "same_code.txt"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert all(len(one) == 16 and int(one, 16) for line in lines for one in line.split()[:2])
-    return lines
