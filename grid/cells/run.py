@@ -158,7 +158,7 @@ async def run_cell(
 ) -> Outcome:
     """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError.
 
-    `head` is what all rows of the setting have (`identity`), for whoever runs many of its cells.
+    `head` is what all rows of the setting have, for whoever runs many of its cells.
     """
     head = identity(setting, built) if head is None else head
     if case_seconds is None:

@@ -2,7 +2,7 @@
 
 Read it in this order: `connection` (to a cluster), `batch` (the driver), `lanes` (which chunk runs where), `worker` (a
 chunk in a task), `signs` (what it says while it runs); `fleet` (all models of a sweep), `pool`, `replica` (an actor
-with an engine), `client` (how a cell asks it), `ready`, `gpus`, `answering`, `probing`, `metrics` and `meters`;
+with an engine), `client` (how a cell asks it), `ready`, `gpus`, `answering`, `metrics` and `meters`;
 `pilot_batch`.
 
 It is the top of what runs cells: it imports `cells`, `settings` and all below.

@@ -6,7 +6,7 @@ A folder or file a benchmark; `conf/dataset` names its class. `files` reads what
 `balance` say which cases are taken and in which order. Begin with `ultratool` (one file) or `functions` (a JSON Lines
 file and Python functions), then `slate`.
 
-`question_answering`, `nearest`, `constants` and `grading` are shared by questions over facts, `function_tools`,
-`parameters`, `alternatives` and `callstrings` by tools out of schemas, `grounding` and `examining` by benchmarks whose
-tools nobody has. It imports `metrics`, `episode`, `worlds` and what is below.
+`question_answering`, `nearest` and `grading` are shared by questions over facts, `parameters` and `alternatives` by
+tools out of schemas, `grounding` and `examining` by benchmarks whose tools nobody has. It imports `metrics`,
+`episode`, `worlds` and what is below.
 """

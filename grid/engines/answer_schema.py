@@ -28,7 +28,7 @@ _TEXT = {"type": "string"}
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """One object: a call or a plan of calls (a thought first where asked for), an outline, a score, vote or verdict.
 
-    Predicted plans may be an array, or one of two objects (`plan_schema`).
+    Predicted plans may be an array, or one of two objects.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`). One call alone
     stands under `action`: OpenAI's strict mode refuses alternatives at the root. Where it is known which results there

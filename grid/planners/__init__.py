@@ -2,9 +2,10 @@
 
 Begin with `react`, then `zero_shot`, `sh` and `fh` (planning_horizon), `holistic`, `stepwise` and `plan_first`
 (agent_planning_benchmark), `self_consistency`, `retry`, `reflexion`, `egb` (egb_slate §5). Those that search a tree
-share `search`: `tooltree`, `mcts`, `lats`, `tot`, `dfsdt`, `astar`, `best_first`, `egb_tree`. `refuser` is a baseline.
+share `search`: `tooltree`, `mcts`, `lats`, `tot`, `dfsdt`, `astar`, `best_first`, `egb_tree`. `refuser` is a
+baseline.
 
-`horizon`, `predicting`, `tool_chain`, `thinking`, `votes`, `memory`, `reflecting` and `side_by_side` are what several
-share; `refining`, `remembering` and `restoring` are settings around any planner. It imports `episode`, `text` and
-`core`: a planner knows no data set, world or config.
+`horizon`, `predicting`, `votes`, `memory`, `reflecting` and `side_by_side` are what several share; `refining`,
+`remembering` and `restoring` are settings around any planner. It imports `episode`, `text` and `core`: a planner
+knows no data set, world or config.
 """

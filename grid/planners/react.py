@@ -26,7 +26,7 @@ class ReAct(Acting):
     """One sampled thought and action a decision, on all that was thought, called and observed before.
 
     With `retriever.mode=thought` the thought comes first, by itself, and the action is decided among the tools that it
-    finds (`thinking`).
+    finds (`thought_first`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400

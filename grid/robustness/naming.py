@@ -1,6 +1,6 @@
 """A tool's double: the same function under a wholly different name, with other names for its arguments.
 
-Names are made by rule from `synonyms`: no suffix or prefix tells which tool is whose double.
+Names are made by rule from synonyms: no suffix or prefix tells which tool is whose double.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """APIBench (Patil et al. 2023, "Gorilla"): which API call does what a user asks for, on one of three model hubs.
 
-The answer is one call. A planner gives it by calling the tool that stands for an API's record (`tools.py`), with the
+The answer is one call. A planner gives it by calling the tool that stands for an API's record, with the
 identifying values written by itself; the world takes the call down and says nothing of its worth, and the last call
 counts. Code that a planner finishes with is its answer too, and counts before what it called. Either is held against
-the hub's APIs as the authors do it (`scorer.py`): right when the API called is of the reference's domain.
+the hub's APIs as the authors do it: right when the API called is of the reference's domain.
 
 Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python
 call (`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is

@@ -7,7 +7,7 @@ learned (`needs.py`), and nothing else tells it from the rest. An option gains w
 it at a substep of like words (`remembering.py`). The scores become a distribution through a temperature; samples are
 drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from the history's outputs and
 the values in the texts. Without an outline it takes the query's clauses one after another (`points.py`). Where a prompt
-has demonstrations, its plans are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring
+has demonstrations, its plans are the nearest one's. Good for smoke runs, for statistics and for measuring
 the grid; its results say nothing about language models.
 """
 

@@ -1,6 +1,6 @@
 """A causal language model of transformers, driven by hand: exact choices and samples of several prompts at once.
 
-Both are trees (`forest.py`), so that neither the branches of a choice nor the completions of one prompt compute the
+Both are trees (`Forest`), so that neither the branches of a choice nor the completions of one prompt compute the
 prompt twice or store it twice.
 """
 

@@ -32,7 +32,7 @@ from grid.worlds.programs.steps import Slot, Steps, is_stray, stray
 from grid.worlds.programs.universe import Action, Universe, inputs_of
 from grid.worlds.programs.world import replayed
 
-# Which needed fact each call of a chain attempts (for the rules of `faults.py`).
+# Which needed fact each call of a chain attempts.
 #
 # A call attempts what its tool's function finds, with the inputs that fit best; each needed fact is attempted by one
 # call at most. What a call attempts counts as found behind it, so that its own fault is not found again in every call
