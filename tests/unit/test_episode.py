@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +32,7 @@ from grid.settings import fitting
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.fitting import invalid_reason
+from grid.settings.parts import parts_of
 from grid.settings.pooled import Pooled
 from grid.settings.setting import Cell
 from grid.worlds.kopl.world import KoplWorld
@@ -243,7 +244,8 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
 ) -> None:
     setting = setting_of(dataset="slate", planner=planner)
     assert invalid_reason(setting) is None
-    monkeypatch.setattr(fitting, "dataset_of", lambda key: Lasting(limit=1))
+    lasting = replace(parts_of(setting.config), dataset=Lasting(limit=1))
+    monkeypatch.setattr(fitting, "parts_of", lambda config: lasting)
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)

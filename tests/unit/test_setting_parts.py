@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,9 @@ def config(**given: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh() -> Iterator[None]:
+    parts._parts.cache_clear()
+    yield
     parts._parts.cache_clear()
 
 
