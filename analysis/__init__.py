@@ -5,3 +5,5 @@ Read it in this order: `load` (rows as frames), `intervals` and `significance`, 
 page); `figures` and `drawings`; `formula`, `design` and `gee` (regressions); `power`; `published` (papers' own figures
 beside ours); `comparison` (of two runs); `viewer`. It imports the store, and constants of `grid`.
 """
+
+import grid.core.moved  # noqa: F401 - old names of modules load

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -31,7 +32,8 @@ def main() -> int:
         except (UnicodeDecodeError, OSError) as error:
             print(f"left as it is: {path} ({error})", file=sys.stderr)
             continue
-        found = renamed(text, python=path.suffix in (".py", ".pyi"))
+        python = path.suffix in (".py", ".pyi")
+        found = _notebook(text) if path.suffix == ".ipynb" else renamed(text, python)
         if found != text:
             path.write_text(found, encoding="utf-8")
             print(path)
@@ -46,6 +48,18 @@ def _files(folder: Path) -> Iterator[Path]:
     names = listed.stdout.decode().split("\0") if not listed.returncode else map(str, folder.rglob("*"))
     paths = (folder / name for name in names if name)
     yield from (path for path in paths if path.suffix in _ENDINGS and path.name not in _OWN and path.is_file())
+
+
+def _notebook(text: str) -> str:
+    """A notebook whose cells have today's names; what is none, or has none of them, as it is."""
+    try:
+        notebook = json.loads(text)
+        for cell in notebook["cells"]:
+            source = renamed("".join(cell["source"]), python=cell["cell_type"] == "code")
+            cell["source"] = source.splitlines(keepends=True)
+    except (ValueError, KeyError, TypeError):
+        return text
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n" if notebook != json.loads(text) else text
 
 
 def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grid.core.moved import MOVED
-from launch.renamed import renamed
+from launch.renamed import main, renamed
 
 ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "tests/data/mylab_before.tar.gz"
@@ -87,3 +88,29 @@ def test_names_are_rewritten(before: str, after: str) -> None:
 
 def test_a_file_that_is_no_python_is_rewritten_by_its_words() -> None:
     assert renamed("_target_: grid.types.A  # (", python=True, moved=TABLE) == "_target_: grid.core.types.A  # ("
+
+
+def test_a_notebooks_cells_are_rewritten_and_nothing_else_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def notebook(code: str) -> str:
+        cells = [
+            {"cell_type": "markdown", "source": ["Times: ½\n", "see `analysis.drawings`"]},
+            {"cell_type": "code", "source": [f"from analysis import {code}, report\n", f"{code}.draw()"]},
+        ]
+        return json.dumps({"cells": cells, "nbformat": 4}, indent=1, ensure_ascii=False) + "\n"
+
+    (tmp_path / "old.ipynb").write_text(notebook("heatmaps"), encoding="utf-8")
+    (tmp_path / "none.ipynb").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["renamed.py", str(tmp_path)])
+    assert main() == 0
+    after = json.loads((tmp_path / "old.ipynb").read_text(encoding="utf-8"))["cells"][1]["source"]
+    assert "".join(after) == "from analysis import report\nfrom analysis import drawings as heatmaps\nheatmaps.draw()"
+    assert (tmp_path / "none.ipynb").read_text(encoding="utf-8") == "{}"
+
+
+@pytest.mark.parametrize("old", ["from analysis import heatmaps", "from launch import pilots"])
+def test_an_old_name_loads_first_of_all(old: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", old], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert "FutureWarning" in found.stderr
