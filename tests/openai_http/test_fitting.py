@@ -84,7 +84,8 @@ def test_an_answer_has_what_the_context_leaves_and_the_transcript_says_how_much(
     (message,) = requests.messages
     assert message.answers == ("fine", "fine")
     assert message.max_tokens == CONTEXT - PROMPT - thought
-    assert [body["max_tokens"] for body in server.bodies(CHAT)[-2:]] == [CONTEXT - PROMPT] * 2
+    sent = [body["max_tokens"] for body in server.bodies(CHAT)]
+    assert sent.count(CONTEXT - PROMPT) == 2  # each sample once more, whichever comes first
     assert requests.spent[ACTOR].llm_calls == 2
 
 

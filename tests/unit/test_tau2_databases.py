@@ -47,7 +47,7 @@ def shop() -> Shop:
 
 def change(database: Any, rng: random.Random) -> None:
     """One of the things that a tool does, the same to a version's database as to a plain one."""
-    key = rng.choice([*database.orders])
+    key = rng.choice(sorted(database.orders))  # one that was deleted and is added again stands where it was
     match rng.randrange(8):
         case 0:
             database.orders[key].items.append("more")
@@ -79,7 +79,7 @@ def test_a_version_is_what_plain_copies_are(seed: int, steps: int) -> None:
         change(plain, random.Random(f"{seed} {step}"))
         versions.append(versions[-1].behind(worked))
         kept.append(written(plain))
-        assert list(worked.orders) == list(plain.orders) or set(worked.orders) == set(plain.orders)
+        assert set(worked.orders) == set(plain.orders)
         assert len(worked.orders) == len(plain.orders)
     assert written(base) == before
     for version, as_plain in zip(versions, kept, strict=True):
