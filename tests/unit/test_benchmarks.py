@@ -15,7 +15,6 @@ from grid import store
 from grid.settings.build import build
 from grid.settings.setting import cells
 from launch.benchmarks import overhead, search
-from launch.benchmarks import search as null_search
 from launch.benchmarks.throughput import cpu_seconds, in_hand
 
 
@@ -54,15 +53,15 @@ def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
 
 def test_a_search_without_a_model_counts_its_nodes() -> None:
     values = {"branching": 3, "max_calls": 2, "iterations": 100, "success": 2.0}
-    found, episode = null_search.search(null_search.searcher("lats", values))
+    found, episode = search.search(search.searcher("lats", values))
     whole = 3 + 9  # a tree of depth 2, and each of its 9 ends is visited
     assert (found.nodes, found.rollouts, len(episode.nodes)) == (whole, 9, 1 + whole)
     assert len({node.action.call.text() for node in episode.nodes if node.action and node.action.call}) == whole
     assert found.seconds > 0
-    assert null_search.search(null_search.searcher("lats", values), steps=7)[0].nodes == 7
+    assert search.search(search.searcher("lats", values), steps=7)[0].nodes == 7
 
 
 @pytest.mark.parametrize("name", search.searches(1))
 def test_every_search_that_is_timed_runs(name: str) -> None:
-    found, _ = null_search.search(null_search.searcher(name, search.searches(3)[name]))
+    found, _ = search.search(search.searcher(name, search.searches(3)[name]))
     assert found.nodes >= found.rollouts > 1

@@ -16,7 +16,7 @@ from grid.core.errors import ConfigError
 from grid.episode.episode import Planner
 from grid.settings.check import check_sweep, cut
 from grid.settings.make import make
-from grid.sweeps import session as recording
+from grid.sweeps import session
 from tests import plan_rows
 from tests.configs import job, names, solvers, yaml
 
@@ -90,7 +90,7 @@ def test_what_bounds_answers_stands_in_the_record_and_in_the_head_of_the_page(
     model = yaml("model", "local") | {"path": str(tmp_path), "max_tokens": 96}
     planner = yaml("planner", "fh") | {"max_tokens": 10_000, "fit_tokens": True}
     found = check_sweep([job(tmp_path, model=model, planner=planner)])
-    recording.record(found.plan, cut=found.cut)
+    session.record(found.plan, cut=found.cut)
     (run,) = store.runs(found.plan.root)["runs"]
     assert run.get("cut") == list(found.cut)
     plan_rows.write(found.plan.root, [plan_rows.episode("fh", "holistic", case, success=True) for case in range(2)])

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import intervals, significance
-from analysis.comparison import measures, runs
-from analysis.comparison import sheets as changes
+from analysis.comparison import measures, runs, sheets
 from analysis.comparison.measures import DOWN, UP
 from analysis.comparison.report import compare
 from analysis.intervals import CLUSTER
@@ -148,7 +147,7 @@ def test_settings_of_one_label_are_matched_by_their_id(tmp_path: Path) -> None:
     found = matched(a, b)
     assert len(found.pairs) == 2
     assert len(found.alone[1]) == 1
-    assert changes.differing(found.pairs).empty
+    assert sheets.differing(found.pairs).empty
     assert (measures.compared(found.pairs)["difference"] == 0).all()
 
 
@@ -159,8 +158,8 @@ def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> Non
     (pair,) = found.pairs
     assert pair.label("planner") == "react → react[temperature=1]"
     assert [len(own) for own in found.alone] == [1, 1]
-    told = changes.differing(found.pairs).set_index("what")
-    assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", changes.ALL]
+    told = sheets.differing(found.pairs).set_index("what")
+    assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", sheets.ALL]
 
 
 def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
         for seed, name in enumerate("ab")
     )  # fmt: skip
     found = matched(a, b)
-    told = changes.differing(found.pairs)
+    told = sheets.differing(found.pairs)
     assert {row["what"]: (row["a"], row["b"]) for row in told.to_dict("records")} == {
         "dataset_version": ("v0", "v1"), "git_commit": ("commit-0", "commit-1"), "seed": ("0", "1"),
         "code of dataset": ('"x"', '"y"'),
@@ -259,5 +258,5 @@ def test_what_cannot_be_compared_is_one_line(
 
 def test_a_damaged_config_is_no_traceback(tmp_path: Path) -> None:
     a, b = (written(tmp_path / n, planted("react", [1, 0], config=text)) for n, text in (("a", "[1"), ("b", "[1]")))
-    told = changes.differing(matched(a, b).pairs)
+    told = sheets.differing(matched(a, b).pairs)
     assert told[["what", "a", "b"]].to_numpy().tolist() == [["text", '"[1"', '"[1]"']]

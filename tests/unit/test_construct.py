@@ -14,8 +14,18 @@ from hypothesis import strategies as st
 from grid.core.types import NO_TOOL, Json, ToolCall
 from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.chat import strict_schema
-from grid.synthesis.slate import by_queries as grounding
-from grid.synthesis.slate import merging, outcomes, outlines, plans, queries, shapes, substeps, tools, wishes
+from grid.synthesis.slate import (
+    by_queries,
+    merging,
+    outcomes,
+    outlines,
+    plans,
+    queries,
+    shapes,
+    substeps,
+    tools,
+    wishes,
+)
 from grid.synthesis.slate.asking import Asker, Settled
 from grid.synthesis.slate.config import Domain
 from grid.synthesis.slate.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
@@ -84,7 +94,7 @@ async def _queries_first(made: Scripted) -> None:
     said = await wishes.of_topic(made.of("wishes"), DOMAIN, "Repairs", [*of.values()])
     planned = [await outlines.of_wish(made.of("outlines"), DOMAIN, one.products[0]) for one in said]
     plans_in_words = [one.products[0] for settled in planned for one in settled]
-    grounded = await grounding.of_outlines(made.of("grounding"), DOMAIN, plans_in_words, by_words)
+    grounded = await by_queries.of_outlines(made.of("grounding"), DOMAIN, plans_in_words, by_words)
     library = [tool for one in grounded for tool in one.products[0].made]
     (sorted_ones,) = await merging.categorised(made.of("categories"), DOMAIN, 0, library)
     apart = merging.neighbours([one.products[0].plan for one in grounded])

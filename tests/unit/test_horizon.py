@@ -8,7 +8,7 @@ from grid.core.engine import PlanAnswer, ToolCallAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
-from grid.metrics import stepwise as repeats
+from grid.metrics import stepwise
 from grid.planners.fh import ASK_AGAIN, GO_ON, FullHorizon
 from grid.planners.sh import SingleStepHorizon
 from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
@@ -79,7 +79,7 @@ def test_both_stop_behind_one_failed_call_more_than_may_fail(most: int) -> None:
     single = solved(SingleStepHorizon(max_failed_calls=most), Script([to_json(number("too"))]))
     assert len(full.world.executed) == len(single.world.executed) == most + 1
     assert (full.trajectory.replans, full.trajectory.answer, single.trajectory.answer) == (most, None, None)
-    assert repeats.any_two(full.trajectory.steps) == repeats.any_two(single.trajectory.steps) == (most > 0)
+    assert stepwise.any_two(full.trajectory.steps) == stepwise.any_two(single.trajectory.steps) == (most > 0)
 
 
 def test_calls_between_that_succeed_do_not_make_up_for_failed_ones() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import ConfigError, DataError
-from grid.datasets.hotpotqa import dataset as pools
+from grid.datasets.hotpotqa import dataset
 from grid.datasets.hotpotqa.dataset import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.parts import Part, part_of
 from grid.datasets.hotpotqa.records import objects, question
@@ -161,11 +161,11 @@ def test_what_was_kept_of_a_large_file_is_what_is_in_it(tmp_path: Path, monkeypa
     small = read_pool("dataset.path", path)
     monkeypatch.setattr("grid.datasets.hotpotqa.dataset._LARGE", 1)
     for _ in range(2):
-        pools._read.cache_clear()
+        dataset._read.cache_clear()
         assert read_pool("dataset.path", path) == small
     (kept,) = (tmp_path / "cache").rglob("parts.jsonl")
     kept.write_text("[1]\n")
-    pools._read.cache_clear()
+    dataset._read.cache_clear()
     with pytest.raises(DataError, match="remove the folder"):
         read_pool("dataset.path", path)
 

@@ -131,13 +131,11 @@ def test_large_settings_are_cut_between_cases_and_large_texts_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inspect_log: Any
 ) -> None:
     from analysis.inspecting import logs
-    from analysis.inspecting import logs as messages
-    from analysis.inspecting import logs as texts
 
     monkeypatch.setattr(logs, "CELLS", 3)
-    monkeypatch.setattr(texts, "MOST", 50)
-    monkeypatch.setattr(messages, "STEPS", 1)
-    monkeypatch.setattr(messages, "EVENTS", 0)
+    monkeypatch.setattr(logs, "MOST", 50)
+    monkeypatch.setattr(logs, "STEPS", 1)
+    monkeypatch.setattr(logs, "EVENTS", 0)
     cells = [rows("react", c, t, True, answer="y" * 500) for c in range(3) for t in range(2)]
     root = written(tmp_path, *cells)
     assert exported(monkeypatch, root) == 0

@@ -14,7 +14,6 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.types import Demonstration
 from grid.datasets import nearest as nearest_module
 from grid.datasets.kqa import dataset
-from grid.datasets.kqa import dataset as validation
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, unseen
 from grid.datasets.kqa.program import Executor, ProgramStep, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
@@ -83,7 +82,7 @@ def test_programs_of_all_training_questions_run_once_and_again_when_a_file_is_an
         ran.append(question.id)
         return fault(question, run)
 
-    monkeypatch.setattr(validation, "fault", counted)
+    monkeypatch.setattr(dataset, "fault", counted)
     for _ in range(2):
         released = KqaPro(path=str(small))
         assert [item.record for item in released.skipped] == ["train-3"]

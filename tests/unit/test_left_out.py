@@ -11,7 +11,7 @@ from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped
 from grid.settings.check import MOST_REASONS, OTHER_REASONS, Checked, Job, by_kind, check_sweep
-from grid.sweeps import session as recording
+from grid.sweeps import session
 from launch.report import main
 from tests import plan_rows
 from tests.apb import row, write
@@ -34,7 +34,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cluster, "cpus", lambda: 2)
     monkeypatch.setattr(cluster, "gpus", dict)
     found = checked(tmp_path / "results", tmp_path)
-    recording.record(found.plan, found.skipped_by_reason())
+    session.record(found.plan, found.skipped_by_reason())
     rows = [
         plan_rows.episode("react", "holistic", case, success=case % 2 == 0, dataset=dataset)
         for dataset in ("apb", "other")

@@ -25,7 +25,7 @@ from grid.core.errors import ConfigError
 from grid.core.metric import Metric
 from grid.settings.build import build
 from grid.settings.check import check_sweep
-from launch import power_table as pilots
+from launch import power_table
 from tests.configs import job
 from tests.searched import episode
 
@@ -93,13 +93,13 @@ def test_a_formula_takes_them(root: Path) -> None:
 
 
 def test_power_is_of_any_metric_from_0_to_1(root: Path) -> None:
-    pilot = pilots.of_folder(root, {}, ["react", "zero_shot"], metric="answered")
+    pilot = power_table.of_folder(root, {}, ["react", "zero_shot"], metric="answered")
     assert [*pilot.counts.rates] == pytest.approx([0.8, 0.4])
     assert pilot.told.endswith("what is called success below is the metric answered")
     with pytest.raises(ConfigError, match="metric='desk_minutes': a metric whose values are from 0 to 1"):
-        pilots.of_folder(root, {}, ["react", "zero_shot"], metric="desk_minutes")
+        power_table.of_folder(root, {}, ["react", "zero_shot"], metric="desk_minutes")
     with pytest.raises(AnalysisError, match="no metric with numbers"):
-        pilots.of_folder(root, {}, ["react", "zero_shot"], metric="remark")
+        power_table.of_folder(root, {}, ["react", "zero_shot"], metric="remark")
 
 
 def test_the_viewer_says_what_they_are(root: Path) -> None:

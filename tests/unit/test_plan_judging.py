@@ -20,7 +20,7 @@ from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.simulated.engine import Simulated, accuracy
-from grid.episode import plan_judging as plan_text
+from grid.episode import plan_judging
 from grid.episode.judging import Judging
 from grid.episode.plan_judging import (
     UNSOLVABLE,
@@ -292,15 +292,15 @@ def test_a_call_of_an_extraneous_tool_is_an_error_whatever_the_judge_says(
 
 def test_huge_plans_are_cut_and_odd_values_shown_on_their_line() -> None:
     many = Chain(tuple(ChainCall("sum_up", {"numbers": "x\nStep 9: y" * 2_000}) for _ in range(10_000)))
-    lines = plan_text.chain_lines(many)
-    assert len(lines) == plan_text.MOST_CALLS + 1
+    lines = plan_judging.chain_lines(many)
+    assert len(lines) == plan_judging.MOST_CALLS + 1
     assert lines[-1] == "... and 9,872 more calls"
-    assert all("\n" not in line and len(line) < plan_text.MOST_CALL + 100 for line in lines)
-    odd = plan_text.chain_lines(Chain((ChainCall("t", {"a": {"b": [1]}}),), "no\x1b[2J\nway"))
+    assert all("\n" not in line and len(line) < plan_judging.MOST_CALL + 100 for line in lines)
+    odd = plan_judging.chain_lines(Chain((ChainCall("t", {"a": {"b": [1]}}),), "no\x1b[2J\nway"))
     assert '"a": {"b": [1]}' in odd[0]
     assert "\x1b" not in odd[1]
     assert "\n" not in odd[1]
-    assert plan_text.chain_lines(Chain(())) == ("No call is made.",)
+    assert plan_judging.chain_lines(Chain(())) == ("No call is made.",)
 
 
 @pytest.mark.parametrize("auc", [0.5, 0.8, 0.97, 1.0])

@@ -13,8 +13,7 @@ from grid import store
 from grid.cluster import connection as cluster
 from grid.core.errors import StoreError
 from grid.settings.check import check_sweep
-from grid.sweeps import command
-from grid.sweeps import session as recording
+from grid.sweeps import command, session
 from launch.report import main
 from tests import simulated
 from tests.configs import job
@@ -49,14 +48,14 @@ def test_a_command_line_can_be_typed_again() -> None:
 
 
 def test_versions_are_of_what_runs_and_of_what_engines_are_made_of() -> None:
-    assert recording.versions([])["python"] == platform.python_version()
-    plain = recording.versions(["grid.engines.lexical.engine.Lexical"])
+    assert session.versions([])["python"] == platform.python_version()
+    plain = session.versions(["grid.engines.lexical.engine.Lexical"])
     assert {"python", "ray"} <= set(plain)
     assert "torch" not in plain
     assert "grid.engines.transformers_of_mine.Engine".startswith("grid.engines.transformers")
-    assert "torch" not in recording.versions(["grid.engines.transformers_of_mine.Engine"])
+    assert "torch" not in session.versions(["grid.engines.transformers_of_mine.Engine"])
     pytest.importorskip("torch")
-    assert {"torch", "transformers"} <= set(recording.versions(["grid.engines.transformers.engine.Transformers"]))
+    assert {"torch", "transformers"} <= set(session.versions(["grid.engines.transformers.engine.Transformers"]))
 
 
 @pytest.fixture
@@ -72,7 +71,7 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     (setting,) = plan.settings
     for typed in ("agent-grid sweep -m trials=1", "agent-grid sweep -m trials=1 cluster=local"):
         command.GIVEN.set(typed)
-        recording.record(plan)
+        session.record(plan)
     found = store.runs(plan.root)
     assert [run["command"] for run in found["runs"]] == ["agent-grid sweep -m trials=1", command.GIVEN.get()]
     assert found["settings"][setting.id]["cells"] == plan.total() == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grid.core.types import Json, Observation, Step, Substep, ToolCall
-from grid.metrics import stepwise as repeats
+from grid.metrics import stepwise
 from tests.planning_horizon_code import official
 
 SCRIPT = "notebooks/posthoc_results.py"
@@ -46,7 +46,7 @@ A, B = step("find", {"name": "a"}), step("find", {"name": "b"})
     ],
 )  # fmt: skip
 def test_both_definitions(steps: Sequence[Step], two: bool, row: bool) -> None:
-    assert (repeats.any_two(steps), repeats.in_a_row(steps)) == (two, row)
+    assert (stepwise.any_two(steps), stepwise.in_a_row(steps)) == (two, row)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,6 @@ def test_in_a_row_is_what_the_papers_code_counts(theirs: Callable[[list[dict[str
     for _ in range(300):
         steps = [pool[place] for place in rng.integers(0, len(pool), rng.integers(0, 7))]
         counted = theirs([as_theirs(one) for one in steps]) > 0
-        assert repeats.in_a_row(steps) == counted
+        assert stepwise.in_a_row(steps) == counted
         answers.add(counted)
     assert answers == {True, False}

@@ -15,7 +15,7 @@ from analysis.comparison.report import compare
 from analysis.report import print_report
 from grid import store
 from grid.core.errors import ConfigError
-from launch import power_table as pilots
+from launch import power_table
 from launch.report import write_page
 from tests.unit.test_store import episode
 
@@ -131,8 +131,8 @@ def test_few_unknown_cells_have_no_bounds_and_no_warning(tmp_path: Path) -> None
 
 
 def test_power_takes_the_setting_and_warns(tmp_path: Path) -> None:
-    left_out = pilots.of_folder(planted(tmp_path), {}, ("react", "lats"))
-    failure = pilots.of_folder(tmp_path, {}, ("react", "lats"), "failure")
+    left_out = power_table.of_folder(planted(tmp_path), {}, ("react", "lats"))
+    failure = power_table.of_folder(tmp_path, {}, ("react", "lats"), "failure")
     assert len(left_out.counts.cluster) == 5
     assert len(failure.counts.cluster) == CASES
     assert list(failure.counts.rates) == [0.5, pytest.approx(5 / 12)]
