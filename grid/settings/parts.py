@@ -1,14 +1,12 @@
-"""What a setting's config names besides engines, each made once, and what these parts ask models for.
+"""What a setting's config names besides engines, as objects, and what these parts ask models for.
 
 Parts declare that themselves (`asks`): nothing is recognised by a key's name, so that a plugin's keys may have any.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
 from grid.core.errors import ConfigError
@@ -59,24 +57,15 @@ class Parts:
 
 
 def parts_of(config: Mapping[str, Any]) -> Parts:
-    """The parts of a setting's config. Raises ConfigError."""
+    """The parts of a setting's config, of its own but for the dataset, whose cases are shared. Raises ConfigError."""
     refine = config.get(REFINE)
     if refine is not None and not isinstance(refine, Mapping):
         raise ConfigError(REFINE, refine, "one of the files of conf/refine")
-    named = {group: config[group] for group in ("planner", "dataset")}
-    # In the order given: settings of robustness are carried out one after the other.
-    return _parts(json.dumps([named["planner"], named["dataset"], [*config["robustness"].items()], refine]))
-
-
-@lru_cache(maxsize=1024)
-def _parts(key: str) -> Parts:
-    planner, dataset, robustness, refine = json.loads(key)
+    robustness = ((name, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items())
     return Parts(
-        planner=cast(Planner, make("planner", planner)),
-        dataset=dataset_of(key_of(dataset)),
-        robustness={
-            name: cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in robustness
-        },
+        planner=cast(Planner, make("planner", config["planner"])),
+        dataset=dataset_of(key_of(config["dataset"])),
+        robustness={name: cast(Robustness, part) for name, part in robustness},
         refining=Refining() if refine is None else cast(Refining, make(REFINE, refine)),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -25,13 +24,6 @@ def config(**given: Any) -> dict[str, Any]:
     groups = {group: yaml(group, name) for group, name in (("retriever", "bm25"), ("pool", "all"))}
     data, planner = {"_target_": "of.a.Plugin", "sameness": "model"}, yaml("planner", "react")
     return groups | {"model": MODEL, "planner": planner, "dataset": data, "robustness": {}} | given
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    parts._parts.cache_clear()
-    yield
-    parts._parts.cache_clear()
 
 
 @pytest.mark.parametrize("asked", [TEXTS, PLANS])
@@ -66,3 +58,9 @@ def test_tools_of_a_plugins_setting_ask_the_judge(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(parts, "make", lambda key, *more: asking if key == "robustness.mine" else made(key, *more))
     with pytest.raises(ConfigError, match=r"robustness\.mine\.doubt"):
         with_roles(config(dataset=yaml("dataset", "null_cases"), robustness={"mine": {}}))
+
+
+def test_settings_share_a_data_set_and_nothing_that_may_remember() -> None:
+    one, other = (parts_of(config(dataset=yaml("dataset", "null_cases"))) for _ in range(2))
+    assert one.dataset is other.dataset
+    assert one.planner is not other.planner
