@@ -128,11 +128,12 @@ def write_distribution(site: Path, version: str, name: str = "mylab-tools") -> P
 
 @contextmanager
 def standing_in(folder: Path) -> Iterator[None]:
-    """As if the process had begun in a folder; what it allowed and imported is forgotten at the end."""
+    """As if the process had begun in a folder; what it allowed and imported is forgotten before and at the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(sys, "meta_path", list(sys.meta_path))
         patch.delenv(plugins.VARIABLE, raising=False)
+        forget("mylab")
         try:
             yield
         finally:

@@ -27,6 +27,7 @@ from grid.settings.build import build
 from grid.settings.check import check_sweep
 from launch import power_table
 from tests.configs import job
+from tests.plugins import forget
 from tests.searched import episode
 
 OWN = (
@@ -120,6 +121,7 @@ def library() -> Iterator[None]:
     yield
     plugins.allow([])
     sys.path.remove(folder)
+    forget("mylab")
 
 
 @pytest.mark.usefixtures("library")
