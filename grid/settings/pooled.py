@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from grid.core.errors import ConfigError
+from grid.core.once import can
 from grid.core.problem import Dataset, Problem
 from grid.core.retriever import Index, Retriever, Told
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
@@ -61,8 +62,8 @@ class Pooled:
         tools, index = self._pool.tools(problem, self._stock), self._index
         if tools is not self._stock:
             index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
-        if isinstance(index, Told):
-            index = index.told(problem.reference)
+        if can(type(index), Told):
+            index = cast(Told, index).told(problem.reference)
         # Of a name that several cases define in their own ways the stock has one definition.
         own = {name: problem.library[name] for name in problem.own if name in tools}
         changed = {name: tool for name, tool in own.items() if tool != tools[name]}

@@ -138,7 +138,7 @@ class Cell:
     @property
     def disturbance_seed(self) -> int:
         """Drives the robustness settings, alike for all planners and models."""
-        return int(_digest([self.disturbance_id, self.case_id, self.trial]), 16) >> 1
+        return int(_key(self.disturbance_id, self.case_id, self.trial), 16) >> 1
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
