@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from grid.core.types import Trajectory as Trajectory
     from grid.core.types import Usage as Usage
     from grid.core.world import World as World
+    from grid.datasets.dataset import FileDataset as FileDataset
+    from grid.datasets.dataset import UnusableError as UnusableError
+    from grid.datasets.files import read_jsonl as read_jsonl
     from grid.datasets.functions import FunctionTasks as FunctionTasks
     from grid.episode.acting import Acting as Acting
     from grid.episode.acting import Action as Action
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
     from grid.sweeps.api import load as load
     from grid.sweeps.api import sweep as sweep
     from grid.worlds.functions import Function as Function
+    from grid.worlds.lookup import LookupSimulator as LookupSimulator
+    from grid.worlds.lookup import build_entries as build_entries
 
 CONF = (Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
@@ -72,6 +77,8 @@ FACE = {
         *("Case", "Observation", "Parameter", "Plan", "Step", "Substep", "ToolCall", "ToolSpec", "Trajectory", "Usage"),
     ),
     "grid.core.world": ("World",),
+    "grid.datasets.dataset": ("FileDataset", "UnusableError"),
+    "grid.datasets.files": ("read_jsonl",),
     "grid.datasets.functions": ("FunctionTasks",),
     "grid.episode.acting": ("Acting", "Action", "Decision", "begin", "rollout", "trajectory"),
     "grid.episode.asking": ("sample_actions", "single_pass"),
@@ -81,6 +88,7 @@ FACE = {
     "grid.robustness.base": ("Robustness",),
     "grid.sweeps.api": ("Results", "load", "sweep"),
     "grid.worlds.functions": ("Function",),
+    "grid.worlds.lookup": ("LookupSimulator", "build_entries"),
 }
 """The public names by the modules that have them."""
 _MODULES = {name: module for module, names in FACE.items() for name in names}

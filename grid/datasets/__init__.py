@@ -2,9 +2,10 @@
 
 A problem has a case, its tools, a world, a reference and a scorer.
 
-A folder or file a benchmark; `conf/dataset` names its class. `files` and `json_lists` read what nobody vouches for,
-`sampling` and `balance` say which cases are taken and in which order. Begin with `ultratool` (one file) or
-`functions` (a JSON Lines file and Python functions), then `slate`; `null` is for measurements.
+A folder or file a benchmark; `conf/dataset` names its class. Begin with `dataset` (what all share: cases out of
+records, what is skipped, a first part that is a sample), then `ultratool` (one file) or `functions` (a JSON Lines file
+and Python functions), then `slate`; `null` is for measurements. `files` and `json_lists` read what nobody vouches for,
+`sampling` and `balance` say which cases are taken and in which order.
 
 `question_answering`, `nearest` and `grading` are shared by questions over facts, `parameters` and `alternatives` by
 tools out of schemas, `grounding` and `examining` by benchmarks whose tools nobody has. It imports `metrics`,

@@ -10,31 +10,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Json, Parameter, Plan, Skipped, Substep, ToolCall, ToolSpec
+from grid.core.types import Case, Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.core.untrusted import loads
-from grid.datasets.files import fingerprint, folder, read_jsonl
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grounding import described, ground, listed, properties, required, type_of
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.text.references import final_steps, order, reference, resolve
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
-ADAPTER = 3
-"""Raise when the same files give other cases, tools or outcomes."""
 HEADING, NO_CALL = "null", "No tool required"
 _STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,15})\.?\s+(.+)", re.S)
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
@@ -52,7 +51,7 @@ class _Record:
 
 
 @dataclass(config=STRICT)
-class UltraTool:
+class UltraTool(FileDataset[_Record]):
     """UltraTool's test queries, those that cannot be cases left out.
 
     A case is resolved by the outcomes of all calls that no other call uses, which are nearly all its calls, or, with
@@ -60,11 +59,10 @@ class UltraTool:
     them clusters have their shares (`order`).
     """
 
+    name: ClassVar[str] = "ultratool"
+    adapter: ClassVar[int] = 3
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
-    path: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "given"
+    outline: Outline = field(default="given", kw_only=True)
     resolution: Resolution = "all"
     equivalence: Equivalence = "rules"
 
@@ -80,10 +78,10 @@ class UltraTool:
             return folder("dataset.path", str(Path(self.path) / "English-dataset"), QUERIES, USAGE)
         return folder("dataset.path", self.path, QUERIES, USAGE)
 
-    @cached_property
-    def version(self) -> str:
-        """The adapter's version and the files' fingerprint."""
-        return f"ultratool-a{ADAPTER}-{fingerprint(self.root / QUERIES, self.root / USAGE)}"
+    @property
+    def files(self) -> Sequence[Path]:
+        """The queries, and the arguments of their calls."""
+        return self.root / QUERIES, self.root / USAGE
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -108,26 +106,20 @@ class UltraTool:
             }
         )
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Queries that cannot be cases, and why."""
-        return self._read[1]
-
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the usable queries."""
-        records = self._read[0]
-        return ordered(list(records), self.order, (lambda name: records[name].domain, self.cluster))[: self.limit]
+    def strata(self) -> Sequence[Stratum]:
+        """Domains, by which the file is ordered, and in them clusters."""
+        return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The set of tools that the reference calls: queries of one set ask for the same in other words.
 
         Of the released 700 there are 253, the largest has 46 queries. The tools that a query offers are the same sets.
         """
-        return "+".join(sorted({call.tool for call in self._read[0][case_id].calls.values() if call}))
+        return "+".join(sorted({call.tool for call in self.records[case_id].calls.values() if call}))
 
     def problem(self, case_id: str) -> Problem:
         """One query, its tools played by the lookup simulator."""
-        record = self._read[0][case_id]
+        record = self.records[case_id]
         calls = {step: call for step, call in record.calls.items() if call}
         entries = build_entries(calls, self._outcomes(calls), record.open_arguments, self.tools)
         resolution = tuple(final_steps(calls)[-1 if self.resolution == "last" else 0 :])
@@ -196,42 +188,36 @@ class UltraTool:
                     found.setdefault(str(row.get("question")), {})[key] = item["param"]
         return found
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
-        records: dict[str, _Record] = {}
-        skipped: list[Skipped] = []
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The queries, by their places in the file."""
         for index, (_, row) in enumerate(self._rows):
-            case_id = f"ultratool-{index:04d}"
-            try:
-                records[case_id] = self._record(case_id, row)
-            except _UnusableError as error:
-                skipped.append(Skipped(case_id, str(error)))
-        return records, skipped
+            yield f"ultratool-{index:04d}", row
 
-    def _record(self, case_id: str, row: dict[str, Any]) -> _Record:
+    def record(self, case_id: str, row: dict[str, Any]) -> _Record:
+        """A query whose plan is numbered and calls tools that some query defines."""
         substeps: list[Substep] = []
         calls: dict[str, ToolCall | None] = {}
         headings: dict[str, str] = {}
         for item in row["plan"]:
             match = _STEP.fullmatch(item["step"].strip())
             if not match:
-                raise _UnusableError("a step has no number")
+                raise UnusableError("a step has no number")
             number, text = match[1], match[2]
             headings[number] = text
             if item.get("tool") in (HEADING, None):
                 continue
             if number in calls:
-                raise _UnusableError("a step number comes twice")
+                raise UnusableError("a step number comes twice")
             goal = next((headings[above] for above in _above(number) if above in headings), text)
             substeps.append(Substep(number, text, goal))
             calls[number] = self._call(row, item)
         if not any(calls.values()):
-            raise _UnusableError("no step calls a tool")
+            raise UnusableError("no step calls a tool")
         tied, open_arguments = self._tie(calls)
         try:
             order({step: call for step, call in tied.items() if call})
         except ValueError as error:
-            raise _UnusableError(str(error)) from None
+            raise UnusableError(str(error)) from None
         case = Case(case_id, row["question"].strip(), Plan(tuple(substeps)))
         own = dict.fromkeys(tool["name"] for tool in row["tools"]) | dict.fromkeys(c.tool for c in tied.values() if c)
         return _Record(case, tied, open_arguments, str(row.get("domain", "")), tuple(own))
@@ -242,15 +228,15 @@ class UltraTool:
             return None
         name = text.partition("(")[0].strip()
         if name not in self._definitions:
-            raise _UnusableError("a step calls a tool that no query defines")
+            raise UnusableError("a step calls a tool that no query defines")
         names = list(properties(self._definitions[name], "arguments"))
         parsed = parse_call(text, names)
         listed = self._usage.get(row["question"], {}).get((item["step"], name))
         if listed is None and parsed is None:
-            raise _UnusableError("a call string cannot be parsed")
+            raise UnusableError("a call string cannot be parsed")
         arguments = completed(listed, parsed or {}) if listed is not None else parsed or {}
         if not arguments.keys() <= set(names):
-            raise _UnusableError("a call has an argument that its tool does not define")
+            raise UnusableError("a call has an argument that its tool does not define")
         return ToolCall(name, arguments)
 
     def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
@@ -287,10 +273,6 @@ class UltraTool:
 def _signature(tool: dict[str, Any]) -> dict[str, str]:
     """The arguments' names and types."""
     return {name: type_of(spec) for name, spec in properties(tool, "arguments").items()}
-
-
-class _UnusableError(Exception):
-    """Why a query cannot be a case."""
 
 
 def _above(number: str) -> list[str]:

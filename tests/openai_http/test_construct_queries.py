@@ -153,7 +153,7 @@ def test_each_gate_refuses_and_a_repair_mends_it(
     assert gate in {broken["gate"] for line in refused for broken in line["refused"]}
     assert len(found) == len({line["item"] for line in found}) + len(refused)
     assert re.search(rf"{file} +{gate}  +\d+ +\d+ +0", told)
-    assert len(Slate(path=str(tmp_path / "out")).case_records) == 4
+    assert len(Slate(path=str(tmp_path / "out")).records) == 4
 
 
 @pytest.mark.parametrize("stage", FILES)

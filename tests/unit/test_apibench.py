@@ -243,7 +243,7 @@ def test_pairs_that_cannot_be_cases_are_told(tmp_path: Path) -> None:
         ("0102", "the call of its reference is no Python call that can be read"),
         ("0103", "the call of its reference is no Python call that can be read"),
         ("0104", "the call of its reference is no Python call that can be read"),
-        ("0002", "its number is taken"),
+        ("0002", "its id comes twice"),
         ("0026", "it has no instruction"),
     ]
 
@@ -252,7 +252,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     path = Path(apibench.write(tmp_path))
     pairs = path / "apibench/huggingface_eval.json"
     pairs.write_text(json.dumps({"question_id": 1}) + "\n")
-    with pytest.raises(ConfigError, match="no pair that can be a case"):
+    with pytest.raises(ConfigError, match="a record that can be a case"):
         APIBench(str(path)).case_ids()
     pairs.write_text("[1]\n")
     with pytest.raises(DataError, match="a JSON object is expected"):

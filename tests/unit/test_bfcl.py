@@ -255,7 +255,7 @@ def test_broken_files_say_where(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="possible_answer"):
         BFCL(str(tmp_path)).case_ids()
     bfcl.write_category(tmp_path, "simple_python", rows, [{"id": "another"}])
-    with pytest.raises(ConfigError, match="no record that can be a case"):
+    with pytest.raises(ConfigError, match="a record that can be a case"):
         BFCL(str(tmp_path)).case_ids()
     with pytest.raises(ConfigError, match=r"lacks BFCL_v4_multiple\.json"):
         BFCL(str(tmp_path), category="multiple").case_ids()

@@ -10,7 +10,7 @@ import pytest
 
 from grid.datasets.bfcl import classes
 from grid.datasets.bfcl.multi_turn import documents
-from grid.datasets.bfcl.records import UnusableError
+from grid.datasets.dataset import UnusableError
 from tests.bfcl_turns import case_of
 
 pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=classes.INSTALL)

@@ -250,7 +250,7 @@ def test_a_record_that_cannot_be_a_case_is_skipped_and_counted(
 
 
 def test_a_file_without_a_single_case_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no query that can be a case"):
+    with pytest.raises(ConfigError, match="a record that can be a case"):
         written(tmp_path, changed(lambda record: record["files"].append(3))).case_ids()
 
 

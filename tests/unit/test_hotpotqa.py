@@ -52,10 +52,10 @@ def world_of(built: Built, case_id: str) -> QuestionWorld:
 def test_so_many_cases_of_each_number_and_none_shares_a_question_with_a_demonstration(small: HotpotQAMulti) -> None:
     ids = small.case_ids()
     assert Counter(case_id[:2] for case_id in ids) == {"k1": 24, "k2": 30, "k3": 30, "k4": 30, "k5": 30}
-    assert len({small.samples[case_id].query for case_id in ids}) == len(ids)
+    assert len({small.records[case_id].query for case_id in ids}) == len(ids)
     assert "30 cases asked for, 24 drawn: there are no others" in {skip.reason for skip in small.skipped}
     for case_id in ids[::7]:
-        sample = small.samples[case_id]
+        sample = small.records[case_id]
         own, shown = {part.question for part in sample.parts}, small.demonstrations(case_id, 10)
         assert len(shown) == 10
         for one in shown:
@@ -64,7 +64,7 @@ def test_so_many_cases_of_each_number_and_none_shares_a_question_with_a_demonstr
             assert own.isdisjoint(line.partition(". ")[2] if len(lines) > 1 else line for line in lines)
             assert one.answer.count("\n") == len(lines) - 1
             assert len(one.resolution) == len(lines)
-    first = [len(small.samples[case_id].parts) for case_id in ids[:20]]
+    first = [len(small.records[case_id].parts) for case_id in ids[:20]]
     assert {1, 2, 3, 4, 5} == set(first), "any first part has each number's share"
 
 
@@ -77,7 +77,7 @@ def test_a_demonstration_ends_with_all_results_in_numbered_lines(small: HotpotQA
     answer = f"1. OUTPUT_FROM_STEP_{one}.result\n2. OUTPUT_FROM_STEP_{other}.result"
     assert plan[-1] == {"tool": FINISH, "arguments": {"answer": answer}}
     prompt = Prompt(
-        (Section("demonstrations", ("Solved:", text)), Section("task", (f"Query: {small.samples[case_id].query}",))),
+        (Section("demonstrations", ("Solved:", text)), Section("task", (f"Query: {small.records[case_id].query}",))),
         ToolCallAnswer(tuple(small.tools.values()), False),
     )
     ((left, _),) = plans_left(prompt, lambda texts: np.ones(len(texts)))
@@ -118,7 +118,7 @@ def test_a_judge_that_knows_the_reference_knows_a_finish_of_several_results(smal
 )
 def test_objectives_are_a_number_or_some(small_hotpotqa: str, objectives: Any, numbers: list[int]) -> None:
     found = HotpotQAMulti(path=small_hotpotqa, objectives=objectives, cases=2)
-    assert sorted({len(sample.parts) for sample in found.samples.values()}) == numbers
+    assert sorted({len(sample.parts) for sample in found.records.values()}) == numbers
 
 
 @pytest.mark.parametrize("objectives", [0, 10, -1, "0..3", "1..", "5..1", "a", "1..10", ""])
@@ -168,7 +168,7 @@ def test_the_version_tells_files_and_draws_apart(tmp_path: Path, small_hotpotqa:
 
 def test_cases_are_a_cluster_where_they_are_made_of_the_same_questions(small_hotpotqa: str) -> None:
     small = HotpotQAMulti(path=small_hotpotqa, objectives="1..2", cases=400)
-    samples, clusters = small.samples, {case_id: small.cluster(case_id) for case_id in small.case_ids()}
+    samples, clusters = small.records, {case_id: small.cluster(case_id) for case_id in small.case_ids()}
     made_of = {case_id: frozenset(part.id for part in samples[case_id].parts) for case_id in clusters}
     orders = Counter(made_of.values())
     assert max(orders.values()) > 1, "some stand in several orders"
@@ -218,10 +218,10 @@ def test_who_is_always_right_reaches_the_ceiling_of_retrieval_and_no_more(
     built = build(setting, BUDGET)
     data, ids = built.dataset, built.dataset.case_ids()
     assert isinstance(data, HotpotQAMulti)
-    within = {one: asyncio.run(replayed(world_of(built, one), data.samples[one])) for one in ids}
+    within = {one: asyncio.run(replayed(world_of(built, one), data.records[one])) for one in ids}
     assert 0.2 < sum(within.values()) / len(ids) < 0.9
     for case_id, reached in within.items():
-        people = [int(part.id[1:]) for part in data.samples[case_id].parts if part.kind == "bridge"]
+        people = [int(part.id[1:]) for part in data.records[case_id].parts if part.kind == "bridge"]
         assert reached <= all(number % 6 for number in people)
     for row in rows(built, setting, ids):
         assert (row["status"], row["success"]) == ("ok", within[row["case_id"]])
@@ -272,7 +272,7 @@ def test_a_grade_is_one_of_four_and_silence_is_a_refusal(small: HotpotQAMulti) -
         assert said == {"verdict": grade, "accuracy": grade == "correct"}
         (shown,) = evaluator.shown
         assert shown.count("SAID") == 1
-        assert shown.count(small.samples["k2-0000"].answer) == 1
+        assert shown.count(small.records["k2-0000"].answer) == 1
     nobody = Grading(0)
     assert asyncio.run(graded(silent, nobody)) == {"verdict": "refusal", "accuracy": False}
     assert nobody.shown == []
@@ -281,8 +281,8 @@ def test_a_grade_is_one_of_four_and_silence_is_a_refusal(small: HotpotQAMulti) -
 
 
 def test_metrics_are_means_over_the_parts(small: HotpotQAMulti) -> None:
-    case_id = next(one for one in small.case_ids() if small.samples[one].kinds == ("bridge", "comparison"))
-    problem, (year, name) = small.problem(case_id), (part.answer for part in small.samples[case_id].parts)
+    case_id = next(one for one in small.case_ids() if small.records[one].kinds == ("bridge", "comparison"))
+    problem, (year, name) = small.problem(case_id), (part.answer for part in small.records[case_id].parts)
     first = name.split(" ")[0]
     for answer, em, f1 in (
         (numbered([year, name]), 1.0, 1.0),
@@ -300,7 +300,7 @@ def test_metrics_are_means_over_the_parts(small: HotpotQAMulti) -> None:
 def test_demonstrations_that_share_no_question_come_first(small: HotpotQAMulti) -> None:
     """By a greedy pass over all of them: the first that share one share it because no other was left."""
     for case_id in small.case_ids():
-        size = len(small.samples[case_id].parts)
+        size = len(small.records[case_id].parts)
         shown = [set(solved.question.split("\n")) for solved in small.demonstrations(case_id, 10)]
         texts = [{line.split(" ", 1)[-1] for line in lines} for lines in shown]
         if size == 1 or len(texts) < 2:
@@ -323,7 +323,7 @@ def test_what_demonstrations_leave_out(tmp_path: Path) -> None:
     templates = {part.question: part.template for part in plain.trainings}
     assert len(set(templates.values())) == 2
     for case_id in plain.case_ids():
-        (own,) = plain.samples[case_id].templates
+        (own,) = plain.records[case_id].templates
         assert own not in {templates[one.question] for one in plain.demonstrations(case_id, 10)}
         shown = [one.question for one in published.demonstrations(case_id, 10)]
         assert len(shown) == 10

@@ -56,7 +56,7 @@ def test_the_reference_of_released_questions_resolves_them_where_their_paragraph
     found = HotpotQAMulti(path=released_hotpotqa, cases=20)
     resolved = []
     for case_id in found.case_ids():
-        sample = found.samples[case_id]
+        sample = found.records[case_id]
         world = found.world(sample).by_reference()
         wide, narrow = (asyncio.run(replayed(replace(world, paragraphs=most), sample)) for most in (100, 1))
         assert wide or not narrow, "more paragraphs find no less"

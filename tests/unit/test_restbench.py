@@ -259,7 +259,7 @@ def test_requests_that_cannot_be_cases_are_told(tmp_path: Path) -> None:
         "it has no solution",
         "it has no query",
     ]
-    with pytest.raises(ConfigError, match="no request that can be a case"):
+    with pytest.raises(ConfigError, match="a record that can be a case"):
         RestBench(restbench.write(tmp_path, requests=rows[1:])).case_ids()
     with pytest.raises(DataError, match="a list of requests"):
         RestBench(restbench.write(tmp_path, requests={})).case_ids()

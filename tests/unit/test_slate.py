@@ -50,7 +50,7 @@ def slates(cache: Path) -> dict[int, Slate]:
 
 @pytest.fixture(scope="module")
 def cases(slates: dict[int, Slate]) -> list[CaseRecord]:
-    return [case for slate in slates.values() for case in slate.case_records.values()]
+    return [case for slate in slates.values() for case in slate.records.values()]
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(slates: dict[int, S
 
 
 def test_another_seed_gives_other_cases(slates: dict[int, Slate]) -> None:
-    queries = [{case.query for case in slate.case_records.values()} for slate in slates.values()]
+    queries = [{case.query for case in slate.records.values()} for slate in slates.values()]
     assert not queries[0] & queries[1]
     assert len({slate.version for slate in slates.values()}) == len(SEEDS)
     assert slates[0].tools.keys() != slates[1].tools.keys()
@@ -129,8 +129,8 @@ def test_the_stock_breaks_no_rule() -> None:
 
 def test_every_outcome_and_query_follows_from_the_seeds_shop(slates: dict[int, Slate]) -> None:
     for seed, slate in slates.items():
-        assert contradictions(list(slate.case_records.values()), stock.load_all(), shop(seed)) == []
-    assert contradictions(list(slates[0].case_records.values()), stock.load_all(), shop(1)) != []
+        assert contradictions(list(slate.records.values()), stock.load_all(), shop(seed)) == []
+    assert contradictions(list(slates[0].records.values()), stock.load_all(), shop(1)) != []
 
 
 def written_forms(value: object) -> list[str]:
@@ -177,14 +177,14 @@ def test_a_cluster_is_the_workflow_that_its_cases_were_drawn_from(slates: dict[i
         assert clusters.keys() == workflows.keys()
         assert len(clusters) >= 200
         assert max(clusters.values()) <= 3
-        for name, case in slate.case_records.items():
+        for name, case in slate.records.items():
             tools = [substep.call.tool for substep in case.substeps() if substep.call]
             assert tools == [substep.call for _, substep in workflows[slate.cluster(name)].calls()]
 
 
 def test_users_alternate(slates: dict[int, Slate]) -> None:
     for slate in slates.values():
-        users = [case.user for case in slate.case_records.values()]
+        users = [case.user for case in slate.records.values()]
         assert users == ["buyer", "seller"] * 150
 
 
@@ -196,10 +196,10 @@ def test_no_tool_is_called_in_two_consecutive_substeps(cases: list[CaseRecord]) 
 
 def test_calls_and_outcomes_are_as_the_tool_declares(slates: dict[int, Slate]) -> None:
     for slate in slates.values():
-        for case in slate.case_records.values():
+        for case in slate.records.values():
             for substep in case.substeps():
                 if substep.call:
-                    tool = slate.records[substep.call.tool]
+                    tool = slate.tool_records[substep.call.tool]
                     assert list(substep.call.outcome) == tool.results
                     assert substep.call.arguments.keys() == {argument.name for argument in tool.arguments}
 
@@ -213,17 +213,17 @@ def test_the_reference_calls_resolve_every_case(slates: dict[int, Slate]) -> Non
                 if call:
                     assert not walk.resolved
                     outcome = walk.make(references.resolve(call, outputs))
-                    assert outcome == Observation(slate.case_records[case_id].outcomes()[step])
+                    assert outcome == Observation(slate.records[case_id].outcomes()[step])
                     outputs[step] = outcome.content
             assert walk.resolved
 
 
 def test_functional_equivalents_resolve_a_case_too(slates: dict[int, Slate]) -> None:
-    by_host = {same.same_function.tool: same for same in slates[0].records.values() if same.same_function}
+    by_host = {same.same_function.tool: same for same in slates[0].tool_records.values() if same.same_function}
     replaced = 0
     for case_id in slates[0].case_ids():
         problem = slates[0].problem(case_id)
-        outcomes = slates[0].case_records[case_id].outcomes()
+        outcomes = slates[0].records[case_id].outcomes()
         for call in problem.reference.calls.values():
             if call and (same := by_host.get(call.tool)) and same.same_function:
                 assert problem.same_function[same.name] == call.tool
@@ -245,11 +245,11 @@ def test_limit_draws_a_sample_that_longer_ones_begin_with(slates: dict[int, Slat
     whole = slates[0].case_ids()
     assert sorted(whole) == list(Slate(order="file").case_ids())
     assert whole != sorted(whole)
-    categories = Counter(case.category for case in slates[0].case_records.values())
+    categories = Counter(case.category for case in slates[0].records.values())
     for limit in (20, 40, 100):
         chosen = Slate(limit=limit).case_ids()
         assert chosen == whole[:limit]
-        drawn = Counter(slates[0].case_records[name].category for name in chosen)
+        drawn = Counter(slates[0].records[name].category for name in chosen)
         assert all(abs(drawn[name] - count * limit / 300) <= 1.5 for name, count in categories.items())
     assert len({*map(slates[0].cluster, whole[:50])}) == 50, "by lot it would be 46"
 
@@ -443,7 +443,7 @@ def test_a_tool_defined_twice_alike_is_one_tool(small: Path) -> None:
 
 def refused(path: Path, line: int, said: str) -> None:
     with pytest.raises(DataError) as caught:
-        assert Slate(path=str(path.parent)).case_records
+        assert Slate(path=str(path.parent)).records
     assert (caught.value.path, caught.value.line) == (path, line)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert said in str(caught.value)

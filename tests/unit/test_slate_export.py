@@ -106,7 +106,7 @@ def test_targets_that_are_missed_stand_among_the_limits(slate: Slate, text: str)
 def test_the_folder_is_a_slate_with_the_same_version_and_hashes(slate: Slate, made: Path, text: str) -> None:
     again = Slate(path=str(made))
     assert again.version == slate.version
-    assert again.case_records == slate.case_records
+    assert again.records == slate.records
     manifest = json.loads((made / MANIFEST).read_text())
     assert manifest["version"] == slate.version
     assert {path.name for path in made.iterdir()} == {*manifest["files"], MANIFEST}
@@ -219,9 +219,9 @@ def test_the_command_line(exported: Path, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_what_stands_in_a_case_cannot_leave_its_fence(slate: Slate) -> None:
-    case = next(iter(slate.case_records.values()))
+    case = next(iter(slate.records.values()))
     hostile = Slate(cases=CASES)
-    hostile.__dict__["case_records"] = {"x": case.model_copy(update={"query": "```\n# mine\n````"})}
+    hostile.__dict__["records"] = {"x": case.model_copy(update={"query": "```\n# mine\n````"})}
     fence, *_, end = example(hostile).splitlines()
     assert (fence, end) == ("`````json", "`````")
     assert table(["", "a"], [["x | y", "1"]]).endswith("| x &#124; y | 1 |")

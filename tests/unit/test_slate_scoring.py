@@ -141,7 +141,7 @@ def perturbed(slate: Slate, call: ToolCall, rng: random.Random) -> Iterator[Tool
             yield ToolCall(call.tool, {**arguments, name: other})
     for extra in (None, "", "x", 0):
         yield ToolCall(call.tool, {**arguments, "another": extra})
-    for name, record in slate.records.items():
+    for name, record in slate.tool_records.items():
         same = record.same_function
         if same and same.tool == call.tool:
             own = {theirs: mine for mine, theirs in same.arguments.items()}
@@ -230,7 +230,7 @@ def compared_with_a_reports(slate: Slate, root: Path, rows: Any) -> None:
 
 
 def test_references_in_arguments_take_what_the_calls_returned(slate: Slate, exported: Path, tmp_path: Path) -> None:
-    runs = {case: record.reference().calls for case, record in slate.case_records.items()}
+    runs = {case: record.reference().calls for case, record in slate.records.items()}
     found = run(exported, write(tmp_path / "reference.jsonl", runs))
     assert found.returncode == 0
     assert found.stdout.count("100.0%  [") == len(METRICS)
@@ -244,7 +244,7 @@ def test_references_in_arguments_take_what_the_calls_returned(slate: Slate, expo
 def test_cases_left_out_count_as_wrong_unless_a_subset_is_asked_for(
     slate: Slate, exported: Path, tmp_path: Path
 ) -> None:
-    case, record = next(iter(slate.case_records.items()))
+    case, record = next(iter(slate.records.items()))
     path = write(tmp_path / "one.jsonl", {case: record.reference().calls})
     found = json.loads(run(exported, path, "--json").stdout)
     assert (found["cases"], found["left_out"]) == (CASES, CASES - 1)

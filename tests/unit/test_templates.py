@@ -198,7 +198,7 @@ def test_a_request_of_several_is_shown_none_of_their_templates(tmp_path: Path) -
         hotpotqa.write(tmp_path, content, name)
     dataset = HotpotQAMulti(path=str(tmp_path / "dev.json"), train=str(tmp_path / "train.json"), objectives="1..2")
     seen = set()
-    for case_id, sample in dataset.samples.items():
+    for case_id, sample in dataset.records.items():
         shown = {line for one in dataset.demonstrations(case_id, 400) for line in one.question.split("\n")}
         left_out = {text for text, template in again.items() if template in sample.templates}
         assert {text for text in again if any(line.endswith(text) for line in shown)} == set(again) - left_out

@@ -12,20 +12,20 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.chains import Family
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Outline, Problem, Scorer
+from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Problem, Scorer
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.apb.records import Record, read
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
 from grid.worlds.recording import RecordingWorld
 from grid.worlds.rejecting import REJECT_TOOL
@@ -40,7 +40,7 @@ _REFUSED = {"reason": "it cannot be carried out with these tools and what is tol
 
 
 @dataclass(config=STRICT)
-class Apb:
+class Apb(RecordDataset[Record]):
     """The released records. `path` is a JSON Lines file, or a folder that holds some.
 
     No tool can be run, so that what is right cannot be computed: `scorer` is `judge`, for whom `model@judge=NAME` is
@@ -55,11 +55,8 @@ class Apb:
     path: str | None = None
     family: Family | None = None
     split: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     scorer: Scorer | Literal["rules"] = "judge"
     judge_reference: bool = True
-    outline: Outline = "hidden"
 
     @property
     def provides(self) -> frozenset[str]:
@@ -87,7 +84,7 @@ class Apb:
     def tools(self) -> Mapping[str, ToolSpec]:
         """Every tool that any case offers, by name in the alphabet's order; each case has its own definitions."""
         found: dict[str, ToolSpec] = {REJECT: REJECT_TOOL}
-        for record in self._read[0].values():
+        for record in self.records.values():
             for name, tool in record.tools.items():
                 found.setdefault(name, tool)
         return MappingProxyType(dict(sorted(found.items())))
@@ -97,26 +94,35 @@ class Apb:
         """Records that cannot be cases."""
         return self._read[1]
 
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the cases; first parts have each task's share, and in it each category's."""
-        records = {
-            name: record
-            for name, record in self._read[0].items()
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """The usable ones of all files."""
+        return self._read[0]
+
+    def chosen(self) -> Sequence[str]:
+        """Those of the task and the split."""
+        found = [
+            name
+            for name, record in self.records.items()
             if self.family in (None, record.kind.task_family) and self.split in (None, record.split)
-        }
-        if not records:
+        ]
+        if not found:
             self._refuse_choice()
-        strata = (lambda name: records[name].kind.task_family, lambda name: records[name].kind.task_category)
-        return ordered(list(records), self.order, strata)[: self.limit]
+        return found
+
+    def strata(self) -> Sequence[Stratum]:
+        """Tasks, and in each its categories."""
+        kinds = {name: record.kind for name, record in self.records.items()}
+        return lambda name: kinds[name].task_family, lambda name: kinds[name].task_category
 
     def cluster(self, case_id: str) -> str:
         """Its query: steps of one trajectory, and tasks that were made of one query, go together."""
-        query = " ".join(self._read[0][case_id].query.casefold().split())
+        query = " ".join(self.records[case_id].query.casefold().split())
         return hashlib.sha256(query.encode()).hexdigest()[:12]
 
     def problem(self, case_id: str) -> Problem:
         """One case, with the tool to reject it among its own."""
-        record = self._read[0][case_id]
+        record = self.records[case_id]
         tools = dict(sorted({**record.tools, REJECT: REJECT_TOOL}.items()))
         task = judged_task(record)
         return Problem(
@@ -158,7 +164,7 @@ class Apb:
         return records, skipped
 
     def _refuse_choice(self) -> None:
-        records = self._read[0].values()
+        records = self.records.values()
         families = sorted({record.kind.task_family for record in records})
         if self.family not in (None, *families):
             raise ConfigError("dataset.family", self.family, f"null or one of {', '.join(families)}")

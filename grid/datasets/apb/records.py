@@ -29,6 +29,7 @@ from grid.core.types import (
     ToolSpec,
 )
 from grid.core.untrusted import loads_storable
+from grid.datasets.dataset import UnusableError
 from grid.datasets.files import MAX_LINE_BYTES
 from grid.datasets.grounding import children, described, listed, type_of
 from grid.text.objects import MAX_DEPTH, depth
@@ -390,10 +391,6 @@ _TAKEN = (NO_TOOL, FINISH, GIVE_UP, REJECT)
 _REAL_TYPES = {"str": "string", "text": "string", "int": "integer", "float": "number", "bool": "boolean",
                "list": "array", "dict": "object"}  # fmt: skip
 _JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object")
-
-
-class UnusableError(Exception):
-    """Why a record is no case."""
 
 
 def need(condition: object, reason: str) -> None:

@@ -48,7 +48,7 @@ def check(console: Console, dataset: ApbSynthetic) -> bool:
     """Print every rule that the stock or a case breaks."""
     broken = problems(categories())
     tight = costs = 0
-    for name in dataset.recipes:
+    for name in dataset.records:
         built = dataset.built(name)
         broken += broken_rules(built)
         if built.kind.task_family == "costs":
@@ -57,16 +57,16 @@ def check(console: Console, dataset: ApbSynthetic) -> bool:
             tight += spent == search.least_cost(built.task)
     for line in broken:
         console.print(shown_lines(line), markup=False)
-    console.print(f"{len(dataset.recipes)} cases, {len(broken)} rules broken")
+    console.print(f"{len(dataset.records)} cases, {len(broken)} rules broken")
     console.print(f"the reference is one of least cost in {tight} of {costs} cases with costs")
     return not broken
 
 
 def stats(console: Console, dataset: ApbSynthetic) -> bool:
     """Print the margins."""
-    cases = [dataset.built(name) for name in dataset.recipes]
+    cases = [dataset.built(name) for name in dataset.records]
     found = [*margins(cases), *baselines(cases)]
-    table = Table(title=f"{len(dataset.recipes)} cases, {dataset.version}")
+    table = Table(title=f"{len(dataset.records)} cases, {dataset.version}")
     for column in ("margin", "paper", "here", "allowed", "holds"):
         table.add_column(column, justify="left" if column == "margin" else "right")
     for one in found:

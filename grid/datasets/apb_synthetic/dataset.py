@@ -28,14 +28,13 @@ from grid.core.problem import (
     PLANS,
     REFERENCES,
     Examine,
-    Outline,
     Problem,
     Scorer,
 )
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
-from grid.core.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
@@ -43,8 +42,9 @@ from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
 from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum, ordered
 from grid.episode.chains import chain_of
 from grid.episode.plan_judging import UNSOLVED, plan_examine
 from grid.worlds.programs import search
@@ -65,7 +65,7 @@ _HORIZONS = ("stepwise", "stages", "extraneous")
 
 
 @dataclass(config=STRICT)
-class ApbSynthetic:
+class ApbSynthetic(RecordDataset[Recipe]):
     """The cases of one seed, of the task families named.
 
     Step-wise cases stand behind calls that were made, and have `horizon` decisions; broken ones stand behind a call
@@ -86,12 +86,9 @@ class ApbSynthetic:
     horizon: Literal[1, 2, 3] | None = None
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
     counterparts: bool = False
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     scorer: Scorer = "symbolic"
     judge_reference: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
-    outline: Outline = "hidden"
 
     @property
     def provides(self) -> frozenset[str]:
@@ -115,7 +112,7 @@ class ApbSynthetic:
         return f"apb-synthetic-a{ADAPTER}-{stock}-{self.seed}"
 
     @cached_property
-    def recipes(self) -> Mapping[str, Recipe]:
+    def records(self) -> Mapping[str, Recipe]:
         """All cases of the seed by id, also those of other families."""
         return {recipe.id: recipe for recipe in read(self.root / CASES)}
 
@@ -132,31 +129,29 @@ class ApbSynthetic:
             found |= {tool.spec.name: tool.spec for tool in tools}
         return found
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """None: every recipe is a case."""
-        return ()
+    def chosen(self) -> Sequence[str]:
+        """Those of the families, horizons and numbers of useless tools."""
+        return [name for name, recipe in self.records.items() if self._chosen(recipe)]
+
+    def strata(self) -> Sequence[Stratum]:
+        """Families of tasks, in them categories, and in these goals."""
+        return lambda name: self.records[name].task_family, lambda name: self.records[name].category, self.cluster
 
     def case_ids(self) -> Sequence[str]:
         """The cases of the families, at most `limit` of them; a sample has its share of families and categories."""
-        chosen = [name for name, recipe in self.recipes.items() if self._chosen(recipe)]
-        strata = (
-            lambda name: self.recipes[name].task_family,
-            lambda name: self.recipes[name].category,
-            self.cluster,
-        )
         if not self.counterparts:
-            return ordered(chosen, self.order, strata)[: self.limit]
-        made = [name for name in chosen if self.recipes[name].task_family not in _PLAIN]
+            return super().case_ids()
+        chosen = self.chosen()
+        made = [name for name in chosen if self.records[name].task_family not in _PLAIN]
         bases = {self._base(name) for name in made}
-        plain = [name for name in chosen if self.recipes[name].task_family in _PLAIN and self._base(name) in bases]
-        kept = ordered(plain, self.order, strata)[: self.limit]
+        plain = [name for name in chosen if self.records[name].task_family in _PLAIN and self._base(name) in bases]
+        kept = ordered(plain, self.order, self.strata())[: self.limit]
         own = {self._base(name) for name in kept}
         return kept + [name for name in made if self._base(name) in own]
 
     def cluster(self, case_id: str) -> str:
         """The goal family: its cases have the same functions and phrasings."""
-        return self.recipes[case_id].family
+        return self.records[case_id].family
 
     def problem(self, case_id: str) -> Problem:
         """One case."""
@@ -164,11 +159,11 @@ class ApbSynthetic:
 
     def built(self, case_id: str) -> Built:
         """A case's task, with what is known of it."""
-        return build(self.recipes[case_id])
+        return build(self.records[case_id])
 
     def _base(self, case_id: str) -> tuple[str, int | None]:
         """What a case was made of: the solvable case, and how many of its calls are asked for."""
-        return self.recipes[case_id].base, self.recipes[case_id].k
+        return self.records[case_id].base, self.records[case_id].k
 
     def _chosen(self, recipe: Recipe) -> bool:
         return (

@@ -18,13 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import (
@@ -44,8 +42,9 @@ from grid.core.types import (
 )
 from grid.core.world import State, own_state
 from grid.datasets.apibench.trees import MAX_BYTES, Code, Subtree, parse
-from grid.datasets.files import fingerprint, folder, read_jsonl
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.files import read_jsonl
+from grid.datasets.sampling import Stratum
 from grid.worlds.schema import ERROR
 
 # Gorilla's AST accuracy (Patil et al. 2023, §3.4 and the authors' `ast_eval_{hf,tf,th}.py`), without their parser.
@@ -311,8 +310,6 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or scores."""
 _FILES: Mapping[Hub, str] = {"huggingface": "huggingface", "tensorflow": "tensorflowhub", "torchhub": "torchhub"}
 _QUERY = re.compile(r"### ?Instruction:\s*(.*?)\s*(?:\n### ?Output.*|<<<.*)?", re.S)
 
@@ -326,30 +323,25 @@ class _Question:
 
 
 @dataclass(config=STRICT)
-class APIBench:
+class APIBench(FileDataset[_Question]):
     """The evaluation pairs of one hub. `path` is a folder with `api/<hub>_api.jsonl` and `apibench/<hub>_eval.json`.
 
     A case is resolved when the call made last is right. `limit` draws a sample in which domains have their shares.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    path: str | None = None
     hub: Hub = "huggingface"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
+
+    @property
+    def name(self) -> str:
+        """With the hub."""
+        return f"apibench-{self.hub}"
 
     @cached_property
-    def _files(self) -> tuple[Path, Path]:
+    def files(self) -> tuple[Path, Path]:
         """The hub's records and the pairs."""
         names = f"api/{_FILES[self.hub]}_api.jsonl", f"apibench/{self.hub}_eval.json"
-        root = folder("dataset.path", self.path, *names)
+        root = self.folder(*names)
         return root / names[0], root / names[1]
-
-    @cached_property
-    def version(self) -> str:
-        """The hub, the adapter's version, and the files' fingerprint."""
-        return f"apibench-{self.hub}-a{ADAPTER}-{fingerprint(*self._files)}"
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -359,11 +351,31 @@ class APIBench:
     @property
     def skipped(self) -> Sequence[Skipped]:
         """Records that cannot be tools, and pairs that cannot be cases."""
-        return self._read[2]
+        return (*self._hub[2], *super().skipped)
 
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._read[0]), self.order, (self._domain, self.cluster))[: self.limit]
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The pairs, by their numbers."""
+        for number, pair in enumerate(self._pairs, 1):
+            yield f"apibench-{self.hub}-{_number(pair, number):04d}", pair
+
+    def record(self, case_id: str, row: Mapping[str, Any]) -> _Question:
+        """A pair as a case.
+
+        The instruction is taken from the pair itself. The file of questions that the authors asked models has the same
+        texts, but leaves some out, so that its lines are not those of the pairs.
+        """
+        told, own = row.get("code"), row.get("api_data")
+        found = _QUERY.fullmatch(told) if isinstance(told, str) else None
+        if not found or not found[1]:
+            raise UnusableError("it has no instruction")
+        tool = self._hub[1].get(_key(own)) if isinstance(own, dict) else None
+        if tool is None:
+            raise UnusableError("the call of its reference is no Python call that can be read")
+        return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Domains, and in them the references' calls."""
+        return self._domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The call of its reference: the authors had several instructions written for a record."""
@@ -371,7 +383,7 @@ class APIBench:
 
     def problem(self, case_id: str) -> Problem:
         """One pair. Its reference is the call of its own record."""
-        question, gold, tools = self._read[0][case_id], self._gold(case_id), tuple(self.tools.values())
+        question, gold, tools = self.records[case_id], self._gold(case_id), tuple(self.tools.values())
         return Problem(
             case=Case(case_id, question.query, Plan(())),
             reference=Reference({"0": ToolCall(question.tool, gold.given)}, ("0",), followed=False),
@@ -384,14 +396,14 @@ class APIBench:
         )
 
     def _gold(self, case_id: str) -> Record:
-        return self._records[self._read[0][case_id].tool]
+        return self._records[self.records[case_id].tool]
 
     def _domain(self, case_id: str) -> str:
         return self._gold(case_id).api.domain
 
     @property
     def _records(self) -> dict[str, Record]:
-        return self._read[1]
+        return self._hub[0]
 
     @cached_property
     def _apis(self) -> tuple[Api, ...]:
@@ -404,16 +416,23 @@ class APIBench:
         return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
 
     @cached_property
-    def _read(self) -> tuple[dict[str, _Question], dict[str, Record], list[Skipped]]:
-        """The cases, the records that are tools, in the order of the hub and then of the pairs, and what is neither."""
-        hub, pairs = ([row for _, row in read_jsonl(path)] for path in self._files)
-        own = [pair["api_data"] for pair in pairs if isinstance(pair.get("api_data"), dict)]
+    def _pairs(self) -> list[dict[str, Any]]:
+        return [row for _, row in read_jsonl(self.files[1])]
+
+    @cached_property
+    def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
+        """The records that are tools, in the order of the hub and then of the pairs, each API's tool, and what is none.
+
+        An API's tool is by what tells it apart; None where its call cannot be read.
+        """
+        hub = [row for _, row in read_jsonl(self.files[0])]
         apis: dict[str, list[dict[str, Any]]] = {}  # by what tells them apart, in the order of the hub
         for row in hub:
             apis.setdefault(_key(row), []).append(row)
-        for row in own:
-            apis.setdefault(_key(row), [row])
-        known: dict[str, str | None] = dict.fromkeys(apis)  # each API's tool
+        for pair in self._pairs:
+            if isinstance(own := pair.get("api_data"), dict):
+                apis.setdefault(_key(own), [own])
+        known: dict[str, str | None] = dict.fromkeys(apis)
         records: dict[str, Record] = {}
         unread: dict[str, str] = {}
         for (key, rows), name in zip(apis.items(), names_of([rows[0] for rows in apis.values()]), strict=True):
@@ -422,19 +441,8 @@ class APIBench:
                 known[key], records[name] = name, made
             else:
                 unread[key] = made
-        told = ((f"{self._files[0].name}:{line}", unread.get(_key(row))) for line, row in enumerate(hub, 1))
-        skipped = [Skipped(place, reason) for place, reason in told if reason]
-        questions: dict[str, _Question] = {}
-        for number, pair in enumerate(pairs, 1):
-            case_id = f"apibench-{self.hub}-{_number(pair, number):04d}"
-            question = _question(pair, known)
-            if isinstance(question, str) or case_id in questions:
-                skipped.append(Skipped(case_id, question if isinstance(question, str) else "its number is taken"))
-            else:
-                questions[case_id] = question
-        if not questions:
-            raise ConfigError("dataset.path", self.path, f"{self._files[1].name} holds no pair that can be a case")
-        return questions, records, skipped
+        told = ((f"{self.files[0].name}:{line}", unread.get(_key(row))) for line, row in enumerate(hub, 1))
+        return records, known, [Skipped(place, reason) for place, reason in told if reason]
 
 
 def _key(row: Mapping[str, Any]) -> str:
@@ -446,22 +454,6 @@ def _number(pair: Mapping[str, Any], line: int) -> int:
     """A pair's number, which parts of the file keep; its line where it has none."""
     number = pair.get("question_id")
     return number if isinstance(number, int) and 0 < number < 1_000_000 else line
-
-
-def _question(pair: Mapping[str, Any], known: Mapping[str, str | None]) -> _Question | str:
-    """A pair as a case; why it cannot be one where it cannot.
-
-    The instruction is taken from the pair itself. The file of questions that the authors asked models has the same
-    texts, but leaves some out, so that its lines are not those of the pairs.
-    """
-    told, own = pair.get("code"), pair.get("api_data")
-    found = _QUERY.fullmatch(told) if isinstance(told, str) else None
-    if not found or not found[1]:
-        return "it has no instruction"
-    tool = known.get(_key(own)) if isinstance(own, dict) else None
-    if tool is None:
-        return "the call of its reference is no Python call that can be read"
-    return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
 
 
 def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapping[str, Any]:

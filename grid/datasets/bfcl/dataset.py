@@ -6,21 +6,20 @@ What runs without a network and in Python: single turns, and several turns with 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, DRAFTED, REFERENCES, Measure, Outline, Problem, no_measure
+from grid.core.problem import DRAFTED, Measure, Problem, no_measure
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
-from grid.core.types import Case, Observation, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.world import State, World, own_state
 from grid.datasets.bfcl import multi_turn
 from grid.datasets.bfcl.checker import Gold, Signature, accepts, all_accepted
@@ -28,7 +27,6 @@ from grid.datasets.bfcl.classes import installed
 from grid.datasets.bfcl.records import (
     Category,
     Function,
-    UnusableError,
     Wanted,
     accepted_call,
     example_call,
@@ -42,12 +40,8 @@ from grid.datasets.bfcl.records import (
     read_rows,
     wanted_of,
 )
-from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.dataset import FileDataset, UnusableError
 from grid.worlds.schema import ERROR
-
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
 
 
 @plain_dataclass(frozen=True)
@@ -62,19 +56,14 @@ class _Record:
 
 
 @dataclass(config=STRICT)
-class BFCL:
+class BFCL(FileDataset[_Record]):
     """The records of one `category`. `path` is a folder with `BFCL_v4_<category>.json` and `possible_answer`.
 
     A record offers functions of its own (`Problem.own`), whatever others have of that name: `tools`, the library, has
     of each name the first definition, a problem's library its own. `limit` draws a sample (`order`).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    path: str | None = None
     category: Category = "simple_python"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
 
     def __post_init__(self) -> None:
         if self.outline == DRAFTED and is_multi_turn(self.category):
@@ -82,43 +71,39 @@ class BFCL:
                 "dataset.outline", DRAFTED, f"hidden: of {self.category} the first message alone is known"
             )
 
-    @cached_property
-    def _files(self) -> list[Path]:
-        return files_of(self.path, self.category)
+    @property
+    def name(self) -> str:
+        """With the category."""
+        return f"bfcl-{self.category}"
 
     @cached_property
+    def files(self) -> list[Path]:
+        """The records, what is accepted, and the simulated APIs' documents."""
+        return files_of(self.path, self.category)
+
+    @property
     def version(self) -> str:
-        """The category, the adapter's version, the files' fingerprint, and of several turns the APIs' version."""
-        apis = f"-apis{installed()}" if is_multi_turn(self.category) else ""
-        return f"bfcl-{self.category}-a{ADAPTER}-{fingerprint(*self._files)}{apis}"
+        """Of several turns with the APIs' version."""
+        return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The functions of all records, of each name the first definition."""
         found: dict[str, ToolSpec] = {}
-        for record in self._read[0].values():
+        for record in self.records.values():
             for name, tool in record.tools.items():
                 found.setdefault(name, tool)
         return found
-
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be cases."""
-        return self._read[1]
-
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._read[0]), self.order, (self.cluster,))[: self.limit]
 
     def cluster(self, case_id: str) -> str:
         """The names of the functions that it offers; of several turns the scenario."""
         if is_multi_turn(self.category):
             return multi_turn.scenario(case_id)
-        return " ".join(sorted(self._read[0][case_id].tools))
+        return " ".join(sorted(self.records[case_id].tools))
 
     def problem(self, case_id: str) -> Problem:
         """One record, with what is accepted behind its world."""
-        record = self._read[0][case_id]
+        record = self.records[case_id]
         library = {**self.tools, **record.tools}
         tools = tuple(library.values())
         return Problem(
@@ -132,36 +117,30 @@ class BFCL:
             measure=record.measure,
         )
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
-        rows, answers = read_rows(self._files)
-        records: dict[str, _Record] = {}
-        skipped: list[Skipped] = []
+    def rows(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], Mapping[str, Any]]]]:
+        """The records, each with what is accepted."""
+        rows, answers = read_rows(self.files)
         for line, row in rows:
-            case_id = row.get("id")
-            try:
-                if not isinstance(case_id, str) or not case_id.strip() or case_id in records:
-                    raise UnusableError("its id is no text, or comes twice")
-                records[case_id] = self._record(case_id, row, answers.get(case_id, {}))
-            except UnusableError as error:
-                skipped.append(Skipped(str(case_id or f"line {line}"), str(error)))
-        if not records:
-            raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no record that can be a case")
-        return records, skipped
+            name = row.get("id")
+            case_id = name if isinstance(name, str) and name.strip() else f"line {line}"
+            yield case_id, (row, answers.get(case_id, {}))
 
-    def _record(self, case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any]) -> _Record:
-        """Raises UnusableError."""
+    def record(self, case_id: str, row: tuple[Mapping[str, Any], Mapping[str, Any]]) -> _Record:
+        """A record of one or of several turns."""
+        said, answer = row
+        if said.get("id") != case_id:
+            raise UnusableError("its id is no text")
         if is_multi_turn(self.category):
-            talk = multi_turn.read_case(row, answer, self._docs)
+            talk = multi_turn.read_case(said, answer, self._docs)
             return _Record(talk.case, talk.reference, talk.world, {tool.name: tool for tool in talk.tools})
-        found = read_case(case_id, row, answer, wanted_of(self.category), is_parallel(self.category))
+        found = read_case(case_id, said, answer, wanted_of(self.category), is_parallel(self.category))
         tools = {tool.name: tool for tool in found.tools}
         return _Record(found.case, found.reference, found.world, tools, found.measure)
 
     @cached_property
     def _docs(self) -> multi_turn.Documents:
         """The functions of the simulated APIs."""
-        return multi_turn.documents(read_docs(self._files[2:]))
+        return multi_turn.documents(read_docs(self.files[2:]))
 
 
 # BFCL's single turns: a record as a case, and a world that takes note of calls and does nothing.

@@ -11,6 +11,7 @@ from grid.core.errors import ConfigError
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec
 from grid.datasets.alternatives import json_type
 from grid.datasets.bfcl.checker import KINDS, LISTS, OPTIONAL, Accepted, Gold, Kind, Signature, accepts, value_accepted
+from grid.datasets.dataset import UnusableError
 from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grounding import children, described, listed, type_of
 from grid.datasets.parameters import details
@@ -40,10 +41,6 @@ class Function:
 
     spec: ToolSpec
     signature: Signature
-
-
-class UnusableError(ValueError):
-    """A record that cannot be a case, and why."""
 
 
 def wanted_of(category: Category) -> Wanted:

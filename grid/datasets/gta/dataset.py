@@ -6,18 +6,18 @@ compare planners with each other on the gold path's calls, and images are known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, Literal
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, JUDGED, REFERENCES, TEXTS, Answering, Equivalence, Outline, Problem
+from grid.core.problem import JUDGED, TEXTS, Answering, Equivalence, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import (
@@ -27,7 +27,6 @@ from grid.core.types import (
     Observation,
     Parameter,
     Plan,
-    Skipped,
     Step,
     Substep,
     ToolCall,
@@ -35,10 +34,11 @@ from grid.core.types import (
     Trajectory,
     to_json,
 )
-from grid.datasets.files import fingerprint, folder, read_json
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.files import folder, read_json
 from grid.datasets.gta.answers import Alike, Lists, Wanted, answer_score, image_score
 from grid.datasets.gta.metrics import category_of, step_scores, tool_counts
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
@@ -74,33 +74,25 @@ class Record:
     wanted: Wanted
 
 
-class _UnusableError(Exception):
-    """Why a record is no case."""
-
-
-def read(file: Path) -> tuple[dict[str, Record], dict[str, ToolSpec], list[Skipped]]:
-    """The records by their number, all tools by name, and what was left out.
-
-    Raises:
-        DataError: the file is of another version, or tools of one name take different arguments.
-    """
+def read(file: Path) -> dict[str, dict[str, Any]]:
+    """The records by their number; raises DataError where the file is of another version."""
     rows = read_json(file, _MAX_BYTES)
     if not isinstance(rows, dict) or not rows:
         raise DataError(file, None, "an object of records by their number is expected (GTA, release 0.1.0)")
-    records: dict[str, Record] = {}
-    tools: dict[str, ToolSpec] = {}
-    skipped: list[Skipped] = []
     for number, row in rows.items():
         _check_version(file, number, row)
-        try:
-            own = _tools(row["tools"])
-            for name, spec in own.items():
+    return rows
+
+
+def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolSpec]:
+    """The tools of all usable records; raises DataError where tools of one name take different arguments."""
+    tools: dict[str, ToolSpec] = {}
+    for number, row in rows.items():
+        with suppress(UnusableError):
+            for name, spec in _tools(row["tools"]).items():
                 if tools.setdefault(name, spec).parameters != spec.parameters:
                     raise DataError(file, None, f"record {number:.20}: tool {name!r} has other inputs than before")
-            records[number] = _record(row, own)
-        except _UnusableError as error:
-            skipped.append(Skipped(number, str(error)))
-    return records, tools, skipped
+    return tools
 
 
 def _check_version(file: Path, number: str, row: Any) -> None:
@@ -118,7 +110,7 @@ def _check_version(file: Path, number: str, row: Any) -> None:
 
 def _need(condition: object, reason: str) -> None:
     if not condition:
-        raise _UnusableError(reason)
+        raise UnusableError(reason)
 
 
 def _tools(rows: list[dict[str, Any]]) -> dict[str, ToolSpec]:
@@ -224,10 +216,6 @@ def _groups(rows: Any) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, rows))
 
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
-
-
 @plain_dataclass(frozen=True)
 class Gold:
     """A record and what its gold path is as a reference and as a world."""
@@ -260,7 +248,7 @@ class Gold:
 
 
 @dataclass(config=STRICT)
-class Gta:
+class Gta(FileDataset[Gold]):
     """The released queries. `path` is the folder that holds `dataset.json` of release 0.1.0.
 
     With `mode: end_to_end` a case is a query: it is resolved when all calls of its gold path were obtained, whatever
@@ -273,14 +261,9 @@ class Gta:
         equivalence: which arguments mean the same.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    path: str | None = None
     mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     equivalence: Equivalence = "rules"
     sentence_model: str | None = None
-    outline: Outline = "hidden"
     answering: Answering = "after"
     plan_f1: PlanF1 = "links"
 
@@ -289,29 +272,49 @@ class Gta:
         """An evaluator which texts mean the same, where that is configured."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
+    @property
+    def name(self) -> str:
+        """With the mode."""
+        return f"gta-{self.mode}"
+
     @cached_property
-    def _file(self) -> Path:
-        return folder("dataset.path", self.path, FILE) / FILE
+    def files(self) -> Sequence[Path]:
+        """The one there is."""
+        return (self.folder(FILE) / FILE,)
 
     @cached_property
     def version(self) -> str:
-        """The mode, the adapter's version, and the fingerprints of the file and of what compares texts."""
-        model = f"-{model_fingerprint(self._model)}" if self._model else ""
-        return f"gta-{self.mode}-a{ADAPTER}-{fingerprint(self._file)}{model}"
+        """With the fingerprint of what compares texts."""
+        return super().version + (f"-{model_fingerprint(self._model)}" if self._model else "")
 
-    @property
+    @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """Every tool that any query offers."""
-        return self._read[1]
+        return tools_of(self.files[0], self._rows)
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Queries that cannot be cases."""
-        return self._read[2]
+    def rows(self) -> Iterable[tuple[str, dict[str, Any]]]:
+        """The queries by their number."""
+        return self._rows.items()
 
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them; a sample has its share of facts, free texts and images."""
-        return ordered(list(self.cases), self.order, (self._kind, self.cluster))[: self.limit]
+    def record(self, case_id: str, row: dict[str, Any]) -> Gold:
+        """A query whose gold path can be played."""
+        record = _record(row, _tools(row["tools"]))
+        calls: dict[str, ToolCall] = {str(place): call for place, call in enumerate(record.calls)}
+        outcomes = {str(place): outcome for place, outcome in enumerate(record.outcomes)}
+        try:
+            entries = build_entries(calls, outcomes, tools=self.tools)
+        except ValueError as error:
+            raise UnusableError(str(error)) from None
+        reference = Reference(dict(calls), tuple(calls), followed=False, answer=record.conclusion)
+        return Gold(case_id, record, reference, entries)
+
+    def chosen(self) -> Sequence[str]:
+        """All queries or, step by step, all steps."""
+        return list(self.cases)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Whether facts, a free text or an image is wanted, and in these queries."""
+        return self._kind, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The query: steps of one are a cluster."""
@@ -349,30 +352,16 @@ class Gta:
     def cases(self) -> dict[str, tuple[Gold, int | None]]:
         """Case id to record and, step by step, the step's place."""
         if self.mode == "end_to_end":
-            return {f"gta-{number}": (gold, None) for number, gold in self._read[0].items()}
+            return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
         return {
             f"gta-{number}-{place}": (gold, place)
-            for number, gold in self._read[0].items()
+            for number, gold in self.records.items()
             for place in range(len(gold.record.calls) + (gold.record.conclusion is not None))
         }
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Gold], Mapping[str, ToolSpec], list[Skipped]]:
-        records, tools, skipped = read(self._file)
-        found = {}
-        for number, record in records.items():
-            calls: dict[str, ToolCall] = {str(place): call for place, call in enumerate(record.calls)}
-            outcomes = {str(place): outcome for place, outcome in enumerate(record.outcomes)}
-            try:
-                entries = build_entries(calls, outcomes, tools=tools)
-            except ValueError as error:
-                skipped.append(Skipped(number, str(error)))
-                continue
-            reference = Reference(dict(calls), tuple(calls), followed=False, answer=record.conclusion)
-            found[number] = Gold(number, record, reference, entries)
-        if not found:
-            raise ConfigError("dataset.path", self.path, f"{FILE} holds no query that can be a case")
-        return found, tools, skipped
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        return read(self.files[0])
 
     @cached_property
     def _model(self) -> Path | None:

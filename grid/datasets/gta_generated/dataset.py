@@ -10,20 +10,20 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import BRANCHING, REFERENCES, Answering, Outline, Problem
+from grid.core.problem import Answering, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Plan, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.core.types import Case, Plan, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.gta.answers import answer_score
 from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
 from grid.datasets.gta_generated.draft import Draft, Record
-from grid.datasets.sampling import Order, ordered
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
@@ -39,7 +39,7 @@ Mode = Literal["end_to_end", "step_by_step"]
 
 
 @dataclass(config=STRICT)
-class GtaGenerated:
+class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
     `mode` end_to_end: a case is a query, resolved when what its last call obtains (or several calls, where the answer
@@ -48,12 +48,8 @@ class GtaGenerated:
     cases, in which templates have their shares (`order`).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
     mode: Mode = "end_to_end"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     seed: Annotated[int, Field(ge=0)] = 0
-    outline: Outline = "hidden"
     answering: Answering = "after"
     plan_f1: PlanF1 = "links"
 
@@ -68,18 +64,13 @@ class GtaGenerated:
         return TOOLS
 
     @property
-    def skipped(self) -> Sequence[Skipped]:
-        """None: every record is a case."""
-        return ()
-
-    @property
     def records(self) -> Mapping[str, Record]:
         """The queries by id."""
         return records(self.seed)
 
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._places), self.order, (self.cluster,))[: self.limit]
+    def chosen(self) -> Sequence[str]:
+        """All queries or, step by step, all of their calls."""
+        return list(self._places)
 
     def cluster(self, case_id: str) -> str:
         """The template."""

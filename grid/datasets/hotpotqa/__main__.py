@@ -57,7 +57,7 @@ async def stats(console: Console, dataset: HotpotQAMulti) -> None:
 async def show(console: Console, dataset: HotpotQAMulti, count: int) -> None:
     """Print whole cases: the question, the reference's calls, what each finds and what is read in it."""
     for case_id in dataset.case_ids()[:count]:
-        sample = dataset.samples[case_id]
+        sample = dataset.records[case_id]
         world = dataset.world(sample)
         lines = [f"\n{case_id}", sample.query, f"answer: {sample.answer}"]
         by_reference, _ = await observed(world.by_reference(), sample)

@@ -17,11 +17,12 @@ from pydantic.dataclasses import dataclass
 from grid.code_digest import digest_of
 from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import Case, Demonstration, Json, Plan, Skipped, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
 from grid.datasets.hotpotqa.baselines import Constants
@@ -38,7 +39,7 @@ from grid.datasets.hotpotqa.records import (
 )
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.engines.sources import Hub
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
@@ -58,7 +59,7 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 
 @dataclass(config=STRICT)
-class HotpotQAMulti:
+class HotpotQAMulti(RecordDataset[Sample]):
     """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file by `seed` + the number.
 
     A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
@@ -86,8 +87,6 @@ class HotpotQAMulti:
     corpus: str | None = None
     objectives: int | str = "1..5"
     cases: Annotated[int, Field(ge=1, le=100_000)] = 200
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     retrieval: Literal["bm25", "dense"] = "bm25"
     paragraphs: Annotated[int, Field(ge=1, le=100)] = 10
     demonstrations_from: Annotated[int, Field(ge=1, le=100_000)] = 400
@@ -98,7 +97,6 @@ class HotpotQAMulti:
     sentence_model: str | None = None
     query_prefix: str = ""
     seed: Annotated[int, Field(ge=0)] = 42
-    outline: Outline = "hidden"
 
     def __post_init__(self) -> None:
         """Raises ConfigError for other objectives."""
@@ -144,7 +142,7 @@ class HotpotQAMulti:
         return range(int(first), int(last or first) + 1)
 
     @cached_property
-    def samples(self) -> Mapping[str, Sample]:
+    def records(self) -> Mapping[str, Sample]:
         """All cases by id."""
         return {
             f"k{number}-{place:04d}": Sample(f"k{number}-{place:04d}", parts)
@@ -162,21 +160,20 @@ class HotpotQAMulti:
         """The questions that demonstrations are made of, none of which is in a case."""
         return self._split[1]
 
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` cases; first parts have each number's share, and each order of types'."""
-        strata = lambda case: str(len(self.samples[case].parts)), lambda case: " ".join(self.samples[case].kinds)
-        return ordered(list(self.samples), self.order, strata)[: self.limit]
+    def strata(self) -> Sequence[Stratum]:
+        """Numbers of questions, and in them the orders of their types."""
+        return lambda case: str(len(self.records[case].parts)), lambda case: " ".join(self.records[case].kinds)
 
     def cluster(self, case_id: str) -> str:
         """The questions that it is made of: cases that have them in other orders are one cluster.
 
         The types of the parts would be none: the number of parts and the controls of the regression follow from them.
         """
-        return " ".join(sorted(part.id for part in self.samples[case_id].parts))
+        return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
     def problem(self, case_id: str) -> Problem:
         """One case with both tools."""
-        sample = self.samples[case_id]
+        sample = self.records[case_id]
         world = self.world(sample)
         notes = (SHORT, SEVERAL) if len(sample.parts) > 1 else (SHORT,)
         return Problem(
@@ -208,7 +205,7 @@ class HotpotQAMulti:
 
         By default none with a part of a template that the case has, which the paper does not leave out.
         """
-        sample = self.samples[case_id]
+        sample = self.records[case_id]
         held_out = sample.templates if self.demonstrations_hold_out == "template" else frozenset[str]()
         return self._nearest[len(sample.parts)](sample.query, count, held_out)
 

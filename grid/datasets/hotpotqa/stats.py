@@ -36,7 +36,7 @@ def overview(dataset: HotpotQAMulti) -> Table:
         "records that cannot be used": len(dataset.skipped),
     }.items():
         table.add_row(f"{count:,}", name)
-    by_kind = [sample for sample in dataset.samples.values() if len(sample.parts) > 1]
+    by_kind = [sample for sample in dataset.records.values() if len(sample.parts) > 1]
     stands = Counter(part.id for sample in by_kind for part in sample.parts)
     if stands:
         table.add_row(f"{fmean(stands.values()):.1f}", "cases of several questions that a question stands in, mean")
@@ -120,7 +120,7 @@ async def observed(world: QuestionWorld, sample: Sample) -> tuple[Mapping[str, O
 
 def _by_number(dataset: HotpotQAMulti) -> Iterator[tuple[str, list[Sample]]]:
     """The cases of each number of questions, then all where there are several."""
-    samples = list(dataset.samples.values())
+    samples = list(dataset.records.values())
     for number in dataset.numbers:
         yield str(number), [sample for sample in samples if len(sample.parts) == number]
     if len(dataset.numbers) > 1:

@@ -14,203 +14,19 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 from grid.core.errors import ConfigError, DataError, GridError, one_line
-from grid.core.problem import HIDDEN, REFERENCES, Outline, Problem
+from grid.core.problem import HIDDEN, REFERENCES, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.mcp.tools import specs
-from grid.datasets.sampling import Order, ordered
 from grid.text import references
 from grid.text.arguments import misfit
 from grid.text.short_answers import exact_match, f1
 from grid.worlds.mcp.listing import Listing, listed
 from grid.worlds.mcp.server import RefusedError, Server, ServerError
 from grid.worlds.mcp.world import McpWorld
-
-ADAPTER = 1
-"""Raise when the same file and listing give other cases or outcomes."""
-SHORT = "An answer is short: a name, a date, a number, or a few words."
-
-
-@dataclass(config=STRICT)
-class Mcp:
-    """The tasks of `path` (JSON Lines) for the tools that a server lists.
-
-    A task with an answer is resolved by it, another by its calls (`McpWorld`). Each episode starts the server anew in a
-    copy of `folder`, so that none sees what another did; what lies outside is the server's own business.
-
-    Args:
-        path: the file of tasks.
-        command: the server's program, by its path or its name on PATH.
-        args: what it is started with.
-        env: names of environment variables that it is given; besides them it has PATH alone.
-        folder: of which each process has a copy as its working directory; None: an empty one.
-        start_seconds: until the server has started, and until it has listed its tools.
-        seconds: for one call.
-        result_characters: of one result; a longer one is a failed call.
-        max_tools: that the server may list.
-    """
-
-    path: str | None = None
-    command: str | None = None
-    args: list[str] = Field(default_factory=list, max_length=200)
-    env: list[str] = Field(default_factory=list, max_length=200)
-    folder: str | None = None
-    start_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
-    result_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
-    max_tools: Annotated[int, Field(ge=1, le=2_000)] = 200
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
-
-    @cached_property
-    def provides(self) -> frozenset[str]:
-        """REFERENCES where all tasks have calls; a server cannot go back, so that no world branches."""
-        try:
-            told = all(task.calls for task in self._tasks)
-        except GridError:  # said by whoever reads the cases
-            told = True
-        return frozenset({REFERENCES} if told else ())
-
-    @cached_property
-    def version(self) -> str:
-        """The adapter's version, and fingerprints of the tasks and of the server's version, tools and folder."""
-        tools = sorted(self._listing.tools, key=lambda tool: str(tool["name"]))
-        text = json.dumps([self._listing.server, tools, contents(self.folder)], sort_keys=True)
-        told = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        return f"mcp-a{ADAPTER}-{fingerprint(self._file)}-{told}"
-
-    @property
-    def tools(self) -> Mapping[str, ToolSpec]:
-        """The server's tools, as it listed them when they were first asked for."""
-        return self._specs[0]
-
-    @cached_property
-    def skipped(self) -> Sequence[Skipped]:
-        """Tools that are left out, and tasks that cannot be cases."""
-        tasks = ((task.id, self._unusable(task)) for task in self._tasks)
-        return [*self._specs[1], *(Skipped(name, why) for name, why in tasks if why is not None)]
-
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._cases), self.order, (self.cluster,))[: self.limit]
-
-    def cluster(self, case_id: str) -> str:
-        """The task's own word; else the task."""
-        return self._cases[case_id].cluster or case_id
-
-    def problem(self, case_id: str) -> Problem:
-        """One task, with a world of its own that starts a server once it is called."""
-        task, tools = self._cases[case_id], tuple(self.tools.values())
-        calls, asked = task.reference(), task.answer is not None
-        answered = asked and self.outline == HIDDEN  # an outline says itself where the work ends
-        last = tuple(calls)[-1:] if asked else tuple(calls)
-        notes = (SHORT,) if asked else ()
-        return Problem(
-            case=Case(case_id, task.query, Plan(()), answered=answered, notes=notes, policy=task.policy),
-            reference=Reference({**calls}, last, followed=False, answer=task.answer),
-            world=McpWorld(self._server, self.tools, calls, task.answer, answered),
-            candidates=lambda case, substep: tools,
-            library=self.tools,
-            same_function={},
-            own=tuple(self.tools),
-            measure=partial(_measured, task.answer),
-        )
-
-    @cached_property
-    def _file(self) -> Path:
-        return file_of(self.path)
-
-    @cached_property
-    def _tasks(self) -> Sequence[Task]:
-        return read_tasks(self._file)
-
-    @cached_property
-    def _server(self) -> Server:
-        if self.command is None:
-            raise ConfigError("dataset.command", None, "the program of an MCP server")
-        return Server(
-            self.command,
-            tuple(self.args),
-            tuple(self.env),
-            self.folder,
-            self.start_seconds,
-            self.seconds,
-            self.result_characters,
-            self.max_tools,
-        )
-
-    @cached_property
-    def _listing(self) -> Listing:
-        _ = self._tasks, contents(self.folder)  # what is wrong with files is said before a server is started
-        try:
-            return listed(self._server)
-        except (RefusedError, ServerError) as error:
-            raise ConfigError("dataset.command", self.command, f"an MCP server that lists its tools: {error}") from None
-
-    @cached_property
-    def _specs(self) -> tuple[dict[str, ToolSpec], list[Skipped]]:
-        try:
-            return specs(self._listing.tools)
-        except ValueError as error:
-            raise ConfigError("dataset.command", self.command, f"an MCP server of other tools: {error}") from None
-
-    @cached_property
-    def _cases(self) -> dict[str, Task]:
-        found = {task.id: task for task in self._tasks if self._unusable(task) is None}
-        if not found:
-            why = next((one.reason for one in self.skipped), "it is empty")
-            raise ConfigError("dataset.path", self.path, f"a file with a task that can be a case ({why})")
-        return found
-
-    def _unusable(self, task: Task) -> str | None:
-        return unusable(task, self.tools, [one.record.removeprefix("tool ") for one in self._specs[1]])
-
-
-def _measured(wanted: str | None, trajectory: Trajectory) -> Mapping[str, Any]:
-    """HotpotQA's measures of an answer, where there is one."""
-    if wanted is None:
-        return {}
-    given = trajectory.answer or ""
-    return {"answer_em": float(exact_match(given, wanted)), "answer_f1": f1(given, wanted)}
-
-
-# The folder that a server's process gets a copy of.
-
-
-_FILES, _BYTES = 5_000, 64 * 2**20
-
-
-def contents(folder: str | None) -> list[list[str]]:
-    """(path, digest) of each file in a folder, in order; nothing without one.
-
-    Raises:
-        ConfigError: no folder that can be read, too large a one, or one with a link that leads out of it.
-    """
-    if folder is None:
-        return []
-    found, total, root = list[list[str]](), 0, Path(folder).expanduser()
-    try:
-        if not root.is_dir():
-            raise ConfigError("dataset.folder", folder, "a folder")
-        for path in sorted(root.rglob("*")):
-            if path.is_symlink():
-                raise ConfigError("dataset.folder", folder, f"a folder without links, and {path.name} is one")
-            if path.is_dir():
-                continue
-            if not path.is_file():
-                raise ConfigError("dataset.folder", folder, f"a folder of plain files, which {path.name} is not")
-            total += path.stat().st_size
-            if total > _BYTES or len(found) >= _FILES:
-                allowed = f"a folder of at most {_FILES:,} files and {_BYTES // 2**20} MiB"
-                raise ConfigError("dataset.folder", folder, allowed)
-            found.append([str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest()])
-    except OSError as error:
-        raise ConfigError("dataset.folder", folder, f"a folder that can be read ({error.strerror})") from None
-    return found
-
 
 # Tasks for the tools of an MCP server: JSON Lines, read strictly.
 
@@ -308,3 +124,184 @@ def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str])
         if later:
             return f"call {step} of its reference refers to the output of step {later[0]}, which is not before it"
     return None
+
+
+# The data set of such tasks.
+
+
+ADAPTER = 1
+"""Raise when the same file and listing give other cases or outcomes."""
+SHORT = "An answer is short: a name, a date, a number, or a few words."
+
+
+@dataclass(config=STRICT)
+class Mcp(RecordDataset[Task]):
+    """The tasks of `path` (JSON Lines) for the tools that a server lists.
+
+    A task with an answer is resolved by it, another by its calls (`McpWorld`). Each episode starts the server anew in a
+    copy of `folder`, so that none sees what another did; what lies outside is the server's own business.
+
+    Args:
+        path: the file of tasks.
+        command: the server's program, by its path or its name on PATH.
+        args: what it is started with.
+        env: names of environment variables that it is given; besides them it has PATH alone.
+        folder: of which each process has a copy as its working directory; None: an empty one.
+        start_seconds: until the server has started, and until it has listed its tools.
+        seconds: for one call.
+        result_characters: of one result; a longer one is a failed call.
+        max_tools: that the server may list.
+    """
+
+    path: str | None = None
+    command: str | None = None
+    args: list[str] = Field(default_factory=list, max_length=200)
+    env: list[str] = Field(default_factory=list, max_length=200)
+    folder: str | None = None
+    start_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    result_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    max_tools: Annotated[int, Field(ge=1, le=2_000)] = 200
+
+    @cached_property
+    def provides(self) -> frozenset[str]:
+        """REFERENCES where all tasks have calls; a server cannot go back, so that no world branches."""
+        try:
+            told = all(task.calls for task in self._tasks)
+        except GridError:  # said by whoever reads the cases
+            told = True
+        return frozenset({REFERENCES} if told else ())
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter's version, and fingerprints of the tasks and of the server's version, tools and folder."""
+        tools = sorted(self._listing.tools, key=lambda tool: str(tool["name"]))
+        text = json.dumps([self._listing.server, tools, contents(self.folder)], sort_keys=True)
+        told = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return f"mcp-a{ADAPTER}-{fingerprint(self._file)}-{told}"
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The server's tools, as it listed them when they were first asked for."""
+        return self._specs[0]
+
+    @cached_property
+    def skipped(self) -> Sequence[Skipped]:
+        """Tools that are left out, and tasks that cannot be cases."""
+        tasks = ((task.id, self._unusable(task)) for task in self._tasks)
+        return [*self._specs[1], *(Skipped(name, why) for name, why in tasks if why is not None)]
+
+    @cached_property
+    def records(self) -> Mapping[str, Task]:
+        """The usable tasks by their ids."""
+        found = {task.id: task for task in self._tasks if self._unusable(task) is None}
+        if not found:
+            why = next((one.reason for one in self.skipped), "it is empty")
+            raise ConfigError("dataset.path", self.path, f"a file with a task that can be a case ({why})")
+        return found
+
+    def cluster(self, case_id: str) -> str:
+        """The task's own word; else the task."""
+        return self.records[case_id].cluster or case_id
+
+    def problem(self, case_id: str) -> Problem:
+        """One task, with a world of its own that starts a server once it is called."""
+        task, tools = self.records[case_id], tuple(self.tools.values())
+        calls, asked = task.reference(), task.answer is not None
+        answered = asked and self.outline == HIDDEN  # an outline says itself where the work ends
+        last = tuple(calls)[-1:] if asked else tuple(calls)
+        notes = (SHORT,) if asked else ()
+        return Problem(
+            case=Case(case_id, task.query, Plan(()), answered=answered, notes=notes, policy=task.policy),
+            reference=Reference({**calls}, last, followed=False, answer=task.answer),
+            world=McpWorld(self._server, self.tools, calls, task.answer, answered),
+            candidates=lambda case, substep: tools,
+            library=self.tools,
+            same_function={},
+            own=tuple(self.tools),
+            measure=partial(_measured, task.answer),
+        )
+
+    @cached_property
+    def _file(self) -> Path:
+        return file_of(self.path)
+
+    @cached_property
+    def _tasks(self) -> Sequence[Task]:
+        return read_tasks(self._file)
+
+    @cached_property
+    def _server(self) -> Server:
+        if self.command is None:
+            raise ConfigError("dataset.command", None, "the program of an MCP server")
+        return Server(
+            self.command,
+            tuple(self.args),
+            tuple(self.env),
+            self.folder,
+            self.start_seconds,
+            self.seconds,
+            self.result_characters,
+            self.max_tools,
+        )
+
+    @cached_property
+    def _listing(self) -> Listing:
+        _ = self._tasks, contents(self.folder)  # what is wrong with files is said before a server is started
+        try:
+            return listed(self._server)
+        except (RefusedError, ServerError) as error:
+            raise ConfigError("dataset.command", self.command, f"an MCP server that lists its tools: {error}") from None
+
+    @cached_property
+    def _specs(self) -> tuple[dict[str, ToolSpec], list[Skipped]]:
+        try:
+            return specs(self._listing.tools)
+        except ValueError as error:
+            raise ConfigError("dataset.command", self.command, f"an MCP server of other tools: {error}") from None
+
+    def _unusable(self, task: Task) -> str | None:
+        return unusable(task, self.tools, [one.record.removeprefix("tool ") for one in self._specs[1]])
+
+
+def _measured(wanted: str | None, trajectory: Trajectory) -> Mapping[str, Any]:
+    """HotpotQA's measures of an answer, where there is one."""
+    if wanted is None:
+        return {}
+    given = trajectory.answer or ""
+    return {"answer_em": float(exact_match(given, wanted)), "answer_f1": f1(given, wanted)}
+
+
+# The folder that a server's process gets a copy of.
+
+
+_FILES, _BYTES = 5_000, 64 * 2**20
+
+
+def contents(folder: str | None) -> list[list[str]]:
+    """(path, digest) of each file in a folder, in order; nothing without one.
+
+    Raises:
+        ConfigError: no folder that can be read, too large a one, or one with a link that leads out of it.
+    """
+    if folder is None:
+        return []
+    found, total, root = list[list[str]](), 0, Path(folder).expanduser()
+    try:
+        if not root.is_dir():
+            raise ConfigError("dataset.folder", folder, "a folder")
+        for path in sorted(root.rglob("*")):
+            if path.is_symlink():
+                raise ConfigError("dataset.folder", folder, f"a folder without links, and {path.name} is one")
+            if path.is_dir():
+                continue
+            if not path.is_file():
+                raise ConfigError("dataset.folder", folder, f"a folder of plain files, which {path.name} is not")
+            total += path.stat().st_size
+            if total > _BYTES or len(found) >= _FILES:
+                allowed = f"a folder of at most {_FILES:,} files and {_BYTES // 2**20} MiB"
+                raise ConfigError("dataset.folder", folder, allowed)
+            found.append([str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest()])
+    except OSError as error:
+        raise ConfigError("dataset.folder", folder, f"a folder that can be read ({error.strerror})") from None
+    return found

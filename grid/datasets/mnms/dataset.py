@@ -12,18 +12,17 @@ import re
 import string
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import (
@@ -31,7 +30,6 @@ from grid.core.types import (
     Json,
     Observation,
     Plan,
-    Skipped,
     Step,
     Substep,
     ToolCall,
@@ -40,10 +38,10 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.world import State, own_state
-from grid.datasets.files import fingerprint, folder
-from grid.datasets.mnms.records import SUFFIXES, Calls, Record, Split, as_links, as_references, read_records
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.mnms.records import SUFFIXES, Calls, Record, Split, as_links, as_references, read_record, read_rows
 from grid.datasets.mnms.tools import SPECS, TOOLS, Kind
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.text import references
 from grid.worlds.schema import ERROR
@@ -170,10 +168,6 @@ def _digest(call: ToolCall) -> str:
     return hashlib.blake2b(to_json([call.tool, values]).encode(), digest_size=4).hexdigest()
 
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
-
-
 @plain_dataclass(frozen=True)
 class _Usable:
     """A record whose plan runs in its world: the reference's steps and, behind them, the state of every plan's end."""
@@ -209,7 +203,7 @@ class _Usable:
 
 
 @dataclass(config=STRICT)
-class Mnms:
+class Mnms(FileDataset[_Usable]):
     """The requests of one file. `path` is a folder with `<split>.json`, as released.
 
     `mode=end_to_end`: a case is a request, resolved when all calls of its plan were made, with the plan's arguments and
@@ -219,45 +213,55 @@ class Mnms:
     `use_best_match`, which the authors' own command leaves off).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    path: str | None = None
     split: Split = "test_human_verified_filtered"
     mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
     alternatives: bool = False
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
     plan_f1: PlanF1 = "links"
 
     def __post_init__(self) -> None:
         if self.alternatives and self.mode == "step_by_step":
             raise ConfigError("dataset.alternatives", True, "steps are those of the reference: give false")
 
+    @property
+    def name(self) -> str:
+        """With the split."""
+        return f"mnms-{self.split}"
+
     @cached_property
-    def _file(self) -> Path:
+    def files(self) -> Sequence[Path]:
+        """The split's."""
         name = f"{self.split}.json"
-        return folder("dataset.path", self.path, name) / name
-
-    @cached_property
-    def version(self) -> str:
-        """The split, the adapter's version, and the file's fingerprint."""
-        return f"mnms-{self.split}-a{ADAPTER}-{fingerprint(self._file)}"
-
-    @cached_property
-    def tools(self) -> Mapping[str, ToolSpec]:
-        """The closed set. No file defines it, but a folder that lacks the requests is told here too."""
-        folder("dataset.path", self.path, f"{self.split}.json")
-        return SPECS
+        return (self.folder(name) / name,)
 
     @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be cases."""
-        return self._read[1]
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The closed set. No file defines it, but a folder that lacks the requests is told here too."""
+        return SPECS if self.files else {}
 
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them; plans of each length have their share."""
-        found = list(self._cases)
-        return ordered(found, self.order, (lambda case_id: str(len(self._steps(case_id))), self.cluster))[: self.limit]
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The requests by their ids."""
+        return ((f"mnms-{name}", row) for name, row in read_rows(self.files[0]))
+
+    def record(self, case_id: str, row: Mapping[str, Any]) -> _Usable:
+        """A request whose plans run."""
+        record = read_record(row, self.alternatives)
+        world, ends = MnmsWorld(record.files), list[MadeState]()
+        for plan in record.plans:
+            _, end, error = world.run(plan)
+            if error:
+                raise UnusableError(f"its plan does not run: {error}")
+            if not labels_of(plan).tools:
+                raise UnusableError("the scorer reads no call of its plan")
+            ends.append(end)
+        return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
+
+    def chosen(self) -> Sequence[str]:
+        """All requests or, step by step, all steps."""
+        return list(self._cases)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Plans' lengths, and in them their tools."""
+        return lambda case_id: str(len(self._steps(case_id))), self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The tools of its plan in their order: requests were made for given chains of tools."""
@@ -266,7 +270,7 @@ class Mnms:
     def problem(self, case_id: str) -> Problem:
         """One request, or one step of it. It is offered the closed set."""
         name, place = self._cases[case_id]
-        used = self._read[0][name]
+        used = self.records[name]
         calls = {str(number): as_references(call) for number, call in enumerate(used.record.plans[0])}
         last, done, world = tuple(calls), used.steps[: place or 0], used.world
         measured = partial(measure, tuple(map(labels_of, used.record.plans)))
@@ -288,45 +292,16 @@ class Mnms:
         )
 
     def _steps(self, case_id: str) -> tuple[Step, ...]:
-        return self._read[0][self._cases[case_id][0]].steps
+        return self.records[self._cases[case_id][0]].steps
 
     @cached_property
     def _cases(self) -> dict[str, tuple[str, int | None]]:
         """By id the record, and the place of the call where a case is a step."""
         if self.mode == "end_to_end":
-            return {f"mnms-{name}": (name, None) for name in self._read[0]}
+            return {name: (name, None) for name in self.records}
         return {
-            f"mnms-{name}-{place}": (name, place)
-            for name, used in self._read[0].items()
-            for place in range(len(used.steps))
+            f"{name}-{place}": (name, place) for name, used in self.records.items() for place in range(len(used.steps))
         }
-
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Usable], list[Skipped]]:
-        found: dict[str, _Usable] = {}
-        skipped: list[Skipped] = []
-        for name, record in read_records(self._file, self.alternatives).items():
-            made = record if isinstance(record, str) else self._usable(record)
-            if isinstance(made, _Usable):
-                found[name] = made
-            else:
-                skipped.append(Skipped(f"mnms-{name}", made))
-        if not found:
-            raise ConfigError("dataset.path", self.path, f"{self._file.name} holds no request that can be a case")
-        return found, skipped
-
-    def _usable(self, record: Record) -> _Usable | str:
-        """A record with its world; why it cannot be a case where it cannot."""
-        world = MnmsWorld(record.files)
-        ends: list[MadeState] = []
-        for plan in record.plans:
-            _, end, error = world.run(plan)
-            if error:
-                return f"its plan does not run: {error}"
-            if not labels_of(plan).tools:
-                return "the scorer reads no call of its plan"
-            ends.append(end)
-        return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
 
 
 def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any]:

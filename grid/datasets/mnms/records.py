@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from grid.core.errors import DataError
 from grid.core.types import Json, ToolCall, to_json
 from grid.core.untrusted import loads_storable
+from grid.datasets.dataset import UnusableError
 from grid.datasets.files import read_jsonl
 from grid.datasets.mnms.tools import TOOLS
 from grid.text.references import PATTERN, reference
@@ -30,10 +31,6 @@ _LONGEST = 200_000  # characters of a plan
 _MOST_CALLS = 100
 _LINK = re.compile(r"<node-(\d+)>\.(\w+)")
 _FILE = re.compile(r"[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
-
-
-class PlanError(Exception):
-    """A text that is no plan of the release, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -50,64 +47,60 @@ class Record:
         return frozenset(name for text in (self.query, *map(str, values)) for name in _FILE.findall(text))
 
 
-def read_records(path: Path, alternatives: bool) -> dict[str, Record | str]:
-    """By id a record, or why it is none; with or without its alternative plans.
+def read_rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """The records, each with its id.
 
     Raises:
         DataError: a line is no JSON object, an id comes twice, or no line has the release's fields.
     """
-    found: dict[str, Record | str] = {}
-    known = False
+    found: dict[str, Mapping[str, Any]] = {}
     for line, row in read_jsonl(path):
-        known = known or all(field in row for field in FIELDS)
         own = row.get("id")
         name = str(own) if isinstance(own, int | str) else f"line-{line}"
         if name in found:
             raise DataError(path, line, f"the id {name:.40} stands in an earlier line")
-        try:
-            found[name] = _record(row, alternatives)
-        except PlanError as error:
-            found[name] = str(error)
-    if not known:
+        found[name] = row
+    if not any(all(field in row for field in FIELDS) for row in found.values()):
         raise DataError(path, None, f"no line has the fields of the release: {', '.join(FIELDS)}")
-    return found
+    return list(found.items())
 
 
-def _record(row: Mapping[str, Any], alternatives: bool) -> Record:
+def read_record(row: Mapping[str, Any], alternatives: bool) -> Record:
+    """A record with or without its alternative plans; raises UnusableError."""
     query = row.get("user_request")
     if not isinstance(query, str) or not query.strip():
-        raise PlanError("it has no request")
+        raise UnusableError("it has no request")
     plan = read_plan(_literal(row.get("plan_str")))
     others = _literal(row["alt_plans_str"]) if alternatives and row.get("alt_plans_str") is not None else []
     if not isinstance(others, list):
-        raise PlanError("its alternative plans are no list")
+        raise UnusableError("its alternative plans are no list")
     return Record(query.strip(), (plan, *map(read_plan, others)))
 
 
 def _literal(text: Any) -> Any:
     """A text as the Python literal that it is."""
     if not isinstance(text, str) or len(text) > _LONGEST:
-        raise PlanError(f"its plan is no text of at most {_LONGEST:,} characters")
+        raise UnusableError(f"its plan is no text of at most {_LONGEST:,} characters")
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise PlanError("its plan is no Python literal") from None
+        raise UnusableError("its plan is no Python literal") from None
 
 
 def read_plan(nodes: Any) -> Calls:
     """A list of nodes as calls, their links by place.
 
     Raises:
-        PlanError: it is no list of calls of the closed set, or a link names no field of an earlier call.
+        UnusableError: it is no list of calls of the closed set, or a link names no field of an earlier call.
     """
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
-        raise PlanError(f"its plan is no list of 1 to {_MOST_CALLS} calls")
+        raise UnusableError(f"its plan is no list of 1 to {_MOST_CALLS} calls")
     places: dict[str, int] = {}
     calls: list[ToolCall] = []
     for node in nodes:
         number, call = _node(node)
         if number in places:
-            raise PlanError(f"its plan has two nodes {number:.20}")
+            raise UnusableError(f"its plan has two nodes {number:.20}")
         places[number] = len(calls)
         calls.append(call)
     return tuple(_by_place(calls, places, own) for own in range(len(calls)))
@@ -115,16 +108,16 @@ def read_plan(nodes: Any) -> Calls:
 
 def _node(node: Any) -> tuple[str, ToolCall]:
     if not isinstance(node, dict) or not isinstance(node.get("args"), dict) or not isinstance(node.get("name"), str):
-        raise PlanError("a node of its plan has no name or no args")
+        raise UnusableError("a node of its plan has no name or no args")
     number, name = str(node.get("id")), node["name"].replace("_", " ")
     if not re.fullmatch(r"[0-9]{1,6}", number):
-        raise PlanError("a node of its plan has no number")
+        raise UnusableError("a node of its plan has no number")
     if name not in TOOLS:
-        raise PlanError(f"its plan calls {name!r:.60}, which is none of the {len(TOOLS)} tools")
+        raise UnusableError(f"its plan calls {name!r:.60}, which is none of the {len(TOOLS)} tools")
     try:
         arguments = loads_storable(to_json(node["args"]))
     except (ValueError, TypeError, RecursionError):
-        raise PlanError(f"an argument of {name} is no JSON") from None
+        raise UnusableError(f"an argument of {name} is no JSON") from None
     return str(int(number)), ToolCall(name, arguments)
 
 
@@ -132,11 +125,11 @@ def _by_place(calls: Sequence[ToolCall], places: Mapping[str, int], own: int) ->
     def placed(link: re.Match[str]) -> str:
         place = places.get(str(int(link[1])))
         if place is None:
-            raise PlanError(f"{link[0]:.40} names no call of its plan")
+            raise UnusableError(f"{link[0]:.40} names no call of its plan")
         if place >= own:
-            raise PlanError(f"{link[0]:.40} names a call that does not come before")
+            raise UnusableError(f"{link[0]:.40} names a call that does not come before")
         if link[2] not in TOOLS[calls[place].tool].gives:
-            raise PlanError(f"{link[0]:.40} names no output of {calls[place].tool}")
+            raise UnusableError(f"{link[0]:.40} names no output of {calls[place].tool}")
         return _link(place, link[2])
 
     arguments = {name: _LINK.sub(placed, value) if isinstance(value, str) else value
@@ -144,7 +137,7 @@ def _by_place(calls: Sequence[ToolCall], places: Mapping[str, int], own: int) ->
     for value in arguments.values():
         rest = _LINK.sub("", value) if isinstance(value, str) else to_json(value)
         if "<node-" in rest or "OUTPUT_FROM_STEP" in rest:
-            raise PlanError(f"a link in its plan cannot be read: {rest:.60}")
+            raise UnusableError(f"a link in its plan cannot be read: {rest:.60}")
     return ToolCall(calls[own].tool, arguments)
 
 

@@ -13,32 +13,30 @@ from dataclasses import field, replace
 from functools import cached_property, partial
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from openapi_pydantic import parse_obj
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 from referencing import Registry, Specification
 from referencing.exceptions import Unresolvable
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
-from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Outline, Problem
+from grid.core.errors import DataError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Problem
 from grid.core.reference import Reference
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.examining import WHOLE, done_section, query_section
-from grid.datasets.files import fingerprint, folder, read_json
+from grid.datasets.files import read_json
 from grid.datasets.grounding import described, listed
 from grid.datasets.restbench.examples import Examples, kind_of
-from grid.datasets.sampling import Order, ordered
 from grid.text.words import stems
 from grid.worlds.rest.endpoint import Endpoint, Input
 from grid.worlds.rest.world import RestState, RestWorld
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or responses."""
 SEED = 0
 FULFILLED = Section(
     "role",
@@ -63,7 +61,7 @@ class _Record:
 
 
 @dataclass(config=STRICT)
-class RestBench:
+class RestBench(FileDataset[_Record]):
     """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
 
     A case is resolved when the endpoints of its gold path were called with success in their order, whatever else was
@@ -71,28 +69,24 @@ class RestBench:
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
-    path: str | None = None
     api: Literal["tmdb", "spotify"] = "tmdb"
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
+
+    @property
+    def name(self) -> str:
+        """With the API, and that it is simulated."""
+        return f"restbench-{self.api}-simulated"
 
     @cached_property
-    def _files(self) -> tuple[Path, Path]:
+    def files(self) -> tuple[Path, Path]:
         """The requests and the API file."""
         names = f"datasets/{self.api}.json", f"specs/{self.api}_oas.json"
-        root = folder("dataset.path", self.path, *names)
+        root = self.folder(*names)
         return root / names[0], root / names[1]
-
-    @cached_property
-    def version(self) -> str:
-        """The API, that it is simulated, the adapter's version, and the files' fingerprint."""
-        return f"restbench-{self.api}-simulated-a{ADAPTER}-{fingerprint(*self._files)}"
 
     @cached_property
     def service(self) -> Service:
         """The API."""
-        return read_service(self._files[1], self.api)
+        return read_service(self.files[1], self.api)
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -102,19 +96,15 @@ class RestBench:
     @property
     def skipped(self) -> Sequence[Skipped]:
         """Operations that cannot be tools, and requests that cannot be cases."""
-        return (*self.service.remarks, *self._read[1])
-
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._read[0]), self.order, (self.cluster,))[: self.limit]
+        return (*self.service.remarks, *super().skipped)
 
     def cluster(self, case_id: str) -> str:
         """Its gold path."""
-        return "\n".join(self._read[0][case_id].world.path)
+        return "\n".join(self.records[case_id].world.path)
 
     def problem(self, case_id: str) -> Problem:
         """One request. Its reference are the gold path's calls, with arguments that the simulated API accepts."""
-        record = self._read[0][case_id]
+        record = self.records[case_id]
         tools = tuple(self.tools.values())
         return Problem(
             case=Case(case_id, record.query, Plan(())),
@@ -132,35 +122,24 @@ class RestBench:
         """Of an episode that broke off: it did not pass."""
         return {"passed": 0.0}
 
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
-        rows = read_json(self._files[0], _MAX_BYTES)
+    def rows(self) -> Iterator[tuple[str, Any]]:
+        """The requests, by their places in the file."""
+        rows = read_json(self.files[0], _MAX_BYTES)
         if not isinstance(rows, list) or not rows:
-            raise DataError(self._files[0], None, "a list of requests is expected, each with a query and a solution")
-        records: dict[str, _Record] = {}
-        skipped: list[Skipped] = []
-        for number, row in enumerate(rows):
-            case_id = f"restbench-{self.api}-{number:03d}"
-            made = self._record(case_id, row)
-            if isinstance(made, _Record):
-                records[case_id] = made
-            else:
-                skipped.append(Skipped(case_id, made))
-        if not records:
-            raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no request that can be a case")
-        return records, skipped
+            raise DataError(self.files[0], None, "a list of requests is expected, each with a query and a solution")
+        return ((f"restbench-{self.api}-{number:03d}", row) for number, row in enumerate(rows))
 
-    def _record(self, case_id: str, row: Any) -> _Record | str:
-        """A request; why it cannot be a case where it cannot."""
+    def record(self, case_id: str, row: Any) -> _Record:
+        """A request whose solution names endpoints of the API."""
         query, solution = (row.get("query"), row.get("solution")) if isinstance(row, dict) else (None, None)
         if not isinstance(query, str) or not query.strip():
-            return "it has no query"
+            raise UnusableError("it has no query")
         if not isinstance(solution, list) or not solution or not all(isinstance(item, str) for item in solution):
-            return "it has no solution"
+            raise UnusableError("it has no solution")
         path = [self.service.named(item) for item in solution]
         known = tuple(name for name in path if name)
         if len(known) < len(path):
-            return "its solution names an endpoint that the API does not have"
+            raise UnusableError("its solution names an endpoint that the API does not have")
         world = RestWorld(self.service.endpoints, known, derive_seed(SEED, self.api, case_id), query.strip())
         calls, world = derive(world)
         return _Record(query.strip(), Reference(dict(calls), tuple(calls), followed=False), world)

@@ -81,7 +81,7 @@ def check(console: Console, seeds: Sequence[int]) -> bool:
     slates = _slates(seeds)
     sound = True
     for seed, dataset in slates.items():
-        cases = list(dataset.case_records.values())
+        cases = list(dataset.records.values())
         outcomes = sum(len(case.outcomes()) for case in cases)
         found = contradictions(cases, stocks, shop(seed))
         _lines(console, found)
@@ -174,7 +174,7 @@ def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
 
 def show(console: Console, dataset: Slate, count: int) -> None:
     """Print whole cases."""
-    for case in list(dataset.case_records.values())[:count]:
+    for case in list(dataset.records.values())[:count]:
         console.print(
             shown_lines(f"\n{case.case_id}  {case.user}, {case.category}, {case.complexity}\n{case.query}"),
             markup=False,

@@ -56,9 +56,9 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True
     )
     return texts.from_string(_TEXTS.read_text(encoding="utf-8")).render(
-        head=head(len(dataset.case_records), made is not None),
+        head=head(len(dataset.records), made is not None),
         generator=to_json(made).replace("`", "'") if made else None,
-        cases=len(dataset.case_records),
+        cases=len(dataset.records),
         tools=len(dataset.tools),
         version=dataset.version,
         offered=OFFERED,
@@ -129,14 +129,14 @@ def head(cases: int, own: bool) -> str:
 
 def again(dataset: Slate) -> str:
     """How many contradictions to its shop, among how many outcomes."""
-    cases = list(dataset.case_records.values())
+    cases = list(dataset.records.values())
     found = contradictions(cases, load_all(), shop(dataset.library_seed))
     return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"
 
 
 def example(dataset: Slate) -> str:
     """The first case's query and its first substep with a call, as they stand in the file, in a fence."""
-    case = next(iter(dataset.case_records.values()))
+    case = next(iter(dataset.records.values()))
     substeps = [one.model_dump() for one in case.substeps() if one.call][:1]
     text = json.dumps({"query": case.query, "substeps": substeps}, indent=2, ensure_ascii=False)
     fence = "`" * max([3, *(1 + len(run) for run in re.findall("`+", text))])
@@ -226,7 +226,7 @@ def offers(dataset: Slate) -> dict[str, list[Offer]]:
     """What each substep of each case is offered by BM25."""
     index = BM25(top_k=OFFERED).index(dataset.tools)
     found = {}
-    for record in dataset.case_records.values():
+    for record in dataset.records.values():
         plan, reference = record.visible_plan(), record.reference()
         asked, taken = Case(record.case_id, record.query, plan), needed(reference)
         repeats: dict[str, set[str]] = {}
@@ -260,8 +260,8 @@ def baselines(
 ) -> list[Baseline]:
     """The reference, measured by the scorer itself; the retriever's first tool, called at every substep; chance."""
     ways: dict[str, Callable[[str], Verdict]] = {
-        _REFERENCE: lambda one: judged(scored[one], dataset.case_records[one].reference().calls),
-        _FIRST: lambda one: _first(scored[one], dataset.case_records[one].reference().calls, offered[one]),
+        _REFERENCE: lambda one: judged(scored[one], dataset.records[one].reference().calls),
+        _FIRST: lambda one: _first(scored[one], dataset.records[one].reference().calls, offered[one]),
         _CHANCE: lambda one: _chance(offered[one]),
     }
     found = []

@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +20,10 @@ from grid.core.cache import made_once
 from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
 from grid.core.strict import STRICT
-from grid.core.types import Case, Skipped, ToolCall, ToolSpec
+from grid.core.types import Case, ToolCall, ToolSpec
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
@@ -33,7 +34,7 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
 
 @dataclass(config=STRICT)
-class Slate:
+class Slate(RecordDataset[CaseRecord]):
     """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`.
 
     A case is resolved by the outcomes that its record names: its last call's (§6.1: the final result), and, where the
@@ -44,12 +45,10 @@ class Slate:
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     path: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     max_substeps: Annotated[int, Field(ge=1)] | None = None
     library_seed: Annotated[int, Field(ge=0)] = 0
     cases: Annotated[int, Field(ge=1, le=100_000)] = 300
-    outline: Outline = "given"
+    outline: Outline = field(default="given", kw_only=True)
     resolution: Resolution = "last"
     equivalence: Equivalence = "rules"
 
@@ -71,14 +70,14 @@ class Slate:
         return f"slate-{fingerprint(self.root / TOOLS, self.root / CASES)}"
 
     @cached_property
-    def records(self) -> dict[str, ToolRecord]:
+    def tool_records(self) -> dict[str, ToolRecord]:
         """The library's records by name."""
         return read_tools(self.root / TOOLS)
 
     @cached_property
-    def case_records(self) -> dict[str, CaseRecord]:
+    def records(self) -> dict[str, CaseRecord]:
         """All cases by id."""
-        cases = read_cases(self.root / CASES, self.records)
+        cases = read_cases(self.root / CASES, self.tool_records)
         if not cases:
             raise ConfigError("dataset.path", self.path, f"{CASES} holds no case")
         return cases
@@ -86,23 +85,20 @@ class Slate:
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The library as planners see it."""
-        return MappingProxyType({name: record.spec() for name, record in self.records.items()})
+        return MappingProxyType({name: record.spec() for name, record in self.tool_records.items()})
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """None: every record is a case, or the files are refused."""
-        return ()
-
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the cases of at most `max_substeps`."""
+    def chosen(self) -> Sequence[str]:
+        """Those of at most `max_substeps`."""
         longest = self.max_substeps or math.inf
-        short = [name for name, case in self.case_records.items() if len(case.visible_plan().substeps) <= longest]
-        strata = (lambda name: self.case_records[name].category, self.cluster)
-        return ordered(short, self.order, strata)[: self.limit]
+        return [name for name, case in self.records.items() if len(case.visible_plan().substeps) <= longest]
+
+    def strata(self) -> Sequence[Stratum]:
+        """Categories of queries, and in them workflows."""
+        return lambda name: self.records[name].category, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The workflow that the case was drawn from."""
-        return self.case_records[case_id].workflow
+        return self.records[case_id].workflow
 
     def problem(self, case_id: str) -> Problem:
         """One case, its tools played by the lookup simulator."""
@@ -114,7 +110,7 @@ class Slate:
         return lru_cache(maxsize=1024)(self._problem)
 
     def _problem(self, case_id: str) -> Problem:
-        record = self.case_records[case_id]
+        record = self.records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
         if self.resolution == "all":
@@ -134,7 +130,7 @@ class Slate:
     def _same_function(self) -> dict[str, SameFunction]:
         return {
             name: SameFunction(record.same_function.tool, record.same_function.arguments)
-            for name, record in self.records.items()
+            for name, record in self.tool_records.items()
             if record.same_function
         }
 

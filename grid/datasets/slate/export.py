@@ -30,7 +30,7 @@ def simulator_tables(dataset: Slate) -> list[dict[str, Any]]:
     those are listed that repeat a tool of the case; `arguments` maps their arguments' names to that tool's.
     """
     found = []
-    for case_id in dataset.case_records:
+    for case_id in dataset.records:
         world = dataset.problem(case_id).world
         assert isinstance(world, LookupSimulator)  # noqa: S101 - it is the only one of this dataset
         called = {entry.call.tool for entry in world.entries}
@@ -63,7 +63,7 @@ def scored_cases(dataset: Slate) -> dict[str, ScoredCase]:
         name: {one.name: one for one in tool.parameters} for name, tool in dataset.tools.items()
     }
     return {
-        table["case_id"]: scored_case(dataset.case_records[table["case_id"]].model_dump(), table, parameters)
+        table["case_id"]: scored_case(dataset.records[table["case_id"]].model_dump(), table, parameters)
         for table in simulator_tables(dataset)
     }
 

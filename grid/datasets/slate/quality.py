@@ -61,7 +61,7 @@ def figures(dataset: Slate) -> list[Figure]:
 
 def groups(dataset: Slate) -> list[Iterator[Figure]]:
     """The same by what they are about; one raises ValueError, IndexError or ZeroDivisionError of too small a set."""
-    tools, cases = dataset.records, list(dataset.case_records.values())
+    tools, cases = dataset.tool_records, list(dataset.records.values())
     return [_styles(tools, cases), _sources(tools, cases), _queries(cases), _sizes(cases), _retrieved(dataset)]
 
 
@@ -273,7 +273,7 @@ def _retrieved(dataset: Slate) -> Iterator[Figure]:
     """What BM25 offers of the tools that references take: a ceiling of every planner."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
-    for case in dataset.case_records.values():
+    for case in dataset.records.values():
         plan = case.visible_plan()
         asked = Case(case.case_id, case.query, plan)
         pairs = zip(case.substeps(), plan.substeps, strict=True)

@@ -40,7 +40,7 @@ class Category:
 def categories(dataset: Slate) -> list[Category]:
     """The library by category, the largest first (figure 3)."""
     library = Counter(tool.category for tool in dataset.tools.values())
-    names = {sub.call.tool for case in dataset.case_records.values() for sub in case.substeps() if sub.call}
+    names = {sub.call.tool for case in dataset.records.values() for sub in case.substeps() if sub.call}
     used = Counter(dataset.tools[name].category for name in names)
     return [
         Category(name, count, count / library.total(), used[name])
@@ -50,7 +50,7 @@ def categories(dataset: Slate) -> list[Category]:
 
 def statistics(dataset: Slate) -> list[Statistic]:
     """The published figures, and that no substep holds its tool's name."""
-    cases = list(dataset.case_records.values())
+    cases = list(dataset.records.values())
     calls = Counter(substep.call.tool for case in cases for substep in case.substeps() if substep.call)
     arguments = sum(len(tool.parameters) for tool in dataset.tools.values()) / len(dataset.tools)
     complexities = Counter(case.complexity for case in cases)

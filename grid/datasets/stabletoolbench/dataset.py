@@ -27,16 +27,16 @@ from grid.core.problem import (
     SOLVED_FIRST,
     Answering,
     Evaluator,
-    Outline,
     Problem,
 )
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads, loads_storable
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.examining import done_section, query_section
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.datasets.stabletoolbench import names
 from grid.datasets.stabletoolbench.records import (
     GROUPS,
@@ -255,7 +255,7 @@ _TYPES = {"NUMBER": "number", "BOOLEAN": "boolean", "ARRAY": "array", "OBJECT": 
 
 
 @dataclass(config=STRICT)
-class StableToolBench:
+class StableToolBench(RecordDataset[Query]):
     """The solvable queries of one `group`, or of all whose files are there.
 
     The library is every API of any query of any group, so that groups share it; a case's own tools are those that its
@@ -268,11 +268,8 @@ class StableToolBench:
     evaluator_temperature: ClassVar[float] = TEMPERATURE
     path: str | None = None
     group: Group | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
     responses: str | None = None
     observation_characters: Annotated[int, Field(ge=1)] = 1024
-    outline: Outline = "hidden"
     answering: Answering = "after"
 
     @cached_property
@@ -295,19 +292,26 @@ class StableToolBench:
         own = [skip for skip in self._records.skipped if skip.record.startswith(self.group or "")]
         return (*own, *(() if self.group else missing), *(self._recorded.unreadable if self._recorded else ()))
 
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the usable queries; first parts have each group's share."""
-        queries = self._records.queries
-        chosen = [name for name, query in queries.items() if self.group in (None, query.group)]
-        return ordered(chosen, self.order, (lambda name: queries[name].group, self.cluster))[: self.limit]
+    @property
+    def records(self) -> Mapping[str, Query]:
+        """The usable queries of all groups."""
+        return self._records.queries
+
+    def chosen(self) -> Sequence[str]:
+        """Those of the group."""
+        return [name for name, query in self.records.items() if self.group in (None, query.group)]
+
+    def strata(self) -> Sequence[Stratum]:
+        """Groups, and in them the sets of relevant APIs."""
+        return lambda case_id: self.records[case_id].group, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The set of relevant APIs: queries of one set ask for the same in other words."""
-        return "+".join(sorted(self._names[api] for api in self._records.queries[case_id].relevant))
+        return "+".join(sorted(self._names[api] for api in self.records[case_id].relevant))
 
     def problem(self, case_id: str) -> Problem:
         """One query; its reference calls have the documentation's own values for arguments, of which any will do."""
-        query = self._records.queries[case_id]
+        query = self.records[case_id]
         calls: dict[str, ToolCall | None] = {
             str(number): reference_call(self._names[api], self._records.definitions[api])
             for number, api in enumerate(query.relevant, 1)

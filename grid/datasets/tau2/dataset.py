@@ -7,11 +7,11 @@ as a ticket, which makes other, easier tasks: comparable with themselves alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -19,19 +19,20 @@ from pydantic.dataclasses import dataclass
 from grid.core.chains import TaskKind
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Outline, Problem
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import RESULT, Case, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.types import RESULT, Case, Parameter, Plan, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown_lines
 from grid.core.world import own_state
 from grid.datasets.alternatives import json_type
+from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import fingerprint
 from grid.datasets.grounding import children, described, listed, required, type_of
 from grid.datasets.parameters import details
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum, ordered
 from grid.datasets.tau2 import records, users
-from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders, UnusableError
+from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders
 from grid.episode.plan_judging import JudgedTask, executed_examine
 from grid.worlds.tau2.databases import Version
 from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged, specs
@@ -41,8 +42,6 @@ from grid.worlds.tau2.state import Databases, Talk
 from grid.worlds.tau2.tasks import FunctionCall, Task
 from grid.worlds.tau2.world import SAY, TRANSFER, Tau2World
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
 User = Literal["model", "instructions"]
 _TALKING: tuple[DomainName, ...] = ("airline", "retail")
 """The domains whose tasks have no ticket."""
@@ -55,7 +54,7 @@ class _Record:
 
 
 @dataclass(config=STRICT)
-class Tau2:
+class Tau2(FileDataset[_Record]):
     """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that holds it.
 
     `user` is who the agent of airline and retail has before it: a model (the role `user`), or the user's instructions.
@@ -63,13 +62,10 @@ class Tau2:
     paper (§5.1: 200; which ones it does not say); None: all. `max_errors` failed calls end a run, as published.
     """
 
-    path: str | None = None
+    name: ClassVar[str] = "tau2"
     domain: DomainName = "telecom"
     user: User = "model"
     draw: Annotated[int, Field(ge=1)] | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
     max_errors: Annotated[int, Field(ge=1)] = 10
 
     @property
@@ -88,7 +84,7 @@ class Tau2:
     @property
     def stating(self) -> bool:
         """Whether the reward of any task rests on statements about the conversation."""
-        tasks = (record.task for record in self._read[0].values())
+        tasks = (record.task for record in self.records.values())
         return any("NL_ASSERTION" in task.basis and task.nl_assertions for task in tasks)
 
     @cached_property
@@ -99,43 +95,58 @@ class Tau2:
     def _domain(self) -> Domain:
         return domain(self.domain)
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The domain's and, where a model plays the user, the guidelines it is given."""
+        where = self._folders
+        return [where.domain / name for name in FILES[self.domain]] + [where.user / GUIDELINES] * self._talks
+
     @cached_property
     def version(self) -> str:
         """The adapter's version, the package's, whether the user is a ticket, and the files' fingerprint."""
-        where = self._folders
-        files = [where.domain / name for name in FILES[self.domain]] + [where.user / GUIDELINES] * self._talks
         ticket = "" if self._solo or self._talks else "-ticket"
-        return f"tau2-a{ADAPTER}-{installed()}{ticket}-{fingerprint(*files)}"
+        return f"{self.name}-a{self.adapter}-{installed()}{ticket}-{fingerprint(*self.files)}"
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The domain's tools."""
         return library(self._domain, self._solo, self._talks) if self._folders else {}
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Tasks that cannot be cases: of another form, or with tools that the installed package does not have."""
-        return self._read[1]
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The base tasks, or all where the domain names none."""
+        base = records.base_ids(self._folders.domain)
+        for number, row in enumerate(records.rows(self._folders.domain / "tasks.json")):
+            name = str(row.get("id", f"row {number}"))
+            if base is None or name in base:
+                yield f"tau2-{self.domain}-{name}", row
+
+    def record(self, case_id: str, row: Mapping[str, Any]) -> _Record:
+        """A task of the known form, whose tools the installed package has."""
+        return self._record(records.task_of(row, self._domain, self._solo))
+
+    def strata(self) -> Sequence[Stratum]:
+        """In telecom the kinds of issues."""
+        return (self._kind,)
 
     def case_ids(self) -> Sequence[str]:
         """The cases, at most `limit` of them and no more than the domain's share of `draw`."""
-        ids = ordered(list(self._read[0]), self.order, (self._kind,))
+        ids = ordered(self.chosen(), self.order, self.strata())
         return ids[: self._share()][: self.limit]
 
     def _kind(self, case_id: str) -> str:
         """Which kind of issue it is, in telecom; all tasks of another domain are of one."""
-        return self._read[0][case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
+        return self.records[case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
 
     def cluster(self, case_id: str) -> str:
         """Telecom's issue without the persona; elsewhere what the user knows of themselves: tasks of one customer."""
-        task = self._read[0][case_id].task
+        task = self.records[case_id].task
         if self.domain == "telecom":
             return task.id.partition("[PERSONA")[0]
         return task.instructions.get("known_info") or task.id
 
     def problem(self, case_id: str) -> Problem:
         """One task. Its reference are the gold actions, and the information that has to be told as the answer."""
-        record = self._read[0][case_id]
+        record = self.records[case_id]
         task, world, tools = record.task, record.world, tuple(self.tools.values())
         query, reference = task.ticket if self._solo else users.ticket(task), _reference(world)
         gold = tuple(call for call in reference.calls.values() if call)
@@ -161,23 +172,6 @@ class Tau2:
     @cached_property
     def _policy(self) -> str:
         return records.policy_of(self._folders.domain, self.domain)
-
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
-        found, skipped = dict[str, _Record](), list[Skipped]()
-        base = records.base_ids(self._folders.domain)
-        for number, row in enumerate(records.rows(self._folders.domain / "tasks.json")):
-            name = str(row.get("id", f"row {number}"))
-            if base is not None and name not in base:
-                continue
-            case_id = f"tau2-{self.domain}-{name}"
-            try:
-                found[case_id] = self._record(records.task_of(row, self._domain, self._solo))
-            except UnusableError as error:
-                skipped.append(Skipped(case_id, str(error)))
-        if not found:
-            raise ConfigError("dataset.path", self.path, "its files hold no task that can be a case")
-        return found, skipped
 
     def _record(self, task: Task) -> _Record:
         guidelines = _guidelines(self._folders.user / GUIDELINES) if self._talks else ""

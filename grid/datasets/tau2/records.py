@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Json
+from grid.datasets.dataset import UnusableError
 from grid.datasets.files import folder, read_json
 from grid.text.objects import MAX_DEPTH, depth
 from grid.worlds.tau2.package import Domain, DomainName, Requestor
@@ -39,10 +40,6 @@ class Folders(NamedTuple):
 
     domain: Path
     user: Path
-
-
-class UnusableError(ValueError):
-    """A task that cannot be a case, and why."""
 
 
 def folders(path: str | None, name: DomainName, talks: bool) -> Folders:

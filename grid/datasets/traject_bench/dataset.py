@@ -22,14 +22,13 @@ from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Answering, Evaluator, Outline, Problem
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Answering, Evaluator, Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import (
@@ -46,8 +45,9 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.untrusted import loads_storable
+from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.sampling import Stratum
 from grid.datasets.traject_bench.records import (
     FILES,
     SUFFIX,
@@ -181,7 +181,7 @@ class _Read(NamedTuple):
 
 
 @dataclass(config=STRICT)
-class TrajectBench:
+class TrajectBench(RecordDataset[Record]):
     """The queries of one kind (`parallel`, where `level` is simple or hard, or `sequential`), of one domain or of all.
 
     A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
@@ -198,9 +198,6 @@ class TrajectBench:
     level: Level | None = None
     domain: str | None = None
     without: list[str] = field(default_factory=list)
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
     answering: Answering = "after"
 
     def __post_init__(self) -> None:
@@ -237,11 +234,15 @@ class TrajectBench:
         """Queries that cannot be cases, and tools that are defined from the records."""
         return self._read.skipped
 
-    def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the usable queries."""
-        records = self._read.records
-        strata = (lambda name: records[name].domain, lambda name: str(len(records[name].steps)), self.cluster)
-        return ordered(list(records), self.order, strata)[: self.limit]
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """The usable queries."""
+        return self._read.records
+
+    def strata(self) -> Sequence[Stratum]:
+        """Domains, in them numbers of calls, and in these clusters."""
+        records = self.records
+        return lambda name: records[name].domain, lambda name: str(len(records[name].steps)), self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The trajectory.
@@ -249,14 +250,14 @@ class TrajectBench:
         The simple and the hard query for a parallel one share it; sequential ones share a template, which is the list
         of tools.
         """
-        record = self._read.records[case_id]
+        record = self.records[case_id]
         if self.kind == "parallel":
             return f"{record.domain}-{case_id.rpartition('-')[2]}"
         return " > ".join((record.domain, *(step.tool for step in record.steps)))
 
     def problem(self, case_id: str) -> Problem:
         """One query with its tools, played from the record."""
-        record = self._read.records[case_id]
+        record = self.records[case_id]
         tools, steps = self._library(record.domain), called(record.steps)
         played = world(steps, tools)
         reference = Reference(
@@ -282,7 +283,7 @@ class TrajectBench:
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
         """Of an episode that broke off: no tools that satisfy, and no answer where one was to be given."""
-        right = _answer(self._read.records[case_id])
+        right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
     @property

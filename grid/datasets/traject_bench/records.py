@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from grid.core.errors import DataError
 from grid.core.types import Json, Skipped
+from grid.datasets.dataset import UnusableError
 from grid.datasets.files import read_json
 
 Kind: TypeAlias = Literal["parallel", "sequential"]
@@ -89,10 +90,10 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
         try:
             steps = tuple(_step(path, index, step) for step in row["tool list"])
             if not row["query"].strip():
-                raise _UnusableError("the query is empty")
+                raise UnusableError("the query is empty")
             if not steps:
-                raise _UnusableError("it calls no tool")
-        except _UnusableError as error:
+                raise UnusableError("it calls no tool")
+        except UnusableError as error:
             skipped.append(Skipped(case_id, str(error)))
             continue
         found.append(Record(case_id, domain, row["query"].strip(), steps, _answer(row.get("final_answer"))))
@@ -110,10 +111,6 @@ def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
 def plain(name: str) -> str:
     """A name with single blanks: some files have two where others have one, which no model copies."""
     return _BLANKS.sub(" ", name).strip()
-
-
-class _UnusableError(Exception):
-    """Why a query cannot be a case."""
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -146,7 +143,7 @@ def _step(path: Path, index: int, step: object) -> Recorded:
     name, output, given = _name(path, index, step), step.get("executed_output"), dict[str, Given]()
     for parameter, found in _given(step):
         if parameter in given:
-            raise _UnusableError("a step gives a parameter twice")
+            raise UnusableError("a step gives a parameter twice")
         given[parameter] = found
     return Recorded(
         name,
@@ -161,10 +158,10 @@ def _given(step: Mapping[str, Any]) -> Iterator[tuple[str, Given]]:
     for key in ("required", "optional"):
         listed = parameters(step, key)
         if listed is None:
-            raise _UnusableError("a step's parameters are no list")
+            raise UnusableError("a step's parameters are no list")
         for item in listed:
             if not isinstance(item, dict) or not _is_name(item.get("name")):
-                raise _UnusableError("a step's parameter has no name")
+                raise UnusableError("a step's parameter has no name")
             yield item["name"].strip(), Given(item.get("value"), key == "required")
 
 

@@ -12,18 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.errors import DataError
+from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.strict import STRICT
-from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
-from grid.datasets.files import fingerprint, folder
-from grid.datasets.sampling import Order, ordered
+from grid.core.types import Case, Plan, ToolCall, ToolSpec, Trajectory
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.sampling import Stratum
 from grid.worlds.workbench import analytics, calendar, customers, email, projects
 from grid.worlds.workbench.table import Cell, Table
 from grid.worlds.workbench.tool import NOW, Workplace
@@ -94,24 +93,21 @@ def _table(path: Path, columns: Sequence[str]) -> Table:
     return Table.of(names, found)
 
 
-def read_queries(path: Path) -> Iterator[tuple[int, Query | str]]:
-    """Yield (number from 0, query, or why it cannot be a case) of every row; raises DataError for a broken file."""
-    table = _table(path, _COLUMNS)
-    for number, record in enumerate(table.records()):
-        try:
-            yield number, _query({name: str(record[name] or "") for name in _COLUMNS})
-        except ValueError as error:
-            yield number, str(error)
+def read_queries(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a file of queries; raises DataError for a broken one."""
+    for row in _table(path, _COLUMNS).records():
+        yield {name: str(row[name] or "") for name in _COLUMNS}
 
 
-def _query(row: dict[str, str]) -> Query:
+def query_of(row: Mapping[str, str]) -> Query:
+    """A row as a query; raises UnusableError."""
     text = row["query"].strip()
     if not text:
-        raise ValueError("it has no query")
+        raise UnusableError("it has no query")
     domains = [_ALSO_CALLED.get(name, name) for name in _texts(row["domains"], "domains")]
     unknown = [name for name in domains if name not in _TOOLKITS]
     if unknown or not domains:
-        raise ValueError(f"its domains are unknown: {', '.join(unknown) or 'none'}"[:200])
+        raise UnusableError(f"its domains are unknown: {', '.join(unknown) or 'none'}"[:200])
     calls = tuple(map(gold_call, _texts(row["answer"], "answer")))
     return Query(text, calls, row["base_template"].strip(), tuple(dict.fromkeys(domains)))
 
@@ -119,31 +115,31 @@ def _query(row: dict[str, str]) -> Query:
 def _texts(written: str, name: str) -> list[str]:
     """A list of texts, written as a Python literal, which is read and never run."""
     if len(written) > _LONGEST_ANSWER:
-        raise ValueError(f"its {name} has more than {_LONGEST_ANSWER:,} characters")
+        raise UnusableError(f"its {name} has more than {_LONGEST_ANSWER:,} characters")
     found = _parsed(written, f"its {name} is no list of texts")
     items = found.elts if isinstance(found, ast.List) else None
     if items is None or len(items) > _MOST_CALLS:
-        raise ValueError(f"its {name} is no list of at most {_MOST_CALLS} texts")
+        raise UnusableError(f"its {name} is no list of at most {_MOST_CALLS} texts")
     return [_text(item, f"its {name}") for item in items]
 
 
 def gold_call(written: str) -> ToolCall:
-    """A call as the benchmark writes it, `toolkit.tool.func(name="text")`; raises ValueError for any other text."""
+    """A call as the benchmark writes it, `toolkit.tool.func(name="text")`; raises UnusableError for any other text."""
     if len(written) > _LONGEST_CALL:
-        raise ValueError(f"a gold call has more than {_LONGEST_CALL:,} characters")
+        raise UnusableError(f"a gold call has more than {_LONGEST_CALL:,} characters")
     call = _parsed(written.replace("\n", "\\n"), "its gold call cannot be read")
     if not isinstance(call, ast.Call) or call.args:
-        raise ValueError("its gold answer is no call with named arguments")
+        raise UnusableError("its gold answer is no call with named arguments")
     match call.func:
         case ast.Attribute(ast.Attribute(ast.Name(toolkit), function), "func"):
             name = f"{toolkit}.{function}"
         case _:
-            raise ValueError("its gold call is none of a tool")
+            raise UnusableError("its gold call is none of a tool")
     if name not in TOOLS:
-        raise ValueError(f"its gold call is of an unknown tool, {name:.80}")
+        raise UnusableError(f"its gold call is of an unknown tool, {name:.80}")
     known = {parameter.name for parameter in TOOLS[name].spec.parameters}
     if any(keyword.arg not in known for keyword in call.keywords):
-        raise ValueError(f"its gold call gives {name} an argument that it does not have")
+        raise UnusableError(f"its gold call gives {name} an argument that it does not have")
     return ToolCall(name, {str(keyword.arg): _text(keyword.value, name) for keyword in call.keywords})
 
 
@@ -151,12 +147,12 @@ def _parsed(written: str, otherwise: str) -> ast.expr:
     try:
         return ast.parse(written.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ValueError(otherwise) from None
+        raise UnusableError(otherwise) from None
 
 
 def _text(item: ast.expr, where: str) -> str:
     if not isinstance(item, ast.Constant) or not isinstance(item.value, str):
-        raise ValueError(f"{where} has something that is no text")
+        raise UnusableError(f"{where} has something that is no text")
     return item.value
 
 
@@ -174,8 +170,6 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             raise DataError(path, reader.line_num + 1, f"no CSV in UTF-8: {error}") from None
 
 
-ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
 DIRECTORY = "company_directory"
 TOLD = f"It is {NOW:%A, %Y-%m-%d, %H:%M}. Meetings may not start before 09:00 nor end after 18:00."
 """What the authors' agents are told besides the query."""
@@ -190,27 +184,23 @@ class _Record:
 
 
 @dataclass(config=STRICT)
-class WorkBench:
+class WorkBench(FileDataset[_Record]):
     """The queries of all six files. `path` is the released folder: it holds `data/processed` and `data/raw`.
 
     A case's own tools are those of its domains' toolkits and the directory, which the authors' agents have where they
     are not given all (`pool=case`). `limit` draws a sample in which files and templates have their shares (`order`).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    path: str | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    order: Order = "sampled"
-    outline: Outline = "hidden"
+    name: ClassVar[str] = "workbench"
 
     @cached_property
     def _root(self) -> Path:
-        return folder("dataset.path", self.path, *FILES)
+        return self.folder(*FILES)
 
-    @cached_property
-    def version(self) -> str:
-        """The adapter's version and the files' fingerprint."""
-        return f"workbench-a{ADAPTER}-{fingerprint(*(self._root / name for name in FILES))}"
+    @property
+    def files(self) -> Sequence[Path]:
+        """Tables, addresses and queries."""
+        return [self._root / name for name in FILES]
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -222,25 +212,30 @@ class WorkBench:
         """The tables that every case begins with."""
         return read_workplace(self._root)
 
-    @property
-    def skipped(self) -> Sequence[Skipped]:
-        """Queries whose gold answers cannot be read."""
-        return self._read[1]
+    def rows(self) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
+        """The queries of each file, with its name."""
+        for kind, name in QUERIES.items():
+            for number, row in enumerate(read_queries(self._root / name)):
+                yield f"workbench-{kind}-{number:03d}", (kind, row)
 
-    def case_ids(self) -> Sequence[str]:
-        """The cases, at most `limit` of them."""
-        return ordered(list(self._read[0]), self.order, (self._kind, self.cluster))[: self.limit]
+    def record(self, case_id: str, row: tuple[str, dict[str, str]]) -> _Record:
+        """A query whose gold answer can be read."""
+        return _Record(row[0], query_of(row[1]))
+
+    def strata(self) -> Sequence[Stratum]:
+        """Files, and in them templates."""
+        return self._kind, self.cluster
 
     def _kind(self, case_id: str) -> str:
-        return self._read[0][case_id].kind
+        return self.records[case_id].kind
 
     def cluster(self, case_id: str) -> str:
         """Its file and template."""
-        return f"{self._kind(case_id)}: {self._read[0][case_id].query.template}"
+        return f"{self._kind(case_id)}: {self.records[case_id].query.template}"
 
     def problem(self, case_id: str) -> Problem:
         """One query. Its reference are the gold answer's calls: those that change something, with what they take."""
-        query = self._read[0][case_id].query
+        query = self.records[case_id].query
         world, tools = WorkBenchWorld(self.before, query.calls), tuple(self.tools.values())
         own = {*query.toolkits, DIRECTORY}
         return Problem(
@@ -254,20 +249,6 @@ class WorkBench:
             own=tuple(tool.name for tool in tools if tool.category in own),
             measure=partial(measure, world),
         )
-
-    @cached_property
-    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
-        records, skipped = dict[str, _Record](), list[Skipped]()
-        for kind, name in QUERIES.items():
-            for number, found in read_queries(self._root / name):
-                case_id = f"workbench-{kind}-{number:03d}"
-                if isinstance(found, Query):
-                    records[case_id] = _Record(kind, found)
-                else:
-                    skipped.append(Skipped(case_id, found))
-        if not records:
-            raise ConfigError("dataset.path", self.path, "its files hold no query that can be a case")
-        return records, skipped
 
 
 def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:

@@ -89,7 +89,7 @@ def _quality(console: Console, wanted: Construction) -> None:
         console.print(quality(dataset))
     except ModuleNotFoundError as error:
         print(f"no figures of its quality: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
-    told = f"{len(dataset.tools)} tools, {len(dataset.case_records)} cases, {dataset.version}"
+    told = f"{len(dataset.tools)} tools, {len(dataset.records)} cases, {dataset.version}"
     console.print(f"{told}: dataset=slate dataset.path={wanted.out}", markup=False)
 
 
