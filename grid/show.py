@@ -86,8 +86,8 @@ def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
     labels = {group: getattr(given, group) for group in (*GROUPS, *FURTHER)}
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
-    files = {group: _file(group, name) for group, name in labels.items()}
-    config = OmegaConf.create(files | {role: _file("model", name, f"model@{role}") for role, name in roles.items()})
+    files = {group: file_of(group, name) for group, name in labels.items()}
+    config = OmegaConf.create(files | {role: file_of("model", name, f"model@{role}") for role, name in roles.items()})
     if "limit" in config.dataset:
         config.dataset.limit = None  # any case can be looked at
     changed = OmegaConf.from_dotlist(given.values)
@@ -103,7 +103,8 @@ def _setting(given: argparse.Namespace) -> Setting:
     return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())
 
 
-def _file(group: str, name: str, key: str | None = None) -> Any:
+def file_of(group: str, name: str, key: str | None = None) -> Any:
+    """A config by its file's name, a plugin's among them; raises ConfigError, which has the names there are."""
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:

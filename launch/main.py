@@ -34,6 +34,7 @@ COMMANDS = {
     ),
     "export": Command("launch.export", "write a sweep's episodes as logs of Inspect, for its viewer"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
+    "data": Command("grid.data", "what a dataset holds: counts, rules, cases call by call"),
     "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
     "threshold": Command("launch.threshold", "the entropy above which egb_tree branches, learned from a pilot"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),

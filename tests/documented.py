@@ -53,8 +53,8 @@ RUN: Mapping[str, Sequence[str]] = {
     "name=desk": ("dry_run=true",),
     f"python -m grid.store transcript results/first {CELL}": (),
     "python -m grid.store compact results/first": (),
-    "python -m grid.datasets.slate --show 5": (),
-    "python -m grid.datasets.gta_generated --stats --show 5": (),
+    "agent-grid data slate --show 5": (),
+    "agent-grid data gta_generated --stats --show 5": (),
 }  # fmt: skip
 """Commands that run for real in a scratch folder, in this order, with what is added so that they are small."""
 EXCUSED: Mapping[str, str] = {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from grid.datasets.hotpotqa import __main__ as command
+from grid import data
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.stats import ceilings, easy, overview, replayed, shapes
 
@@ -34,20 +32,12 @@ def test_tables_say_what_there_is(small_hotpotqa: str) -> None:
     assert found["easy"][2] == ["0.0%"] * 6
 
 
-def test_the_command_prints_cases_and_refuses_by_name(
-    small_hotpotqa: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def said(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["hotpotqa", *arguments])
-        return command.main(), capsys.readouterr().out
-
-    code, text = said("--show", "2", "--objectives", "2", "--cases", "3", small_hotpotqa)
-    assert code == 0
+def test_the_command_prints_cases_with_what_is_found(small_hotpotqa: str, capsys: pytest.CaptureFixture[str]) -> None:
+    values = [f"dataset.path={small_hotpotqa}", "dataset.objectives=2", "dataset.cases=3"]
+    assert data.main(["hotpotqa_multi", *values, "--show", "2"]) == 0
+    text = capsys.readouterr().out
     assert text.count("\nk2-") == 2
     assert "OUTPUT_FROM_STEP_0.result" in text
-    code, text = said(str(tmp_path))
-    assert code == 2
-    assert "dataset.path" in text
 
 
 def test_the_reference_of_released_questions_resolves_them_where_their_paragraphs_are_found(

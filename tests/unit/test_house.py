@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 ROOMS = [
     "grid.core", "grid.code_digest", "grid.plugins", "grid.text", "grid.store", "grid.engines", "grid.retrievers",
     "grid.worlds", "grid.episode", "grid.metrics", "grid.datasets", "grid.pools", "grid.robustness", "grid.planners",
-    "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.contracts",
-    "analysis", "grid.sweeps", "launch",
+    "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.data",
+    "grid.contracts", "analysis", "grid.sweeps", "launch",
 ]  # fmt: skip
 """From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""
 API = ("grid", "grid.sweeps.api")

@@ -215,7 +215,7 @@ def test_the_command_line(exported: Path, tmp_path: Path, capsys: pytest.Capture
     status, said = called(capsys, "--card", "--path", str(tmp_path / "nowhere"))
     assert (status, said.count("\n")) == (2, 1)
     with pytest.raises(SystemExit, match="2"):
-        called(capsys, "--path", str(exported), "--show", "1")
+        called(capsys, "--path", str(exported))
 
 
 def test_what_stands_in_a_case_cannot_leave_its_fence(slate: Slate) -> None:

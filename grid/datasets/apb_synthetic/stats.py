@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from rich.table import Table
+
 from grid.core.chains import Chain
+from grid.core.types import to_json
 from grid.datasets.apb_synthetic.build import Built
+from grid.datasets.apb_synthetic.checks import broken_rules
+from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES
 from grid.datasets.apb_synthetic.records import UNSOLVABLE
+from grid.datasets.apb_synthetic.rules import problems
+from grid.datasets.apb_synthetic.stock import categories
+from grid.worlds.programs import search
 from grid.worlds.programs.scoring import diagnose
 
 FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
@@ -90,3 +99,56 @@ def _kinds(cases: Sequence[Built]) -> Iterator[Margin]:
 
 def _bin(steps: range) -> str:
     return f"of more than {steps.start - 1} steps" if steps.stop > 99 else f"of {steps.start} to {steps.stop - 1} steps"
+
+
+def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
+    """The margins beside the paper's, and what refusing everything comes to, of all cases of the seed."""
+    cases = [dataset.built(name) for name in dataset.records]
+    table = Table(title=f"{len(cases)} cases, {dataset.version}")
+    for column in ("margin", "paper", "here", "allowed", "holds"):
+        table.add_column(column, justify="left" if column == "margin" else "right")
+    for one in (*margins(cases), *baselines(cases)):
+        allowed = "" if one.paper is None else f"± {one.tolerance:g}" if one.tolerance else "exact"
+        paper = "" if one.paper is None else f"{one.paper:g}"
+        table.add_row(one.name, paper, f"{one.ours:.5g}", allowed, "yes" if one.holds else "NO")
+    yield table
+    tasks = [case.task for case in cases if case.kind.task_family == "costs"]
+    spent = [sum(task.tools[tool].cost or 0 for tool, _ in task.reference) for task in tasks]
+    least = sum(cost == search.least_cost(task) for cost, task in zip(spent, tasks, strict=True))
+    yield f"the reference is one of least cost in {least} of {len(tasks)} cases with costs"
+
+
+def broken(dataset: ApbSynthetic) -> Iterator[str]:
+    """Every rule that the stock or a case of the seed breaks, and every margin that is missed."""
+    yield from problems(categories())
+    cases = [dataset.built(name) for name in dataset.records]
+    for built in cases:
+        yield from broken_rules(built)
+    for one in (*margins(cases), *baselines(cases)):
+        if not one.holds:
+            yield f"{one.name}: {one.ours:.5g}, and the paper has {one.paper}"
+
+
+def written(dataset: ApbSynthetic, case_id: str) -> Iterator[str]:
+    """A case as a person reads it: query, tools, calls made, reference, wanted facts and constraints."""
+    built = dataset.built(case_id)
+    task, kind = built.task, built.kind
+    yield f"{kind.task_category}; {built.recipe.family}"
+    yield from (line for part in task.query.splitlines() for line in textwrap.wrap(part, 110))
+    yield "  tools:"
+    for tool in task.tools.values():
+        mark = "-" if tool.extraneous else "=" if tool.stands_for else " "
+        parameters = ", ".join(parameter.name for parameter in tool.spec.parameters)
+        yield f"   {mark} {tool.spec.name}({parameters}): {tool.spec.description}"
+    for number, done in enumerate(task.done):
+        yield f"  done {number} {done.tool} {to_json(dict(done.arguments))} -> {to_json(dict(done.content))}"
+    reference = task.reference or built.solvable.reference
+    for number, (name, arguments) in list(enumerate(reference))[len(task.done) :]:
+        asked = task.horizon is None or number < len(task.done) + task.horizon
+        yield f"  {'call' if asked else 'later'} {number} {name} {to_json(dict(arguments))}"
+    for goal in task.goals:
+        yield f"  wanted: {goal.text} [{goal.tag}]"
+    for constraint in task.constraints:
+        yield f"  constraint: {constraint.kind} {' '.join(constraint.arguments)}"
+    if task.unsolvable:
+        yield f"  unsolvable, {task.unsolvable}: {search.derivable(task)}"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyoxigraph as ox
 from rich.table import Table
 
 from grid.core.seeds import derive_seed
-from grid.core.types import RESULT, Json
+from grid.core.types import RESULT, Json, to_json
 from grid.datasets.balance import ATOMIC, bin_of, bins
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import AtomicKbqa
@@ -41,8 +41,11 @@ from grid.worlds.sparql.expressions import (
 )
 from grid.worlds.sparql.lookups import NAME
 from grid.worlds.sparql.queries import NS, TYPE
+from grid.worlds.sparql.tools import DIRECTIONS, FIND
 from grid.worlds.sparql.world import SparqlWorld
 
+_LISTED = 40
+"""Relations that are shown of those a call could have named."""
 MADE_UP = "real questions, logical forms and schema; synthetic facts"
 
 
@@ -375,3 +378,37 @@ def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
 
 def _kind(part: Expression) -> str:
     return {Class: "class", Compare: "comparison", Entity: "entity"}.get(type(part), "set")
+
+
+def tables(dataset: AtomicKbqa) -> Iterator[Table]:
+    """Every table, of facts that were invented; of a user's own graph there is none."""
+    source = dataset.source
+    if isinstance(source, Witnessed):
+        report = Report(dataset, source)
+        for table in (report.questions, report.nodes, report.facts, report.degrees, report.guesses, report.shorter):
+            yield table()
+
+
+def written(dataset: AtomicKbqa, case_id: str) -> Iterator[str]:
+    """A case as a planner could meet it: the plan, what every call returns, which relations there were."""
+    question = dataset.questions[case_id]
+    yield from (MADE_UP, question.text, f"  {question.form}")
+    yield from asyncio.run(_calls(dataset, case_id))
+    yield f"  answers: {question.told}"
+
+
+async def _calls(dataset: AtomicKbqa, case_id: str) -> list[str]:
+    world = cast(SparqlWorld, dataset.problem(case_id).world)
+    lines, state, outputs = list[str](), world.start(), dict[str, dict[str, Json]]()
+    for number, call in dataset.questions[case_id].calls.items():
+        written = resolve(call, outputs)
+        expected = await world.identifiers(state, written)
+        state, observation = await world.apply(state, written)
+        outputs[number] = {RESULT: observation.content.get(RESULT, "")}
+        lines.append(f"  {number}. {call.tool} {to_json(dict(call.arguments))}")
+        if call.tool == FIND and call.arguments["direction"] in DIRECTIONS and "relation" in expected:
+            here = expected["relation"].here
+            more = f" ... ({len(here)} in all)" if len(here) > _LISTED else ""
+            lines.append(f"     of: {', '.join(here[:_LISTED])}{more}")
+        lines.append(f"     {observation.text()}")
+    return lines

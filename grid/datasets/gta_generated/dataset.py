@@ -1,7 +1,7 @@
 """A closed set over the signatures of GTA's fourteen tools (tooltree §4.1), generated; GTA itself is `dataset=gta`.
 
 Its 200 queries, five of each of 40 templates, have GTA's shape (steps, tools, categories, kinds of answers; see
-`python -m grid.datasets.gta_generated --stats`), but are ours, and so are the images, which are described by facts, and
+`agent-grid data gta_generated`), but are ours, and so are the images, which are described by facts, and
 the web. Figures on it compare planners with each other; none is a figure on GTA.
 """
 

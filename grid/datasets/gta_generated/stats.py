@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+
+from rich.table import Table
 
 from grid.datasets.gta_generated.dataset import GtaGenerated
 from grid.datasets.gta_generated.draft import Record
@@ -71,3 +73,26 @@ def _distribution(
     name: str, published: Mapping[int, int] | Mapping[str, int], ours: Counter[Hashable], records: list[Record]
 ) -> list[Statistic]:
     return [_counted(name.format(key), gta, ours[key], records) for key, gta in published.items()]
+
+
+def tables(dataset: GtaGenerated) -> Iterator[Table]:
+    """The statistics."""
+    table = Table(title=f"a generated set over GTA's signatures, {dataset.version}")
+    for column in ("statistic", "GTA", "here", "GTA, a query", "here, a query"):
+        table.add_column(column, justify="left" if column == "statistic" else "right")
+    for one in statistics(dataset):
+        shares = (f"{share:.3f}" for share in one.shares) if one.shares else ("", "")
+        table.add_row(one.name, f"{one.gta:g}", f"{one.ours:g}", *shares)
+    yield table
+
+
+def broken(dataset: GtaGenerated) -> Iterator[str]:
+    """The rules that do not hold: the reference resolves its case, doing nothing does not, no query names its tools."""
+    for name, record in dataset.records.items():
+        if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
+            yield f"{name}: its reference does not resolve it"
+        if record.world.resolved(record.world.start()):
+            yield f"{name}: it is resolved before the first call"
+        yield from (f"{name}: the query names {tool}" for tool in named_tools(record))
+    queries = [record.query for record in dataset.records.values()]
+    yield from ["two cases have one query"] * (len(queries) - len(set(queries)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +12,14 @@ from statistics import fmean
 from rich.table import Table
 
 from grid.core.reference import Reference
-from grid.core.types import FINISH, Json, Observation, ToolCall
+from grid.core.types import FINISH, Json, Observation, ToolCall, to_json
 from grid.datasets.hotpotqa.baselines import always, guessed
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.records import KINDS
 from grid.datasets.hotpotqa.synthesis import Sample
 from grid.metrics.plan_shape import plan_shape
 from grid.text import references
-from grid.worlds.search.world import QuestionWorld
+from grid.worlds.search.world import SEARCH, QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)
@@ -132,3 +133,26 @@ def _sharing(samples: Sequence[Sample]) -> float:
     ids = [{part.id for part in sample.parts} for sample in samples]
     pairs = [bool(one & other) for one, other in combinations(ids, 2)]
     return fmean(pairs) if pairs else 0.0
+
+
+def tables(dataset: HotpotQAMulti) -> Iterator[Table]:
+    """Every table."""
+    yield from (overview(dataset), reasons(dataset), shapes(dataset), asyncio.run(ceilings(dataset)), easy(dataset))
+
+
+def written(dataset: HotpotQAMulti, case_id: str) -> Iterator[str]:
+    """A case: the question, the reference's calls, what each finds and what is read in it, two demonstrations."""
+    sample = dataset.records[case_id]
+    world = dataset.world(sample)
+    yield from (sample.query, f"answer: {sample.answer}")
+    by_reference, _ = asyncio.run(observed(world.by_reference(), sample))
+    by_rules, _ = asyncio.run(observed(world, sample))
+    for (step, call), (question, found) in zip(sample.calls().items(), sample.evidence().items(), strict=True):
+        yield f"  {step}. {call.tool} {to_json(dict(call.arguments))}"
+        if call.tool == SEARCH:
+            titles = [one.title for one in world.corpus.nearest(question, world.paragraphs)]
+            yield from (f"     {'*' if title == found.title else ' '} {title}" for title in titles)
+        yield from (f"     evidence: {by_reference[step].text()}", f"     rules: {by_rules[step].text()}")
+    for place, demonstration in enumerate(dataset.demonstrations(case_id, 2), 1):
+        yield f"  demonstration {place}: {demonstration.question}"
+        yield from (f"     {call.text()}" for call in demonstration.calls.values())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.table import Table
 
+from grid.core.types import to_json
 from grid.datasets.balance import KQA, bin_of, bins
-from grid.datasets.kqa.dataset import Kqa
+from grid.datasets.kqa import stock
+from grid.datasets.kqa.dataset import Kqa, KqaSynthetic
 from grid.datasets.kqa.records import Question
+from grid.datasets.kqa.rules import problems
+from grid.datasets.kqa.words import load_words
 from grid.worlds.kopl.functions import FUNCTIONS
 
 
@@ -66,3 +70,25 @@ def functions(dataset: Kqa) -> Table:
 def correlation(questions: Sequence[Question]) -> float:
     """Pearson's, of depth and breadth."""
     return float(np.corrcoef([q.depth for q in questions], [q.breadth for q in questions])[0, 1])
+
+
+def tables(dataset: Kqa) -> Iterator[Table]:
+    """Every table."""
+    yield from (overview(dataset), by_nodes(dataset), shapes(list(dataset.questions.values())), functions(dataset))
+
+
+def broken(dataset: Kqa) -> Iterator[str]:
+    """The rules that the synthetic base's stock of texts breaks."""
+    if isinstance(dataset, KqaSynthetic):
+        world = stock.load_world()
+        yield from problems(world, stock.load_names(), load_words(world))
+
+
+def written(dataset: Kqa, case_id: str) -> Iterator[str]:
+    """A question with its program and answer."""
+    question = dataset.questions[case_id]
+    yield from (question.text, f"  depth {question.depth}, breadth {question.breadth:.2f}")
+    for number, step in enumerate(question.dag):
+        taken = f" of {', '.join(str(place) for place in step.dependencies)}" if step.dependencies else ""
+        yield f"  {number}. {step.function}{taken} {to_json(list(step.inputs))}"
+    yield f"  answer: {question.answer}"

@@ -1,6 +1,6 @@
 """The authored stock that SLATE's generator draws from: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
 
-One YAML file for each of the twelve query categories under `stock/`; `python -m grid.datasets.slate --check`
+One YAML file for each of the twelve query categories under `stock/`; `agent-grid data slate --check`
 reads them all and prints every rule that is broken.
 """
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.table import Table
 
+from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.datasets.traject_bench.records import (
     FILES,
     SUFFIX,
@@ -63,6 +64,12 @@ def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
         records, skipped = read_queries(root / kind / domain / FILES[kind, level], kind, level, domain)
         found[domain] = Found(len(records) + len(skipped), len(records))
     return found
+
+
+def tables(dataset: TrajectBench) -> Iterator[Table]:
+    """Tables 8 and 9 beside the folder, whatever kind, level and domain are asked for."""
+    yield tools_table(dataset.root)
+    yield from queries_tables(dataset.root)
 
 
 def tools_table(root: Path) -> Table:

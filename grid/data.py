@@ -1,0 +1,175 @@
+"""What a data set holds: `agent-grid data DATASET [dataset.KEY=VALUE ...] --stats | --check | --show N`.
+
+Of any data set the cases, the tools and what was skipped; whether each case is resolved by its own reference's calls;
+and whole cases. One whose folder has a module `stats` says more there, by functions that take the data set:
+`tables(dataset)` beside its paper's figures, `broken(dataset)` a line a rule that does not hold, and
+`written(dataset, case_id)` the lines of a case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from grid import plugins
+from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.problem import BRANCHING, REFERENCES, Dataset, Problem
+from grid.core.types import Json, Observation, ToolCall
+from grid.core.untrusted import shown_lines
+from grid.core.world import State
+from grid.settings.make import make
+from grid.show import file_of
+from grid.text.references import resolve
+from grid.worlds.layers import close
+
+_CHECKED = 300
+"""Cases that `--check` runs, of a larger data set the first so many."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 1 where a rule does not hold, 2 where there is nothing to read."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset", help="a file of conf/dataset")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.path=FOLDER dataset.limit=20")
+    parser.add_argument("--stats", action="store_true", help="print what it holds, beside its paper's figures if known")
+    parser.add_argument("--check", action="store_true", help="print every rule that does not hold")
+    parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
+    parser.add_argument("--plugin", action="append", default=[], help="a package whose files may be named, too")
+    given = parser.parse_intermixed_args(arguments)
+    console = Console(soft_wrap=True, highlight=False)
+    try:
+        plugins.allow(given.plugin)
+        dataset = _made(given.dataset, given.values)
+        if given.stats or not (given.check or given.show):
+            stats(console, dataset)
+        sound = not given.check or check(console, dataset)
+        for case_id in dataset.case_ids()[: given.show]:
+            _lines(console, [f"\n{case_id}", *shown(dataset, case_id)])
+    except ModuleNotFoundError as error:
+        print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
+        return 2
+    except GridError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 2
+    return 0 if sound else 1
+
+
+def _made(name: str, values: Sequence[str]) -> Dataset:
+    """The data set of a file with the values given; raises ConfigError."""
+    changed = OmegaConf.from_dotlist(list(values))
+    for group in changed:
+        if group != "dataset" or not isinstance(changed[group], DictConfig):
+            raise ConfigError(str(group), changed[group], "a key of the data set, as dataset.KEY=VALUE")
+    config = OmegaConf.merge(OmegaConf.create({"dataset": file_of("dataset", name)}), changed)
+    found: Any = make("dataset", cast(Any, OmegaConf.to_container(config))["dataset"])
+    return cast(Dataset, found)
+
+
+def stats(console: Console, dataset: Dataset) -> None:
+    """Print counts, what was skipped by reason, and the data set's own tables."""
+    console.print(counts(dataset))
+    if dataset.skipped:
+        table = Table("skipped", "reason", title="skipped")
+        for reason, count in Counter(skip.reason for skip in dataset.skipped).most_common(20):
+            table.add_row(f"{count:,}", shown_lines(reason))
+        console.print(table)
+    for table in _own(dataset, "tables", dataset) or ():
+        console.print(table)
+
+
+def counts(dataset: Dataset) -> Table:
+    """How many cases, clusters, tools and calls of references; of more than `_CHECKED` cases the calls of the first."""
+    ids = dataset.case_ids()
+    calls = [len([call for call in dataset.problem(one).reference.calls.values() if call]) for one in ids[:_CHECKED]]
+    table = Table("count", "of", title=shown_lines(dataset.version))
+    table.columns[0].justify = "right"
+    table.add_row(f"{len(ids):,}", "cases")
+    table.add_row(f"{len({dataset.cluster(one) for one in ids}):,}", "clusters, which intervals are over")
+    table.add_row(f"{len(dataset.tools):,}", "tools")
+    table.add_row(f"{len(dataset.skipped):,}", "records that were skipped, or remarks")
+    if calls and REFERENCES in dataset.provides:
+        first = f" of the first {len(calls)}" if len(calls) < len(ids) else ""
+        table.add_row(f"{min(calls)} to {max(calls)}", f"calls of a case's reference{first}")
+        table.add_row(f"{sum(calls) / len(calls):.2f}", f"calls of a case's reference, mean{first}")
+    return table
+
+
+def check(console: Console, dataset: Dataset) -> bool:
+    """Print each rule that does not hold; whether all do."""
+    problems = (dataset.problem(case_id) for case_id in dataset.case_ids()[:_CHECKED])
+    ran = [problem for problem in problems if {REFERENCES, BRANCHING} <= dataset.provides and _by_calls(problem)]
+    broken = [*unresolved(ran), *(_own(dataset, "broken", dataset) or ())]
+    _lines(console, broken)
+    console.print(f"{len(ran)} cases were run by their references' calls; {len(broken)} rules broken")
+    return not broken
+
+
+def unresolved(problems: Iterable[Problem]) -> Iterator[str]:
+    """The cases that their own reference's calls do not resolve."""
+    for problem in problems:
+        if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
+            yield f"{problem.case.id}: its reference's calls do not resolve it"
+
+
+def _by_calls(problem: Problem) -> bool:
+    """Whether calls alone resolve a case: no answer is to be told, nobody says more, and no plan is judged."""
+    case = problem.case
+    return not (case.answered or case.messages or case.diagnosed or problem.reference.told)
+
+
+def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
+    """A case as a person reads it: as the data set's own module writes it, else each call with what it returns."""
+    own = _own(dataset, "written", dataset, case_id)
+    if own is not None:
+        yield from own
+        return
+    problem = dataset.problem(case_id)
+    yield from (problem.case.query, *(f"  {part.id} {part.text}" for part in problem.case.plan.substeps))
+    for step, (call, observation) in asyncio.run(_replayed(problem))[0].items():
+        yield from (f"  {step}. {call.text()}", f"     {observation.text()}")
+    if problem.reference.answer:
+        yield f"  answer: {problem.reference.answer}"
+
+
+async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observation]], State]:
+    """The reference's calls by step, as written, with what each returned, and the state that they end in."""
+    world = problem.world
+    state, outcomes = world.start(), dict[str, Mapping[str, Json]]()
+    found: dict[str, tuple[ToolCall, Observation]] = {}
+    try:
+        for step, call in problem.reference.calls.items():
+            if call is not None:
+                state, observation = await world.apply(state, resolve(call, outcomes))
+                outcomes[step], found[step] = observation.content, (call, observation)
+    finally:
+        await close(world)
+    return found, state
+
+
+def _own(dataset: Dataset, name: str, *arguments: object) -> Any:
+    """What the data set's module `stats` says by a function; None where it has none."""
+    package = type(dataset).__module__.rpartition(".")[0]
+    module = f"{package}.stats"
+    if package == "grid.datasets" or find_spec(module) is None:
+        return None
+    function = getattr(import_module(module), name, None)
+    return function and function(*arguments)
+
+
+def _lines(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(shown_lines(line), markup=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

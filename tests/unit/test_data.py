@@ -1,0 +1,113 @@
+"""`agent-grid data`: counts, rules and cases of any data set, in its own words where its folder has some."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grid import data
+from tests.plugins import standing_in, write
+
+DESK = '''
+from grid import STRICT, FunctionTasks
+from pydantic.dataclasses import dataclass
+from dataclasses import replace
+
+def add(a: int, b: int) -> int:
+    """The sum."""
+    return a + b
+
+@dataclass(config=STRICT)
+class Desk(FunctionTasks):
+    """Sums, of which one asks for another tool's outcome."""
+
+    def functions(self):
+        return (add,)
+
+    def problem(self, case_id):
+        found = super().problem(case_id)
+        if "9" not in found.case.query:
+            return found
+        return replace(found, world=replace(found.world, goal=super().problem(self.case_ids()[0]).world.goal))
+'''
+STATS = """
+def tables(dataset):
+    yield f"{len(dataset.tools)} tool in its own words"
+
+def broken(dataset):
+    yield "a rule of its own"
+"""
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    status = data.main(arguments)
+    found = capsys.readouterr()
+    return status, found.out + found.err
+
+
+@pytest.mark.parametrize("name", ["slate", "kqa_synthetic", "gta_generated", "apb_synthetic", "null_cases"])
+def test_what_ships_says_what_it_holds_and_keeps_its_rules(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    few = [] if name in ("null_cases", "apb_synthetic") else ["dataset.limit=30"]
+    status, text = said(capsys, name, *few, "--stats", "--check", "--show", "1")
+    assert status == 0, text
+    assert "clusters, which intervals are over" in text
+    assert " 0 rules broken" in text
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    line = {"question": "What are 3 and 4 together?", "calls": [{"tool": "add", "arguments": {"a": 3, "b": 4}}]}
+    other = {"question": "And 2 and 9?", "calls": [{"tool": "add", "arguments": {"a": 2, "b": 9}}]}
+    lost = {"question": "And 2 less 9?", "calls": [{"tool": "subtract", "arguments": {"a": 2, "b": 9}}]}
+    files = {
+        "mylab/__init__.py": "",
+        "mylab/datasets/__init__.py": "",
+        "mylab/datasets/desk.py": DESK,
+        "mylab/datasets/desk.jsonl": "".join(json.dumps(one) + "\n" for one in (line, other, lost)),
+        "mylab/conf/dataset/desk.yaml": "_target_: mylab.datasets.desk.Desk\npath: null\norder: file\n",
+    }
+    return write(tmp_path, files)
+
+
+def test_a_case_that_its_own_calls_do_not_resolve_is_told(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with standing_in(lab):
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
+        assert status == 1
+        assert "desk-0002: its reference's calls do not resolve it" in text
+        assert "2 cases were run by their references' calls; 1 rules broken" in text
+        status, text = said(capsys, "--plugin", "mylab", "desk")
+        assert status == 0
+        assert "there is no tool subtract" in text, "what is skipped is told"
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--show", "1")
+        assert '"a": 3' in text
+        assert '"result": 7' in text
+
+
+def test_its_own_words_come_beside_ours(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(lab, {"mylab/datasets/stats.py": STATS})
+    with standing_in(lab):
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--stats", "--check")
+    assert status == 1
+    assert "1 tool in its own words" in text
+    assert "a rule of its own" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["slat"], "dataset='slat'"),
+        (["slate", "planner.samples=3"], "planner="),
+        (["slate", "dataset=ultratool"], "dataset="),
+        (["slate", "dataset.limt=3"], "limt"),
+        (["ultratool"], "dataset.path"),
+        (["ultratool", "dataset.path=/nowhere/at/all"], "/nowhere/at/all"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_line(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text = said(capsys, *arguments)
+    assert (status, text.count("\n")) == (2, 1)
+    assert named in text
