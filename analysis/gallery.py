@@ -83,7 +83,7 @@ def counts(folder: Path) -> Counts:
 
 
 def published(names: Sequence[str]) -> list[str]:
-    """The papers of these files of conf/paper, each with its tables.
+    """The papers of these files of analysis/published/tables, each with its tables.
 
     Raises:
         AnalysisError: there is no such file.
@@ -105,7 +105,7 @@ def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None
     """What the order of methods is, and the row of a published table with ours.
 
     Raises:
-        AnalysisError: there is no such file of conf/paper, or it has no such row.
+        AnalysisError: there is no such file of analysis/published/tables, or it has no such row.
     """
     found = [sheet.reading for sheet in sheets if sheet.name == order.NAME]
     if name and row:

@@ -40,7 +40,7 @@ def sheets(fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[P
     A level's coefficient is against its factor's reference level: one against another than the paper's is left out.
 
     Raises:
-        AnalysisError: a file of conf/paper is wrong.
+        AnalysisError: a file of analysis/published/tables is wrong.
     """
     families = {name_of(key.get(FAMILY, "")) for key, _ in fits}
     found = []

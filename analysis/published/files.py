@@ -1,4 +1,4 @@
-"""Tables that papers published, as `conf/paper/*.yaml` holds them."""
+"""Tables that papers published, as `analysis/published/tables/*.yaml` holds them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from analysis.errors import AnalysisError
 from analysis.gee import FIGURES, RAW
 from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
-from grid import CONF
 from grid.core.errors import one_line
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.store.schema import JOINED
 
-FOLDER = CONF / "paper"
+FOLDER = Path(__file__).with_name("tables")
+_PLACE = "analysis/published/tables"
 Value = str | int | float | bool | None
 Wanted = Value | list[Value]
 """What a key must be; of a list any."""
@@ -180,7 +180,7 @@ class Published(Checked):
         if found is None:
             there = "; ".join(", ".join(row.labels) for row in self.rows)
             asked = one_line(", ".join(labels), 200)
-            raise AnalysisError(one_line(f"conf/paper/{self.file}.yaml: no row {asked!r}; there are: {there}", 4_000))
+            raise AnalysisError(one_line(f"{_PLACE}/{self.file}.yaml: no row {asked!r}; there are: {there}", 4_000))
         return found
 
     def figure(self, row: Row, model: str, metric: str) -> float | None:
@@ -266,14 +266,14 @@ def _load(path: Path, state: tuple[int, int] | None) -> Published:
 
 
 def find(name: str, folder: Path = FOLDER) -> Published:
-    """The table in a file of conf/paper, by the file's name without its ending.
+    """The table in a file of analysis/published/tables, by the file's name without its ending.
 
     Raises:
         AnalysisError: there is no such file; those that there are are named; or as for `load`.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
-        raise AnalysisError(one_line(f"conf/paper/{name}.yaml: no such file; there are: {', '.join(names)}", 4_000))
+        raise AnalysisError(one_line(f"{_PLACE}/{name}.yaml: no such file; there are: {', '.join(names)}", 4_000))
     return load(folder / f"{name}.yaml")
 
 

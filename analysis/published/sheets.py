@@ -52,10 +52,10 @@ _CAPTION = (
 def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]:
     """The published tables that any setting of a sweep stands beside, and behind them the order of methods.
 
-    `tables` are all of conf/paper where not given.
+    `tables` are all of analysis/published/tables where not given.
 
     Raises:
-        AnalysisError: a file of conf/paper is wrong.
+        AnalysisError: a file of analysis/published/tables is wrong.
         StoreError: the folder cannot be read.
     """
     tables = [table for table in (files.every() if tables is None else tables) if table.of in _OURS]

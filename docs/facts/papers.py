@@ -1,4 +1,4 @@
-"""A paper item by item: how it is run, where it stands, what differs and why; from conf/paper and `papers.yaml`."""
+"""A paper item by item: how it is run, where it stands, what differs and why; from `papers.yaml` and published tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of papers whose figures stand beside ours, from `conf/paper`."""
+"""The tables of papers whose figures stand beside ours, from `analysis/published/tables`."""
 
 from __future__ import annotations
 

@@ -210,11 +210,12 @@ def test_a_row_that_is_not_there_is_told_with_the_file_and_what_there_is() -> No
         table.row(["TorchHub", "LATS"])
     said = str(caught.value)
     assert said.startswith(
-        "conf/paper/tooltree_table5.yaml: no row 'TorchHub, LATS'; there are: HuggingFace, Zero-shot;"
+        "analysis/published/tables/tooltree_table5.yaml: no row 'TorchHub, LATS'; there are: HuggingFace, Zero-shot;"
     )
     assert "TorchHub, ReAct" in said
     assert "\n" not in said
     with pytest.raises(
-        AnalysisError, match=r"conf/paper/tooltree_table99\.yaml: no such file; there are: .*tooltree_table5"
+        AnalysisError,
+        match=r"analysis/published/tables/tooltree_table99\.yaml: no such file; there are: .*tooltree_table5",
     ):
         files.find("tooltree_table99")
