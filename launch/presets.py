@@ -17,7 +17,7 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: the files of analysis/published/tables that it reproduces, or why there are none, and how it is small.
+    """One preset: the files of analysis/published/tables that it reproduces, or why there are none, how it is small.
 
     `row` are the labels of the first file's row that the index shows; `runs` further overrides of each command into
     the one folder; `left_out` why the gallery does not run it.

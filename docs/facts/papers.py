@@ -1,4 +1,4 @@
-"""A paper item by item: how it is run, where it stands, what differs and why; from `papers.yaml` and published tables."""
+"""A paper item by item: how it is run, where it stands, what differs and why; from `papers.yaml` and its tables."""
 
 from __future__ import annotations
 

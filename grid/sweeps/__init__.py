@@ -1,8 +1,9 @@
 """What the command line and `from grid import sweep` do: settings are composed, checked, run and told of.
 
 Read it in this order: `arguments` (what a command line says), `composing` (Hydra), `jobs` (its jobs become settings),
-`session` (a checked sweep from its announcement to its first screen), `progress` and `told` (what is said while it
-runs), `dry_run`, `api` (the same from Python), `in_process` (a few cells without a cluster).
+`session` (a checked sweep from its announcement to its first screen), `progress` (what is printed while it
+runs), `progress_file` (the same for whoever follows it from elsewhere), `dry_run`, `api` (the same from Python),
+`in_process` (a few cells without a cluster).
 
 The rest is small: `command`, `folders`, `plugins`, `helping`, `quoting`, `refusals`, `summary`, `metrics`. It imports
 everything but `launch`.

@@ -20,7 +20,7 @@ from grid.cluster.fleet import Fleet
 from grid.cluster.signs import Sign
 from grid.core.untrusted import shown_lines
 from grid.settings.setting import Setting
-from grid.sweeps.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
+from grid.sweeps.progress_file import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
 _FILE_EVERY = 2.0  # seconds between two states of the file
 _PLAIN_EVERY = 5.0  # seconds between plain lines
