@@ -31,21 +31,21 @@ from grid.core.untrusted import shown
 _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
-def of(root: Path) -> list[Drawing]:
+def drawings(root: Path) -> list[Drawing]:
     """Of the study, varied numbers, failures, calibration, trajectories, searches, plans, where each applies; of cost.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
-    of_failures = failures.drawings(root, planted.told(load.episodes(root, planted.COLUMNS)))
+    of_failures = failures.drawings(root, planted.notice(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
-        *varied.of(root),
+        *varied.drawings(root),
         *of_failures,
         *calibration.drawings(root),
         *_of_trajectories(root),
-        *search.of(root),
+        *search.drawings(root),
         *of_plans.drawings(root, plans.read(root)),
         *frontier.drawings(root),
     ]
@@ -53,7 +53,7 @@ def of(root: Path) -> list[Drawing]:
 
 def _of_trajectories(root: Path) -> list[Drawing]:
     cells = metrics.read(root)
-    return trajectories.drawings(root, cells, planted.told(cells)) if len(cells) else []
+    return trajectories.drawings(root, cells, planted.notice(cells)) if len(cells) else []
 
 
 def _of_study(root: Path) -> list[Drawing]:
@@ -61,7 +61,7 @@ def _of_study(root: Path) -> list[Drawing]:
     episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
         return []
-    about = planted.told(episodes)
+    about = planted.notice(episodes)
     found = _of_instances(root, episodes, about)
     told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):

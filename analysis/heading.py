@@ -21,7 +21,7 @@ _COMMIT = 12
 """Characters of a commit."""
 
 
-def of(root: Path) -> list[tuple[str, str]]:
+def terms(root: Path) -> list[tuple[str, str]]:
     """Terms and what is said of them; none of a folder without episodes.
 
     Rows say when they were made, by which code and engine, and their seed; the sweep's record of its runs the rest.
@@ -34,7 +34,7 @@ def of(root: Path) -> list[tuple[str, str]]:
         return []
     runs = store.runs(root)["runs"]
     facts = rows.group_by(_FACTS).aggregate([]).to_pylist()
-    skipped = left_out.of(root).values()
+    skipped = left_out.lines(root).values()
     return [
         ("date", _dates(rows["created_at"], len(runs))),
         ("command", _listed(dict.fromkeys(run["command"] for run in reversed(runs)), _COMMANDS)),

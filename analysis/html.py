@@ -55,7 +55,7 @@ def document(
         sheets: its tables.
         drawings: its figures.
         lines: what it shows, in sentences.
-        head: terms and what is said of them, a line each (`heading.of`).
+        head: terms and what is said of them, a line each (`heading.terms`).
         viewer: gives the addresses that tables link to; None: no links.
     """
     sections = _sections([*map(_bounded, sheets), *drawings])

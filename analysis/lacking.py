@@ -12,7 +12,7 @@ from grid.core.errors import StoreError
 _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 
 
-def of(root: Path) -> list[str]:
+def missing(root: Path) -> list[str]:
     """A sentence for each part that is missing; none where nothing is, nor where neither `fh` nor `sh` was run.
 
     Raises:
@@ -29,13 +29,13 @@ def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
     """
     try:
         episodes = study.rows(root, provenance.COLUMNS)
-        return episodes, [provenance.of(root), *sentences(episodes)]
+        return episodes, [provenance.headline(root), *sentences(episodes)]
     except StoreError as error:
         return pd.DataFrame({"planner": [], "robustness": []}), [f"There is nothing to show: {error}"]
 
 
 def sentences(episodes: pd.DataFrame) -> list[str]:
-    """As `of`, of what `study.rows` gives."""
+    """As `missing`, of what `study.rows` gives."""
     if not study.both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
         compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"

@@ -13,7 +13,7 @@ _KINDS = 5
 """Reasons that a line names; the record of the runs has all."""
 
 
-def of(root: Path) -> dict[str, str]:
+def lines(root: Path) -> dict[str, str]:
     """A line for each data set of which records were left out, by its label; none where nobody recorded it.
 
     Raises:

@@ -16,7 +16,7 @@ SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
 TOLD_ALL = "the user's instructions are the ticket: an easier task, comparable with itself alone"
 
 
-def told(episodes: pd.DataFrame) -> str:
+def notice(episodes: pd.DataFrame) -> str:
     """What a caption of those episodes begins with where any dataset is one of those; else nothing."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
@@ -42,7 +42,7 @@ def captioned(sheets: Sequence[Sheet], kinds: pd.DataFrame, more: str = "") -> l
     found = []
     for sheet in sheets:
         own = kinds[kinds["dataset"].astype(str).isin(_shown(sheet))]
-        about = planted.told(kinds) + told(kinds if own.empty else own) + more
+        about = planted.notice(kinds) + notice(kinds if own.empty else own) + more
         found.append(replace(sheet, caption=about + sheet.caption, short=sheet.short and about + sheet.short))
     return found
 

@@ -18,7 +18,7 @@ SIMULATED = "simulated"
 _TOLD = "simulated policy: no language model, and told the answers"
 
 
-def told(episodes: pd.DataFrame) -> str:
+def notice(episodes: pd.DataFrame) -> str:
     """What every caption begins with where any cell is of a simulated policy; nothing where none is."""
     models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
     others = set(episodes["model"].unique()) - set(models)

@@ -30,7 +30,7 @@ _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
 
-def of(root: Path) -> str:
+def headline(root: Path) -> str:
     """The first line of a folder's report.
 
     Raises:

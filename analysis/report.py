@@ -105,7 +105,7 @@ def _print_report(
     short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
-    for line in (*lacking.of(root), *[f"not printed, as they need more room: {names}"] * bool(spared)):
+    for line in (*lacking.missing(root), *[f"not printed, as they need more room: {names}"] * bool(spared)):
         console.print(shown(line), markup=False)
     for line in _places(root, all_columns):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
@@ -131,7 +131,7 @@ def _tables(
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
-    found += [*left_out.under(plans.sheets(root), left_out.of(root)), *of_plans]
+    found += [*left_out.under(plans.sheets(root), left_out.lines(root)), *of_plans]
     found += failures.sheets(root)
     found += calibration.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
@@ -140,7 +140,7 @@ def _tables(
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = unknowns.under(found, left_open)
-    return unbounded.told(made_up.captioned(found, kinds_of_data, restoration.told(root)))
+    return unbounded.noted(made_up.captioned(found, kinds_of_data, restoration.notice(root)))
 
 
 def _trajectories(root: Path) -> list[Sheet]:
@@ -158,7 +158,7 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Shee
     entropies = load.first_pass_entropies(root, episodes)
     corrected = mechanisms.by_setting(mechanisms.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
-    found, skipped = [], left_out.of(root)
+    found, skipped = [], left_out.lines(root)
     for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
         cells = _of(episodes, place)

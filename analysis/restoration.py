@@ -41,7 +41,7 @@ _CAPTION = (
 )
 
 
-def told(root: Path) -> str:
+def notice(root: Path) -> str:
     """What every caption begins with where decisions of a judge were set right; nothing where none were."""
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     restored = any(_restoring(text).restored != NOT_RESTORED for text in found)

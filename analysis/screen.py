@@ -79,7 +79,7 @@ def print_screen(root: Path, console: Console) -> None:
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     """What ran, and what is to be known before its figures are read."""
-    skipped = [line.partition(" (")[0] for line in left_out.of(root).values()]
+    skipped = [line.partition(" (")[0] for line in left_out.lines(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root),
         *unknowns.warnings(cells), *served.warnings(root), *skipped,

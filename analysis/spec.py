@@ -96,10 +96,10 @@ def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
     Raises:
         AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
     """
-    return of(yaml_files.read(path), yaml_files.place_of(path), metrics)
+    return parsed(yaml_files.read(path), yaml_files.place_of(path), metrics)
 
 
-def of(values: object, place: str = "analysis", metrics: Sequence[str] = ()) -> Spec:
+def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ()) -> Spec:
     """The regression that a mapping describes; `place` begins its errors.
 
     Raises:

@@ -19,7 +19,7 @@ _NAMED = 4
 _COUNTED = {"cases", "clusters"}
 
 
-def told(sheets: Sequence[Sheet]) -> list[Sheet]:
+def noted(sheets: Sequence[Sheet]) -> list[Sheet]:
     """The tables, each with a note for every reason for which a mean of it has no 95% interval.
 
     A table is looked at by its values: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.

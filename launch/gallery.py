@@ -205,7 +205,7 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
             ran.interrupted = True
             break
     ran.sheets = print_report(ran.folder, Console(file=ran.log))
-    ran.drawings = drawings.of(ran.folder)
+    ran.drawings = drawings.drawings(ran.folder)
     write_page(ran.folder, ran.sheets, ran.drawings)
 
 

@@ -140,9 +140,9 @@ def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] |
     from analysis.viewer import links
 
     warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
-    lines = [*provenance.lines(folder), *warned, *lacking.of(folder)]
-    figures = drawings.of(folder) if drawn is None else drawn
-    page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
+    lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
+    figures = drawings.drawings(folder) if drawn is None else drawn
+    page = html.page(folder, sheets, figures, lines, heading.terms(folder), links.whole)
     write_whole(folder / PAGE, page)
     return folder / PAGE
 

@@ -46,7 +46,7 @@ def main() -> int:
         evaluating = evaluator(overrides)
         compared = compare_all(root, against, evaluating, console)
         console.print(compared, markup=False, soft_wrap=True)
-        for sheet in unbounded.told(win_rates.sheets(root)):
+        for sheet in unbounded.noted(win_rates.sheets(root)):
             show(console, sheet, wide=True)
     except (UnfinishedError, EngineError) as error:
         print(f"stopped: {error}; what was compared stays, run again to go on", file=sys.stderr)

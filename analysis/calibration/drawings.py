@@ -52,7 +52,7 @@ def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Dr
     return Drawing(
         name=name,
         title=f"{place.title}: reliability diagram",
-        caption=f"{planted.told(own)}{_RELIABILITY}{left_out(len(found))}",
+        caption=f"{planted.notice(own)}{_RELIABILITY}{left_out(len(found))}",
         svg=reliability(measures.reliability(own), found, name),
         query=decisions.query(root, *place),
         section=SECTION,
@@ -64,7 +64,7 @@ def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing
     return Drawing(
         name=name,
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
-        caption=f"{planted.told(own)}{_HANDED}{undrawn(curves['planner'].nunique())}",
+        caption=f"{planted.notice(own)}{_HANDED}{undrawn(curves['planner'].nunique())}",
         svg=handed_over(curves, measures.handing_over(own), name),
         query=decisions.query(root, *place),
         section=SECTION,

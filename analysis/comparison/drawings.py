@@ -21,7 +21,7 @@ _LEVEL = 0.05
 _CUT = 70
 
 
-def of(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
+def drawings(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
     """One figure of all differences that are known; none where there are none, or too many to be read."""
     known = table[table["difference"].notna()]
     if known.empty or len(known) > _MOST:

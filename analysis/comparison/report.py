@@ -45,17 +45,17 @@ def _compared(first: Path, second: Path) -> Comparison:
     matched = runs.matched(*both)
     table = measures.compared(matched.pairs)
     kinds = made_up.kinds(pd.concat([made_up.kinds(run.cells) for run in both]))
-    about = planted.told(kinds) + made_up.told(kinds)
+    about = planted.notice(kinds) + made_up.notice(kinds)
     found = sheets.compared_sheets(both, matched, table)
     found += [sheets.flips_sheet(both, matched.pairs), sheets.changes_sheet(both, matched.pairs)]
     lines = [
-        *(f"{name} is {run.root}. {provenance.of(run.root)}" for name, run in zip("AB", both, strict=True)),
+        *(f"{name} is {run.root}. {provenance.headline(run.root)}" for name, run in zip("AB", both, strict=True)),
         *sheets.alone_lines(both, matched),
         *(f"{name}: {line}" for name, run in zip("AB", both, strict=True) for line in unknowns.warnings(run.cells)),
     ]
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=unbounded.told(made_up.captioned(found, kinds)),
-        drawings=[replace(one, caption=about + one.caption) for one in drawings.of(both, matched, table)],
+        sheets=unbounded.noted(made_up.captioned(found, kinds)),
+        drawings=[replace(one, caption=about + one.caption) for one in drawings.drawings(both, matched, table)],
     )

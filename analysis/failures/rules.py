@@ -36,7 +36,7 @@ from analysis.failures.cells import (
     Taken,
     Wanted,
 )
-from analysis.failures.values import sources_of, told, wrong_arguments
+from analysis.failures.values import first_wrong, sources_of, wrong_arguments
 from grid.core.chains import OTHER, REFUSE, RETRY
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 from grid.text.references import PATTERN
@@ -164,7 +164,7 @@ class _Held:
         wrong = wrong_arguments(wanted, taken, self.standing, self.cell.looked_up)
         own = [one for one in wrong if not one.needs & self.faulty]
         if own:
-            kind, text = told(own)
+            kind, text = first_wrong(own)
             return Fault(WRONG_ARGUMENT, f"{kind}: {text}", taken.step, place=taken.step)
         if wrong or (spoilt and taken.failed):
             return Fault(CASCADE, _uses(spoilt), taken.step, place=taken.step)

@@ -62,7 +62,7 @@ def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken],
     return found
 
 
-def told(wrongs: list[Wrong]) -> tuple[str, str]:
+def first_wrong(wrongs: list[Wrong]) -> tuple[str, str]:
     """The kind of a call whose arguments are wrong, and the first words on it: a value first, then a source."""
     kind = next(kind for kind in (VALUE, SOURCE, FORMAT) if any(wrong.kind == kind for wrong in wrongs))
     return kind, next(wrong.text for wrong in wrongs if wrong.kind == kind)

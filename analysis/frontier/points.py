@@ -32,7 +32,7 @@ def read(root: Path) -> pd.DataFrame:
 
 def about(cells: pd.DataFrame) -> str:
     """What every caption begins with: a simulated policy, simulated tools."""
-    return planted.told(cells) + made_up.told(cells)
+    return planted.notice(cells) + made_up.notice(cells)
 
 
 def cost_of(cells: pd.DataFrame) -> str:

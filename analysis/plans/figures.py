@@ -40,7 +40,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
     """Figures 3 to 6, 58 and 59, each where its data are."""
     if cells.empty:
         return []
-    first = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
+    first = f"{planted.notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
     found = _errors(root, cells, first) + _across_models(root, cells, first)
     used = extraneous.by_number(cells)
     numbered = used[used["n_e"] != extraneous.ALL] if len(used) else used
@@ -49,7 +49,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
         title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
-        about = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
+        about = f"{planted.notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():
@@ -57,7 +57,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         if len(table):
             name = f"plans-{column.replace('_', '-')}"
             svg = _lines(name, table, column, "success", "correct", [])
-            told = f"{first}; {stepwise.told(cells, column)}; points are moved apart"
+            told = f"{first}; {stepwise.caption(cells, column)}; points are moved apart"
             found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
     return found
 

@@ -71,14 +71,14 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                     rows,
                     name=f"{column} {place}",
                     title=f"{place}: {title}",
-                    caption=f"{told(cells, column)}; {ERRORS_TOLD}",
+                    caption=f"{caption(cells, column)}; {ERRORS_TOLD}",
                     reading="\n".join(_reading(own, column)),
                 )
             )
     return found
 
 
-def told(cells: pd.DataFrame, column: str) -> str:
+def caption(cells: pd.DataFrame, column: str) -> str:
     """What a caption says of HORIZON or STAGE."""
     single = column == STAGE and (cells[HORIZON] == 1).any()
     return CAPTIONS[column] + ("; cases of one step (k = 1), as in the paper" if single else "")

@@ -24,7 +24,7 @@ _ASKED = (
 )
 
 
-def of(root: Path) -> list[Drawing]:
+def drawings(root: Path) -> list[Drawing]:
     """Figures 3 and 4, and success against cost, of each model, dataset, outline and budget.
 
     None where nobody searched or reached a budget.
@@ -36,7 +36,7 @@ def of(root: Path) -> list[Drawing]:
         return []
     every = cells.read(root)
     improved, counted = anytime.improvements(root), sizes.trees(root)
-    told = planted.told(every)
+    told = planted.notice(every)
     found: list[Drawing] = []
     for number, (place, group) in enumerate(cells.places(every), start=1):
         found += _anytime(root, place, anytime.curve(group, improved), f"anytime-{number}", told)

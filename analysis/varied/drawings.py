@@ -18,14 +18,14 @@ _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are whit
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
 
 
-def of(root: Path) -> list[Drawing]:
+def drawings(root: Path) -> list[Drawing]:
     """A figure for each planner of which two numbers vary; none where there is no such sweep.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     every = cells.read(root)
-    told = planted.told(every) if len(every) else ""
+    told = planted.notice(every) if len(every) else ""
     return [_drawing(root, grid, f"varied-{place}", told) for place, grid in enumerate(cells.grids(every), start=1)]
 
 

@@ -133,8 +133,8 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
         if name == "shapeless":
             cells = [cell | {"depth": None, "breadth": None} for cell in cells]
         store.write(tmp_path / name, {"episodes": cells})
-        found = lacking.of(tmp_path / name)
+        found = lacking.missing(tmp_path / name)
         assert len(found) == len(parts)
         assert all(part in sentence for part, sentence in zip(parts, found, strict=True))
     simulated.write(tmp_path / "whole", count=4)
-    assert lacking.of(tmp_path / "whole") == []
+    assert lacking.missing(tmp_path / "whole") == []

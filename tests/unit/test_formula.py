@@ -103,7 +103,7 @@ def test_every_analysis_in_conf_is_read_and_says_what_it_is(path: Path) -> None:
 def test_a_wrong_value_names_its_place_and_what_is_allowed(change: dict[str, Any], message: str) -> None:
     values = spec.load(CONF / "planning_horizon.yaml").model_dump() | change
     with pytest.raises(AnalysisError, match=message):
-        spec.of(values, "file.yaml")
+        spec.parsed(values, "file.yaml")
 
 
 @pytest.mark.parametrize("text", ["- a list", "{", "!!python/object/apply:os.system [true]", "formula: [1"])

@@ -214,8 +214,8 @@ def test_reports_say_that_facts_are_synthetic(small: GrailQA) -> None:
     row = {"model": "m", "engine": "lexical", "dataset": "grailqa", "config": "{}"}
     frames = [pd.DataFrame([row | {"dataset_version": version}]) for version in (small.version, "grailqa-a1-x-graph-1")]
     assert "grailqa (real questions, logical forms and schema; synthetic facts)" in provenance.first_line(frames[0])
-    assert made_up.told(frames[0]) == "grailqa: real questions, logical forms and schema; synthetic facts; "
-    assert "synthetic facts" not in provenance.first_line(frames[1]) + made_up.told(frames[1])
+    assert made_up.notice(frames[0]) == "grailqa: real questions, logical forms and schema; synthetic facts; "
+    assert "synthetic facts" not in provenance.first_line(frames[1]) + made_up.notice(frames[1])
 
 
 def test_the_statistics_count_what_is_right_and_what_is_guessed(small: GrailQA) -> None:

@@ -42,7 +42,7 @@ def refused(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> str:
 
 
 def changed(**changes: Any) -> spec.Spec:
-    return spec.of(PLANNING_HORIZON.model_dump() | changes)
+    return spec.parsed(PLANNING_HORIZON.model_dump() | changes)
 
 
 def test_equals_geepack() -> None:

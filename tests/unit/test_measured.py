@@ -79,15 +79,15 @@ def test_a_formula_takes_them(root: Path) -> None:
         "separation": "drop", "correlation": "independence", "few_clusters": "none", "link": "identity",
     }  # fmt: skip
     with pytest.raises(AnalysisError, match="no column 'desk_minutes'"):
-        spec.of(values)
-    wanted = spec.of(values, metrics=measured.numbers(root))
+        spec.parsed(values)
+    wanted = spec.parsed(values, metrics=measured.numbers(root))
     assert measured.numbers(root) == ["answered", "at_once", "desk_minutes"]
     ((_, fit),) = gee.fits(regressed(root, wanted), wanted)
     assert isinstance(fit, gee.Fit)
     slow = next(row for row in fit.coefficients.to_dict("records") if row["name"] == "SLOW")
     assert slow["coefficient"] == pytest.approx(1.0, abs=0.1)
     assert slow["low"] < 1.0 < slow["high"]
-    logit = spec.of({**values, "link": "logit"}, metrics=measured.numbers(root))
+    logit = spec.parsed({**values, "link": "logit"}, metrics=measured.numbers(root))
     ((_, refused),) = gee.fits(regressed(root, logit), logit)
     assert isinstance(refused, gee.Refused)
     assert "link: identity" in refused.reason

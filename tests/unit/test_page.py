@@ -30,7 +30,7 @@ def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
     assert len(text.encode()) < 2_000_000
     sheets = print_report(tmp_path, Console(file=io.StringIO()))
     assert text.count("<table>") == len(sheets) == 19
-    assert text.count("<svg") == len(drawings.of(tmp_path)) == 8
+    assert text.count("<svg") == len(drawings.drawings(tmp_path)) == 8
     assert text.count("<pre><code>") == len(sheets) + 8
     assert text.index("This shows lexical: ") < text.index("<nav")
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", text)
@@ -72,7 +72,7 @@ def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
 
 def test_figures_are_deterministic(tmp_path: Path) -> None:
     simulated.write(tmp_path)
-    assert [drawing.svg for drawing in drawings.of(tmp_path)] == [d.svg for d in drawings.of(tmp_path)]
+    assert [drawing.svg for drawing in drawings.drawings(tmp_path)] == [d.svg for d in drawings.drawings(tmp_path)]
 
 
 def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
@@ -80,7 +80,9 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     text = written(tmp_path)
     assert text.count("<table>") == 4
-    assert [one.name for one in drawings.of(tmp_path)] == ["failures-0"], "one planner has nobody to be compared with"
+    assert [one.name for one in drawings.drawings(tmp_path)] == ["failures-0"], (
+        "one planner has nobody to be compared with"
+    )
     assert "are not here" not in text, "nobody asked for the study"
 
 

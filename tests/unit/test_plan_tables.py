@@ -378,7 +378,7 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
     found = print_report(tmp_path, Console(file=io.StringIO(), width=200))
     mine = [sheet for sheet in found if sheet.section == SECTION]
     assert {sheet.name.split()[0] for sheet in mine} >= {"plans", "extraneous", "horizon_k", "stage", "costs"}
-    drawn = [one for one in drawings.of(tmp_path) if one.section == SECTION]
+    drawn = [one for one in drawings.drawings(tmp_path) if one.section == SECTION]
     assert [one.name for one in drawn] == ["plans-errors", "plans-extraneous", "plans-horizon-k", "plans-stage"]
     parts: list[Sheet | Drawing] = [*mine, *drawn]
     for part in parts:

@@ -79,9 +79,9 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     text = (plan.root / "run.json").read_text()
     assert platform.node() not in text
     assert str(tmp_path) not in text
-    assert heading.of(plan.root) == [], "no episodes yet"
+    assert heading.terms(plan.root) == [], "no episodes yet"
     simulated.write(plan.root, count=5)
-    head = dict(heading.of(plan.root))
+    head = dict(heading.terms(plan.root))
     assert list(head) == ["date", "command", "commit", "versions", "seed", "machine", "engine"]
     assert head["date"] == "2026-01-01 12:00 UTC, 2 runs"
     assert head["command"].splitlines() == [command.GIVEN.get(), "agent-grid sweep -m trials=1"], "the latest first"
@@ -92,7 +92,7 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
 
 def test_a_folder_without_a_record_says_that_nothing_is_recorded(tmp_path: Path) -> None:
     simulated.write(tmp_path, count=5)
-    head = dict(heading.of(tmp_path))
+    head = dict(heading.terms(tmp_path))
     assert head["command"] == head["machine"] == head["versions"] == "not recorded"
     assert head["date"].startswith("2026-01-01")
 

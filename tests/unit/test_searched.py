@@ -106,7 +106,7 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
     found = comparing.compared(only(tmp_path)).set_index("planner")
     for cost in comparing.FRONTIERS:
         assert found[f"undominated_{cost}"].to_dict() == {"cheap": True, "good": True, "costly": False}
-    (figure,) = [one for one in drawings.of(tmp_path) if one.name.startswith("frontier")]
+    (figure,) = [one for one in drawings.drawings(tmp_path) if one.name.startswith("frontier")]
     assert all(figure.svg.count(f">{name}<") == 2 for name in planted_), "by tokens and by seconds"
     rows = {row[2]: (row[5], row[7]) for row in sheets(tmp_path)["frontier"].rows}
     assert rows == {"cheap": ("yes", "yes"), "good": ("yes", "yes"), "costly": ("no", "no")}
@@ -222,7 +222,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
     for row in shown["trees"].values.to_dict("records"):
         assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in sizes.SIZES]
-    for drawing in drawings.of(root):
+    for drawing in drawings.drawings(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
     assert page.count("<svg") == 5, "those of searches, of failures, and of cost"
@@ -232,7 +232,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
 def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, True, n_nodes=0) for planner in ("react", "fh") for case in range(3)])
     assert sheets(tmp_path) == {}
-    assert drawings.of(tmp_path) == []
+    assert drawings.drawings(tmp_path) == []
     write(tmp_path / "stopped", [episode("react", 0, True, budget_reached="steps")])
     assert "budgets" in sheets(tmp_path / "stopped")
 
@@ -248,13 +248,13 @@ def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: 
     shown = {True: "100.0", False: "0.0", None: "none"}[success] + " [1.2, 100.0]" * (success is True and cases > 1)
     assert row[3:7] == [str(cases), str(-(-cases // 2)), "0" if status == "ok" else str(cases), shown]
     assert bool(found["budgets"].notes) == (success is None)
-    drawings.of(tmp_path)
+    drawings.drawings(tmp_path)
 
 
 def test_simulated_rows_are_said_to_be_in_figures_too(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, case < 2, engine="simulated", n_nodes=2)
                      for planner in ("mcts", "react") for case in range(4)])  # fmt: skip
-    found = drawings.of(tmp_path)
+    found = drawings.drawings(tmp_path)
     assert [one.name.partition("-")[0] for one in found] == ["anytime", "frontier"]
     assert all(one.caption.startswith("simulated policy") for one in found)
-    assert found == drawings.of(tmp_path), "the same rows, the same bytes"
+    assert found == drawings.drawings(tmp_path), "the same rows, the same bytes"

@@ -141,7 +141,7 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     repeated = rows["repeated tools_strict"].groupby("planner")["repeated_call"].mean()
     assert repeated["sh"] == pytest.approx(sheets["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
     assert len(rows["regression"]) == 60 * 3 * 2 * 2
-    for drawing in (one for one in drawings.of(folder) if one.section == study.SECTION):
+    for drawing in (one for one in drawings.drawings(folder) if one.section == study.SECTION):
         assert len(rows_of(drawing.query)) == (60 if drawing.name == "instances" else 60 * 2 * 2)
 
 
@@ -171,14 +171,14 @@ def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
 def test_figures_say_that_a_policy_is_simulated(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 20).assign(engine="simulated")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
-    assert [drawing.caption.partition(":")[0] for drawing in drawings.of(tmp_path)] == ["simulated policy"] * 7
+    assert [drawing.caption.partition(":")[0] for drawing in drawings.drawings(tmp_path)] == ["simulated policy"] * 7
 
 
 def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 50).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     assert study.sheets(tmp_path) == []
-    assert [one.name for one in drawings.of(tmp_path) if one.section == study.SECTION] == []
+    assert [one.name for one in drawings.drawings(tmp_path) if one.section == study.SECTION] == []
     spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
     regression, _ = study.sheets(tmp_path, spec)
     assert regression.title == "regression coefficients", "no coefficients of the paper's beside another formula's"

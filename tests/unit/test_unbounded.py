@@ -34,14 +34,14 @@ def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
         row("unknown", 9, 3, None, None),
         row("chance", 9, None, 0.5, None),
     )
-    (found,) = unbounded.told([table])
+    (found,) = unbounded.noted([table])
     assert found.notes == [
         "first",
         f"no 95% interval where {unbounded.ONE_CASE}: react (none)",
         f"no 95% interval where {unbounded.ONE_CLUSTER}: cot (none), egb (none)",
         f"no 95% interval where {unbounded.ALIKE}: same (none)",
     ]
-    assert unbounded.told([sheet(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
+    assert unbounded.noted([sheet(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
 
 
 def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> None:
@@ -50,7 +50,7 @@ def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> Non
         row("plain", 9, 3, 0.5, None) | {"x_difference": None},
         row("without", 9, 3, 0.5, 0.1) | {"x_difference": 0.2},
     ]
-    assert unbounded.told([sheet(*rows)])[0].notes == ["first"]
+    assert unbounded.noted([sheet(*rows)])[0].notes == ["first"]
 
 
 @pytest.mark.parametrize(("clusters", "cases", "said"), [(1, 1, unbounded.ONE_CASE), (1, 5, unbounded.ONE_CLUSTER)])
