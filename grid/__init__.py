@@ -7,8 +7,8 @@ has its names here as well; each is loaded when it is first asked for, and all e
 
 from __future__ import annotations
 
+import pathlib as _pathlib
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grid.core.moved  # noqa: F401 - old names of modules load
@@ -20,12 +20,23 @@ if TYPE_CHECKING:
     from grid.core.engine import Engine as Engine
     from grid.core.engine import Prompt as Prompt
     from grid.core.engine import Sampled as Sampled
+    from grid.core.engine import Section as Section
+    from grid.core.engine import TextAnswer as TextAnswer
+    from grid.core.errors import BudgetError as BudgetError
+    from grid.core.errors import ConfigError as ConfigError
+    from grid.core.errors import DataError as DataError
+    from grid.core.errors import ToolError as ToolError
     from grid.core.metric import Metric as Metric
+    from grid.core.problem import BRANCHING as BRANCHING
+    from grid.core.problem import DEMONSTRATIONS as DEMONSTRATIONS
+    from grid.core.problem import OUTLINE as OUTLINE
+    from grid.core.problem import REFERENCES as REFERENCES
     from grid.core.problem import Dataset as Dataset
     from grid.core.problem import Problem as Problem
     from grid.core.reference import Reference as Reference
     from grid.core.retriever import Index as Index
     from grid.core.retriever import Retriever as Retriever
+    from grid.core.roles import JUDGE as JUDGE
     from grid.core.seeds import derive_seed as derive_seed
     from grid.core.strict import STRICT as STRICT
     from grid.core.types import Case as Case
@@ -38,6 +49,7 @@ if TYPE_CHECKING:
     from grid.core.types import ToolSpec as ToolSpec
     from grid.core.types import Trajectory as Trajectory
     from grid.core.types import Usage as Usage
+    from grid.core.world import State as State
     from grid.core.world import World as World
     from grid.datasets.dataset import FileDataset as FileDataset
     from grid.datasets.dataset import UnusableError as UnusableError
@@ -46,6 +58,8 @@ if TYPE_CHECKING:
     from grid.episode.acting import Acting as Acting
     from grid.episode.acting import Action as Action
     from grid.episode.acting import Decision as Decision
+    from grid.episode.acting import Policy as Policy
+    from grid.episode.acting import Rollout as Rollout
     from grid.episode.acting import begin as begin
     from grid.episode.acting import rollout as rollout
     from grid.episode.acting import trajectory as trajectory
@@ -53,6 +67,7 @@ if TYPE_CHECKING:
     from grid.episode.asking import single_pass as single_pass
     from grid.episode.episode import Episode as Episode
     from grid.episode.episode import Planner as Planner
+    from grid.episode.view import Path as Path
     from grid.episode.view import View as View
     from grid.planners.votes import vote as vote
     from grid.robustness.base import Robustness as Robustness
@@ -63,27 +78,32 @@ if TYPE_CHECKING:
     from grid.worlds.lookup import LookupSimulator as LookupSimulator
     from grid.worlds.lookup import build_entries as build_entries
 
-CONF = (Path(__file__).parent / "conf").resolve()
+CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
 FACE = {
-    "grid.core.engine": ("CHOOSE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled"),
+    "grid.core.engine": ("CHOOSE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
+    "grid.core.errors": ("BudgetError", "ConfigError", "DataError", "ToolError"),
     "grid.core.metric": ("Metric",),
-    "grid.core.problem": ("Dataset", "Problem"),
+    "grid.core.problem": ("BRANCHING", "DEMONSTRATIONS", "OUTLINE", "REFERENCES", "Dataset", "Problem"),
     "grid.core.reference": ("Reference",),
     "grid.core.retriever": ("Index", "Retriever"),
+    "grid.core.roles": ("JUDGE",),
     "grid.core.seeds": ("derive_seed",),
     "grid.core.strict": ("STRICT",),
     "grid.core.types": (
         *("Case", "Observation", "Parameter", "Plan", "Step", "Substep", "ToolCall", "ToolSpec", "Trajectory", "Usage"),
     ),
-    "grid.core.world": ("World",),
+    "grid.core.world": ("State", "World"),
     "grid.datasets.dataset": ("FileDataset", "UnusableError"),
     "grid.datasets.files": ("read_jsonl",),
     "grid.datasets.functions": ("FunctionTasks",),
-    "grid.episode.acting": ("Acting", "Action", "Decision", "begin", "rollout", "trajectory"),
+    "grid.episode.acting": (*("Acting", "Action", "Decision", "Policy", "Rollout", "begin", "rollout", "trajectory"),),
     "grid.episode.asking": ("sample_actions", "single_pass"),
     "grid.episode.episode": ("Episode", "Planner"),
-    "grid.episode.view": ("View",),
+    "grid.episode.view": (
+        "Path",
+        "View",
+    ),
     "grid.planners.votes": ("vote",),
     "grid.robustness.base": ("Robustness",),
     "grid.sweeps.api": ("Results", "load", "sweep"),
@@ -102,5 +122,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With the public names, for completion."""
-    return sorted({*globals(), *_MODULES})
+    """The public names, for completion."""
+    return sorted({"CONF", *_MODULES})

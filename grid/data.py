@@ -23,8 +23,8 @@ from rich.table import Table
 
 from grid import plugins
 from grid.core.errors import ConfigError, GridError, one_line
-from grid.core.problem import BRANCHING, REFERENCES, Dataset, Problem
-from grid.core.types import Json, Observation, ToolCall
+from grid.core.problem import BRANCHING, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
+from grid.core.types import FINISH, GIVE_UP, Json, Observation, ToolCall
 from grid.core.untrusted import shown_lines
 from grid.core.world import State
 from grid.settings.make import make
@@ -34,6 +34,8 @@ from grid.worlds.layers import close
 
 _CHECKED = 300
 """Cases that `--check` runs, of a larger data set the first so many."""
+_MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
+"""What a data set's own code raises of a case that it did not expect."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sound = not given.check or check(console, dataset)
         for case_id in dataset.case_ids()[: given.show]:
             _lines(console, [f"\n{case_id}", *shown(dataset, case_id)])
+    except _MISTAKES as error:
+        print(f"error: a case cannot be made: {type(error).__name__}: {error}; --check says which", file=sys.stderr)
+        return 2
     except ModuleNotFoundError as error:
         print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
         return 2
@@ -90,7 +95,9 @@ def stats(console: Console, dataset: Dataset) -> None:
 def counts(dataset: Dataset) -> Table:
     """How many cases, clusters, tools and calls of references; of more than `_CHECKED` cases the calls of the first."""
     ids = dataset.case_ids()
-    calls = [len([call for call in dataset.problem(one).reference.calls.values() if call]) for one in ids[:_CHECKED]]
+    problems = [dataset.problem(one) for one in ids[:_CHECKED]]
+    calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]
+    idle = sum(problem.world.resolved(problem.world.start()) for problem in problems)
     table = Table("count", "of", title=shown_lines(dataset.version))
     table.columns[0].justify = "right"
     table.add_row(f"{len(ids):,}", "cases")
@@ -101,24 +108,47 @@ def counts(dataset: Dataset) -> Table:
         first = f" of the first {len(calls)}" if len(calls) < len(ids) else ""
         table.add_row(f"{min(calls)} to {max(calls)}", f"calls of a case's reference{first}")
         table.add_row(f"{sum(calls) / len(calls):.2f}", f"calls of a case's reference, mean{first}")
+        table.add_row(f"{idle:,}", f"cases that doing nothing resolves{first}")
     return table
 
 
 def check(console: Console, dataset: Dataset) -> bool:
     """Print each rule that does not hold; whether all do."""
-    problems = (dataset.problem(case_id) for case_id in dataset.case_ids()[:_CHECKED])
-    ran = [problem for problem in problems if {REFERENCES, BRANCHING} <= dataset.provides and _by_calls(problem)]
-    broken = [*unresolved(ran), *(_own(dataset, "broken", dataset) or ())]
+    broken, ran = list[str](), 0
+    if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
+        broken.append("dataset.outline=given, and its cases have no outline (`provides`)")
+    for case_id in dataset.case_ids()[:_CHECKED]:
+        try:
+            problem = dataset.problem(case_id)
+            broken += [f"{case_id}: {line}" for line in wrong_calls(problem)]
+            if {REFERENCES, BRANCHING} <= dataset.provides and _by_calls(problem):
+                ran += 1
+                if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
+                    broken.append(f"{case_id}: its reference's calls do not resolve it")
+        except _MISTAKES as error:
+            broken.append(f"{case_id}: it cannot be made or run: {type(error).__name__}: {error}")
+    broken += _own(dataset, "broken", dataset) or ()
     _lines(console, broken)
-    console.print(f"{len(ran)} cases were run by their references' calls; {len(broken)} rules broken")
+    console.print(f"{ran} cases were run by their references' calls; {len(broken)} rules broken", end="")
+    console.print(f"; {len(dataset.skipped):,} skipped (--stats says why)" if dataset.skipped else "")
     return not broken
 
 
-def unresolved(problems: Iterable[Problem]) -> Iterator[str]:
-    """The cases that their own reference's calls do not resolve."""
-    for problem in problems:
-        if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
-            yield f"{problem.case.id}: its reference's calls do not resolve it"
+def wrong_calls(problem: Problem) -> Iterator[str]:
+    """What cannot be meant of a case and its reference, whatever its world makes of it."""
+    if not problem.case.query.strip():
+        yield "it has no query"
+    if problem.reference.unsolvable:  # a tool that its calls would take may be gone
+        return
+    for step, call in problem.reference.calls.items():
+        if call is None or call.tool in (FINISH, GIVE_UP):
+            continue
+        tool = problem.library.get(call.tool)
+        if tool is None:
+            yield f"step {step} of its reference calls {call.tool}, which is no tool"
+            continue
+        for name in call.arguments.keys() - {parameter.name for parameter in tool.parameters}:
+            yield f"step {step} of its reference gives {call.tool} an argument that it does not have: {name}"
 
 
 def _by_calls(problem: Problem) -> bool:

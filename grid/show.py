@@ -108,7 +108,7 @@ def file_of(group: str, name: str, key: str | None = None) -> Any:
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:
-        raise ConfigError(key or group, name, f"one of {', '.join(sorted(files))}")
+        raise ConfigError(key or group, name, f"one of {', '.join(sorted(files))}, or a plugin's with --plugin PACKAGE")
     return OmegaConf.load(files[name])
 
 

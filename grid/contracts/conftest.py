@@ -7,6 +7,11 @@ from collections.abc import Callable
 import pytest
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A user's own run knows the marker, too."""
+    config.addinivalue_line("markers", "slow: every pair at once, which takes minutes")
+
+
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
     """The folder of a dataset whose YAML names none; None for all."""

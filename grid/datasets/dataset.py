@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.errors import ConfigError
+from grid.core.errors import ConfigError, DataError
 from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
 from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
@@ -117,7 +117,10 @@ class FileDataset(RecordDataset[R]):
 
     @abstractmethod
     def record(self, case_id: str, row: Any) -> R:
-        """A row as a record; raises UnusableError where it cannot be a case."""
+        """A row as a record; raises UnusableError where it cannot be a case.
+
+        Whatever else it raises (a key that a row lacks) ends the reading, with the case's id: it may be a mistake here.
+        """
 
     def folder(self, *needed: str) -> Path:
         """The folder `path`; raises ConfigError, naming the key, where it or one of the files is missing or empty."""
@@ -149,6 +152,10 @@ class FileDataset(RecordDataset[R]):
                 records[case_id] = record
             except UnusableError as error:
                 skipped.append(Skipped(case_id, str(error)))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise DataError(
+                    self.files[0], None, f"{case_id} cannot be read: {type(error).__name__}: {error}"
+                ) from error
         if not records:
             why = f"; the first of {len(skipped):,} skipped: {skipped[0].reason}" if skipped else ""
             raise ConfigError("dataset.path", self.path, f"files with a record that can be a case{why}")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grid import data
+from grid.core.types import FINISH, ToolCall
+from grid.datasets.null import Null
 from tests.plugins import standing_in, write
 
 DESK = '''
@@ -83,6 +87,29 @@ def test_a_case_that_its_own_calls_do_not_resolve_is_told(lab: Path, capsys: pyt
         status, text = said(capsys, "--plugin", "mylab", "desk", "--show", "1")
         assert '"a": 3' in text
         assert '"result": 7' in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, []),
+        ({"query": " "}, ["it has no query"]),
+        ({"call": ToolCall("lookup", {"kard": 1})}, ["step 0 of its reference gives answer an argument"]),
+        ({"call": ToolCall("nope", {})}, ["step 0 of its reference calls nope, which is no tool"]),
+        ({"call": ToolCall("nope", {}), "unsolvable": True}, []),
+        ({"call": ToolCall(FINISH, {"answer": "x"})}, []),
+    ],
+)
+def test_calls_that_no_tool_takes_are_told(changes: dict[str, Any], wanted: list[str]) -> None:
+    problem = Null(cases=1).problem("null-0")
+    (tool,) = problem.library
+    call = changes.get("call", ToolCall(tool, {}))
+    call = replace(call, tool=tool) if call.tool == "lookup" else call
+    case = replace(problem.case, query=changes.get("query", problem.case.query))
+    reference = replace(problem.reference, calls={"0": call}, unsolvable=changes.get("unsolvable", False))
+    found = list(data.wrong_calls(replace(problem, case=case, reference=reference)))
+    assert len(found) == len(wanted)
+    assert all(line.startswith(begun) for line, begun in zip(found, wanted, strict=True))
 
 
 def test_its_own_words_come_beside_ours(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

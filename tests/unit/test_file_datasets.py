@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from grid.contracts.trying import reference_resolves
-from grid.core.errors import ConfigError
+from grid.core.errors import ConfigError, DataError
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
 LINE = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0])
@@ -21,7 +21,7 @@ LINE = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-
 @pytest.fixture(scope="module")
 def cls(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The class that the page shows."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0]
     module = tmp_path_factory.mktemp("page") / "desk.py"
     module.write_text(code, encoding="utf-8")
     return runpy.run_path(str(module))["Desk"]
@@ -57,6 +57,11 @@ def test_what_cannot_be_a_case_is_told(desk: Callable[..., Any]) -> None:
     assert [(skip.record, skip.reason) for skip in data.skipped] == [("desk-2", "there is no tool delete")]
     with pytest.raises(ConfigError, match=r"dataset.path=.*can be a case; the first of 1 skipped: there is no tool x"):
         desk(line("a", "x")).case_ids()
+
+
+def test_what_nobody_foresaw_ends_the_reading_with_the_case(desk: Callable[..., Any]) -> None:
+    with pytest.raises(DataError, match=r"desk\.jsonl: desk-2 cannot be read: KeyError: 'calls'"):
+        desk(LINE, {"question": "What?", "template": "a"}).case_ids()
 
 
 def test_a_first_part_has_its_share_of_each_template(desk: Callable[..., Any]) -> None:
