@@ -147,7 +147,7 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
         if tool is None:
             yield f"step {step} of its reference calls {call.tool}, which is no tool"
             continue
-        for name in call.arguments.keys() - {parameter.name for parameter in tool.parameters}:
+        for name in sorted(call.arguments.keys() - {parameter.name for parameter in tool.parameters}):
             yield f"step {step} of its reference gives {call.tool} an argument that it does not have: {name}"
 
 
