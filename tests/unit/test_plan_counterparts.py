@@ -26,7 +26,7 @@ def dataset(**keys: Any) -> ApbSynthetic:
         for place in (9, 10)
     ]
     found = ApbSynthetic(families=["holistic", "extraneous"], **keys)
-    vars(found)["recipes"] = {one.id: one for one in recipes}
+    vars(found)["records"] = {one.id: one for one in recipes}
     return found
 
 
