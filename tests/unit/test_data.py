@@ -51,13 +51,19 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return status, found.out + found.err
 
 
-@pytest.mark.parametrize("name", ["slate", "kqa_synthetic", "gta_generated", "apb_synthetic", "null_cases"])
+@pytest.mark.parametrize("name", ["slate", "kqa_synthetic", "gta_generated", "null_cases"])
 def test_what_ships_says_what_it_holds_and_keeps_its_rules(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    few = [] if name in ("null_cases", "apb_synthetic") else ["dataset.limit=30"]
+    few = [] if name == "null_cases" else ["dataset.limit=30"]
     status, text = said(capsys, name, *few, "--stats", "--check", "--show", "1")
     assert status == 0, text
     assert "clusters, which intervals are over" in text
     assert " 0 rules broken" in text
+
+
+def test_a_case_is_written_in_its_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = said(capsys, "apb_synthetic", "dataset.families=[unsolvable]", "--show", "2")
+    assert status == 0
+    assert text.count("\n  unsolvable, ") == 2
 
 
 @pytest.fixture
