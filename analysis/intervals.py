@@ -91,8 +91,8 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
         return UNKNOWN
     mean, error, clusters = float(values.mean()), error_of(values), effective_clusters(values)
     if error is not None:
-        half = float(stdtrit(error.freedom, 0.975)) * error.size
-        return Interval(mean, mean - half, mean + half)
+        half, most = float(stdtrit(error.freedom, 0.975)) * error.size, math.inf if reach is None else reach
+        return Interval(mean, max(mean - half, -most), min(mean + half, most))
     if clusters is None or reach is None:
         return Interval(mean, math.nan, math.nan)
     square = float(stdtrit(clusters - 1, 0.975)) ** 2

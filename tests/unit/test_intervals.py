@@ -175,6 +175,16 @@ def test_a_difference_that_is_0_in_every_case_may_be_another_in_others() -> None
     assert np.isnan(interval(of([3.0] * 5, list(range(5)))).low), "nothing bounds an amount"
 
 
+def test_no_bound_lies_beyond_what_a_difference_can_be() -> None:
+    """Of two clusters Student's t reaches further than any difference of two rates."""
+    values = of([1.0, -0.5], [0, 1])
+    free, bound = interval(values), interval(values, reach=1.0)
+    assert free.low < -1 < 1 < free.high
+    assert (bound.mean, bound.low, bound.high) == (free.mean, -1.0, 1.0)
+    wide = of([0.2, -0.2, 0.1, 0.4, 0.0, 0.3], list(range(6)))
+    assert interval(wide, reach=1.0) == interval(wide), "within the bounds nothing changes"
+
+
 def test_differences_that_seldom_are_not_0_are_covered() -> None:
     """Of 60 clusters each differs with probability 1 or 3%: most samples have none to a few that do."""
     rng = np.random.default_rng(4)
