@@ -70,7 +70,15 @@ class Scan:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    return (files[start : start + _TOGETHER] for start in range(0, len(files), _TOGETHER))
+    """So many files as may be open at once, and of no more rows than a batch: a row may have a kilobyte of config."""
+    found: list[File] = []
+    for file in files:
+        if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
+            yield found
+            found = []
+        found.append(file)
+    if found:
+        yield found
 
 
 def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
