@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import plugins
-from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, said
 from grid.core.problem import BRANCHING, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
 from grid.core.types import FINISH, GIVE_UP, Json, Observation, ToolCall
 from grid.core.untrusted import shown_lines
@@ -58,14 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case_id in dataset.case_ids()[: given.show]:
             _lines(console, [f"\n{case_id}", *shown(dataset, case_id)])
     except _MISTAKES as error:
-        print(f"error: a case cannot be made: {type(error).__name__}: {error}; --check says which", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
-        return 2
-    except GridError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        return 2
+        return said(GridError(f"a case cannot be made: {type(error).__name__}: {error}; --check says which"))
+    except (GridError, ModuleNotFoundError) as error:
+        return said(error)
     return 0 if sound else 1
 
 

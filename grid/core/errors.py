@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from enum import StrEnum
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def one_line(text: object, limit: int = _LINE) -> str:
 def shown_value(value: object) -> str:
     """`repr` on one line, cut where it is long."""
     return one_line(_CUT.repr(value))
+
+
+def said(error: Exception) -> int:
+    """Tell on standard error, in a line, why a command cannot run; its exit status, 2."""
+    text = (
+        f"{error.name} is not installed; the extra `dev` has it" if isinstance(error, ImportError) else one_line(error)
+    )
+    print(f"error: {text}", file=sys.stderr)
+    return 2
 
 
 class GridError(Exception):

@@ -410,7 +410,7 @@ def test_a_larger_file_is_refused(tmp_path: Path) -> None:
 def test_any_schema_has_an_example(schema: Any) -> None:
     """What checks have let through may still be odd behind a reference."""
     found = Examples(lambda given: (None, given)).response({"schema": schema})
-    json.dumps(found)
+    assert json.loads(json.dumps(found)) == found, "it is of JSON's own kinds"
 
 
 @pytest.mark.skipif("AGENT_GRID_RESTBENCH" not in os.environ, reason="set AGENT_GRID_RESTBENCH to RestBench's folder")

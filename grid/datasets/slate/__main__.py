@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from grid.core.errors import GridError, one_line
+from grid.core.errors import GridError, said
 from grid.datasets.slate.dataset import Slate
 
 
@@ -25,12 +25,8 @@ def main() -> int:
         parser.error("--card or --export FOLDER is wanted; `agent-grid data slate` says what SLATE holds")
     try:
         publish(Slate(path=arguments.path, library_seed=arguments.seeds[0]), arguments.seeds, arguments.export)
-    except ModuleNotFoundError as error:
-        print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
-        return 2
-    except GridError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        return 2
+    except (GridError, ModuleNotFoundError) as error:
+        return said(error)
     return 0
 
 
