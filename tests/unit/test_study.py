@@ -47,8 +47,9 @@ def test_table_2_by_hand() -> None:
     found = horizon.accuracy_and_tokens(frame({("fh", "none"): [0, 0, 1, 1], ("sh", "none"): [1, 0, 1, 1]}))
     (row,) = found.to_dict("records")
     assert (row["success_fh"], row["success_sh"], row["success_difference"]) == (0.5, 0.75, 0.25)
-    # Differences 1, 0, 0, 0: deviation 0.5, so t(3) * 0.5 / 2 = 3.182 * 0.25 to each side.
-    assert row["success_difference_high"] == pytest.approx(0.25 + 0.7956, abs=1e-4)
+    # Differences 1, 0, 0, 0: deviation 0.5, so t(3) * 0.5 / 2 = 3.182 * 0.25 to each side, and no difference passes 1.
+    assert row["success_difference_low"] == pytest.approx(0.25 - 0.7956, abs=1e-4)
+    assert row["success_difference_high"] == 1
     assert (row["input_tokens_fh"], row["input_tokens_ratio"]) == (250, 3)
     assert np.isnan(row["input_tokens_ratio_low"]), "thrice in every case: nothing varies"
     assert np.isnan(row["output_tokens_ratio"]), "no output at all has no ratio"
