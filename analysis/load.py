@@ -41,8 +41,10 @@ _FLAGS = [
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 _HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
-_FEW = [*_TEXTS, *_FACTORS]
-_LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_FEW]
+FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
+"""The columns that no frame can do without."""
+_CATEGORIES = [*_TEXTS, *_FACTORS]
+_LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_CATEGORIES]
 
 
 def episodes(
@@ -50,16 +52,18 @@ def episodes(
     further: Sequence[str] = (),
     where: pc.Expression | None = None,
     unknown: unknowns.Unknown | None = None,
+    names: Sequence[str] = _EPISODES,
 ) -> pd.DataFrame:
     """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN where not known.
 
     Where success is not known, it is as `unknown` says (None: as `unknowns.counted` does), and the column `unknown` is
     true. Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns
-    of the table to read besides, `where` says which rows (`grid.store.read`).
+    of the table to read besides, `where` says which rows (`grid.store.read`). `names` are the columns of every table,
+    unless only those of some are asked for (`FEW`).
     """
-    names = list(dict.fromkeys([*_EPISODES, *further]))
+    names = list(dict.fromkeys([*names, *further]))
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
-    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
+    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas(split_blocks=True, self_destruct=True)
     frame = frame.assign(
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"]},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
@@ -85,7 +89,9 @@ def rows(
     if missing:
         if not _fit(files, len(held) + len(missing)):
             return store.read(root, "episodes", names, where, categories)
-        found = store.read(root, "episodes", missing, None, [name for name in missing if name in [*categories, *_FEW]])
+        found = store.read(
+            root, "episodes", missing, None, [name for name in missing if name in [*categories, *_CATEGORIES]]
+        )
         if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
             return store.read(root, "episodes", names, where, categories)
         held.update(zip(missing, found.columns, strict=True))
@@ -100,7 +106,7 @@ def rows(
 def hold(root: Path) -> None:
     """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
     if _fit(store.files_of(root, "episodes"), len(_LIKELY)):
-        rows(root, _LIKELY, categories=_FEW)
+        rows(root, _LIKELY, categories=_CATEGORIES)
 
 
 def _fit(files: Sequence[store.File], columns: int) -> bool:

@@ -29,7 +29,7 @@ from analysis import (
     unknowns,
     unreadable,
 )
-from analysis.baselines import baselines
+from analysis.baselines import OF_CASES, baselines
 from analysis.intervals import CLUSTER, interval
 from analysis.render import READABLE, wide
 from grid.core.errors import one_line
@@ -45,6 +45,16 @@ _WIDTHS = (_NAME, 7, _BAR, 24, 9, 6)
 
 A longer name has a line of its own.
 """
+_FURTHER = (
+    *provenance.COLUMNS,
+    *spending.SPENT,
+    "money",
+    *tables.PAIRED,
+    tables.CHECKS,
+    "n_messages",
+    *OF_CASES.values(),
+)
+"""What is read of every episode: of a million only what is shown."""
 _CAPTION = f"success: % of cases, with its 95% interval {intervals.BRIEFLY}"
 _LESS = (
     "less {}: percentage points on the cases that both have, *: the 95% interval excludes 0, †: also by Holm's "
@@ -61,7 +71,7 @@ def print_screen(root: Path, console: Console) -> None:
         StoreError: the folder cannot be read.
     """
     console = wide(console, READABLE)
-    cells = load.episodes(root, [*provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
+    cells = load.episodes(root, _FURTHER, names=load.FEW)
     if cells.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return
@@ -81,7 +91,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     """What ran, and what is to be known before its figures are read."""
     skipped = [line.partition(" (")[0] for line in left_out.lines(root).values()]
     warned = [
-        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root),
+        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root, cells),
         *unknowns.warnings(cells), *served.warnings(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]

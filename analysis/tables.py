@@ -41,8 +41,9 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
     that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
     (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed, and if all succeeded
     (of cells of `load.episodes`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean
-    per case. NaN where nothing is known.
+    per case. NaN where nothing is known. Rates and costs that the frame lacks are left out.
     """
+    costs, rates = ([name for name in names if name in episodes] for names in (COSTS, RATES))
     solvable = episodes["success"].where(episodes["solvable"] == 1.0)
     left_open = episodes["success"].isna()
     if unknowns.COLUMN in episodes:
@@ -56,13 +57,13 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
         failed=("status", lambda s: int((s != "ok").sum())),
         unknown=("_unknown", "sum"),
     )
-    by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*RATES, "success_solvable"]].mean()
-    means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in RATES})
-    by_trial = rated.groupby([*SETTING, "trial"], sort=False)[RATES].mean()
+    by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*rates, "success_solvable"]].mean()
+    means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
+    by_trial = rated.groupby([*SETTING, "trial"], sort=False)[rates].mean()
     deviations = by_trial.groupby(SETTING, sort=False).std().add_suffix("_std")
-    repeated = _repeated(rated)
+    repeated = _repeated(rated, rates)
     deviations = deviations.mask(repeated.reindex(deviations.index))
-    found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[COSTS].mean())
+    found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[costs].mean())
     if unknowns.COLUMN in episodes:
         found = found.join(unknowns.bounds(episodes, SETTING)[[unknowns.LEAST, unknowns.LARGEST]])
     return found.assign(repeated=repeated).reset_index()
@@ -101,9 +102,9 @@ def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     return episodes.iloc[np.argsort(places[np.searchsorted(numbers, own)], kind="stable")]
 
 
-def _repeated(episodes: pd.DataFrame) -> pd.Series[bool]:
+def _repeated(episodes: pd.DataFrame, rates: Sequence[str]) -> pd.Series[bool]:
     """By setting, whether it has several trials in which every case has the same rates."""
-    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[RATES]
+    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[[*rates]]
     differ = (by_case.nunique(dropna=False) > 1).any(axis=1).groupby(SETTING, sort=False).any()
     several = episodes.groupby(SETTING, sort=False)["trial"].nunique() > 1
     return several & ~differ

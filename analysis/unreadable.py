@@ -23,13 +23,17 @@ COLUMNS = ("n_messages", "cut_answers")
 _COUNTS = ["cell_id", "role", "answers", "unread"]
 
 
-def warnings(root: Path) -> list[str]:
+def warnings(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     """A line for each setting, and role, of whose answers more than half could not be read.
+
+    Args:
+        root: the folder.
+        episodes: its cells with `n_messages`, where they have been read.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = by_setting(root)
+    found = by_setting(root) if episodes is None else _by_setting(root, episodes)
     lines = []
     for row in found[found["unread"] > MOST * found["answers"]].to_dict("records"):
         whose = "answers" if row["role"] == ACTOR else f"the {row['role']}'s answers"
