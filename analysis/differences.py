@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import intervals, queries, significance, tables
+from analysis import intervals, queries, tables
 from analysis.power.plans import MOST
 from analysis.render import Sheet
 from analysis.sheets import LABELS, breaks_of, figure, place_of
@@ -58,7 +58,7 @@ def _caption(tests: int, reference: str) -> str:
     return (
         f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: it excludes 0, †: also by "
         f"Holm's correction; p Holm: p of the success difference, so corrected over the {tests} of this table; "
-        f"{significance.SIZE}; {intervals.ALIKE}; {_CHECKS.format(reference)}"
+        f"{intervals.SIZE}; {intervals.ALIKE}; {_CHECKS.format(reference)}"
     )
 
 
@@ -80,8 +80,8 @@ def _open(differences: pd.DataFrame) -> list[str]:
     return [
         f"largest open difference: {row['planner']} less {row['reference']} ({row['robustness']}), "
         f"{100 * row['success']:+.1f} points; {_rounded(row['success_needed'])} cases would settle it (now "
-        f"{row['cases']:,}), if it is as large as estimated ({100 * significance.POWER:.0f}% power at the "
-        f"{100 * significance.LEVEL:.0f}% level, uncorrected, clusters as here)"
+        f"{row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
+        f"{100 * intervals.LEVEL:.0f}% level, uncorrected, clusters as here)"
     ]
 
 
@@ -99,7 +99,7 @@ def bounded(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
     if pd.isna(row[rate]):
         return "none", "none"
     star = "*" if low > 0 or high < 0 else " "
-    dagger = "†" if row[f"{rate}_holm"] < significance.LEVEL else " "
+    dagger = "†" if row[f"{rate}_holm"] < intervals.LEVEL else " "
     shown = f"[{100 * low:+.1f}, {100 * high:+.1f}]" if pd.notna(low) else "none"
     return f"{100 * row[rate]:+.1f}{star}{dagger}", shown
 

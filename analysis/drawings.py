@@ -23,9 +23,9 @@ from analysis.horizon import FH, REPEATS, SH
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
-from analysis.trajectory import figures as trajectories
 from analysis.trajectory import metrics
-from analysis.varied import drawings as varied
+from analysis.trajectory import metrics as trajectories
+from analysis.varied import sheets as varied
 from grid.core.untrusted import shown
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"

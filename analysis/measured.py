@@ -17,8 +17,7 @@ from analysis.plans.measures import Measure, measured, partly
 from analysis.plans.sheet import Rows
 from analysis.render import Sheet
 from grid import store
-from grid.core.declared import BY_NAME
-from grid.core.metric import TEXTS, Metric
+from grid.core.metric import BY_NAME, TEXTS, Metric
 from grid.metrics.scores import SUCCESS
 
 _LABELS = SETTING[2:]

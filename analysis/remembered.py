@@ -12,10 +12,9 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load, queries
-from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
+from analysis.intervals import ALIKE, CLUSTER, LEVEL, TOLD, count, holm, interval, p_value
 from analysis.load import SETTING, UNCHANGED
 from analysis.render import Sheet
-from analysis.significance import LEVEL, holm, p_value
 
 GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""

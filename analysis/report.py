@@ -16,7 +16,6 @@ from analysis import (
     lacking,
     left_out,
     load,
-    made_up,
     measured,
     partial,
     pass_k,
@@ -124,7 +123,7 @@ def _tables(
 ) -> list[Sheet]:
     found = [*_sheets(root, episodes, plan), *measured.sheets(root, named), *rewards.sheets(root)]
     found += planted.sheet(root, episodes)
-    kinds_of_data = made_up.kinds(episodes)
+    kinds_of_data = provenance.kinds(episodes)
     left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)
@@ -140,7 +139,7 @@ def _tables(
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = unknowns.under(found, left_open)
-    return unbounded.noted(made_up.captioned(found, kinds_of_data, restoration.notice(root)))
+    return unbounded.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))
 
 
 def _trajectories(root: Path) -> list[Sheet]:

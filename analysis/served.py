@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
-from grid.cells.endings import SOURCE
+from grid.cells.costs import SOURCE
 from grid.core.roles import ACTOR, ASKED
 from grid.core.types import BETWEEN
 from grid.store.schema import SPENT

@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 from pydantic import ValidationError
 
-from analysis import controls, yaml_files
+from analysis import formula as controls
+from analysis import yaml_files
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
 from analysis.yaml_files import Checked

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import examples, gee, grading, horizon, intervals, load, provenance, queries, reading, regression
+from analysis import examples, grading, horizon, intervals, load, provenance, queries, reading, regression
 from analysis.published import coefficients
 from analysis.render import Sheet
 from analysis.spec import Spec
@@ -92,7 +92,7 @@ def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] 
         found += examples.sheets(root, episodes)
     if analysis or found:
         taken = regressed(root, spec)
-        fits, graded = gee.fits(taken, spec), grading.notes(taken)
+        fits, graded = regression.fits(taken, spec), grading.notes(taken)
         title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
         regressions = regression.sheets(root, title, spec, fits)
         regressions = [replace(one, notes=[*one.notes, *graded]) for one in regressions]

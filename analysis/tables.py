@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from analysis import spending, unknowns
-from analysis.intervals import CLUSTER, count, interval, ratio, share
+from analysis.intervals import CLUSTER, cohens_h, count, holm, interval, p_value, ratio, share
 from analysis.load import SETTING
 from analysis.power.pilot import Counts
 from analysis.power.plans import settling
-from analysis.significance import cohens_h, holm, p_value
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]

@@ -26,9 +26,8 @@ from grid.core.errors import ConfigError
 from grid.core.problem import Dataset
 from grid.core.roles import EVALUATOR
 from grid.core.types import Trajectory
-from grid.datasets.examining import told
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe, Probed
+from grid.datasets.grading import told
+from grid.engines.hosted import HostedEngine, Probe, Probed
 from grid.episode.judging import Judging
 from grid.roles.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
 from grid.settings.check import git_commit

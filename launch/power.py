@@ -14,7 +14,7 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from grid.core.errors import GridError
-from grid.sweeps.refusals import refusal
+from grid.sweeps.arguments import refusal
 from launch.power_arguments import parsed
 
 DONE, CANNOT_RUN = 0, 2

@@ -22,9 +22,8 @@ from analysis import load, measured, spending, unknowns
 from analysis.intervals import CLUSTER, interval
 from analysis.power.doubts import doubts
 from analysis.power.latent import Latent, components, planted
-from analysis.power.needed import endless
 from analysis.power.pilot import Counts, counts, fitted
-from analysis.power.plans import MOST, Row, Wanted, false_alarms, rows
+from analysis.power.plans import MOST, Row, Wanted, endless, false_alarms, rows
 from analysis.render import wide
 from analysis.tables import reference_of
 from grid import store
@@ -34,8 +33,8 @@ from grid.core.untrusted import shown
 from grid.metrics.scores import SUCCESS
 from grid.settings.make import make
 from grid.store.schema import LONG
-from grid.sweeps import in_process
-from grid.sweeps.refusals import nearest
+from grid.sweeps import session
+from grid.sweeps.arguments import nearest
 from launch.power_arguments import PLACE, possible
 
 _TRIALS = (1, 3, 5)
@@ -326,11 +325,11 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
     if "planner" not in given:
         raise ConfigError("planner", None, "two planners with a comma between: planner=react,egb_logits")
     fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
-    plan = in_process.plan_of([*overrides, *fixed, f"name={_NAME}"])
+    plan = session.plan_of([*overrides, *fixed, f"name={_NAME}"])
     if metric != SUCCESS and metric not in LONG.names:
         raise ConfigError("metric", metric, "one of ours: a plugin's takes a folder of results")
     read = list(dict.fromkeys([*_READ, metric]))
-    rows = _in_place(pd.DataFrame(asyncio.run(in_process.episodes(plan, read, _NAME))), metric)
+    rows = _in_place(pd.DataFrame(asyncio.run(session.episodes(plan, read, _NAME))), metric)
     place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
     return _pilots_pilot(rows, "the simulated policy", place, planners, metric)
 

@@ -32,8 +32,8 @@ from grid.engines.hosted import HostedEngine
 from grid.settings.build import build_engine
 from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.make import unpriced
-from grid.sweeps.plugins import prepared
-from grid.sweeps.refusals import refusal
+from grid.sweeps.arguments import refusal
+from grid.sweeps.composing import prepared
 from grid.sweeps.summary import replicas_table
 
 

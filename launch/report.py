@@ -22,7 +22,7 @@ from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_told
+from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
@@ -137,12 +137,12 @@ def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] |
         StoreError: the folder cannot be read or written to.
     """
     from analysis import drawings, heading, html, lacking, load, provenance, served, unknowns, unreadable
-    from analysis.viewer import links
+    from analysis.viewer import addresses
 
     warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
     lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
     figures = drawings.drawings(folder) if drawn is None else drawn
-    page = html.page(folder, sheets, figures, lines, heading.terms(folder), links.whole)
+    page = html.page(folder, sheets, figures, lines, heading.terms(folder), addresses.whole)
     write_whole(folder / PAGE, page)
     return folder / PAGE
 

@@ -15,11 +15,10 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
-from grid.sweeps import arguments, command, helping
-from grid.sweeps.composing import Composed
+from grid.sweeps import arguments, command
+from grid.sweeps.arguments import refusal
+from grid.sweeps.composing import Composed, prepared
 from grid.sweeps.jobs import CANNOT_RUN, SweepEnded, run_jobs
-from grid.sweeps.plugins import prepared
-from grid.sweeps.refusals import refusal
 
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 
@@ -35,7 +34,7 @@ def main() -> int:
         arguments.check(given)
         sys.argv[1:] = prepared(arguments.beside_sweeps(given))
         if {"--help", "-h"} & set(given):
-            print(helping.text([CONF, *(plugin.conf for plugin in plugins.allowed().values())]))
+            print(arguments.text([CONF, *(plugin.conf for plugin in plugins.allowed().values())]))
             return 0
         os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
         composed = _compose()

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.viewer.links import HOST, PORT
+from analysis.viewer.addresses import HOST, PORT
 from grid.core.errors import ConfigError, GridError, one_line
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
-    from grid.sweeps.progress_file import Told
+    from grid.sweeps.progress import Told
 
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
@@ -95,7 +95,7 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
-    from analysis.viewer.failing import classes
+    from analysis.viewer.matrix import classes
     from analysis.viewer.runs import Run
 
     return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
@@ -205,7 +205,7 @@ class Watch:
     def __call__(self) -> Progress | None:
         """None where no sweep has written any."""
         from analysis.viewer.runs import Progress
-        from grid.sweeps.progress_file import ENDED, line, read_told  # it takes a while to import
+        from grid.sweeps.progress import ENDED, line, read_told  # it takes a while to import
 
         try:
             told = read_told(self._folder)

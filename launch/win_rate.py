@@ -28,7 +28,7 @@ from grid.engines.informed import Informed
 from grid.settings.build import build_engine
 from grid.settings.config import sweep_config
 from grid.settings.roles import judging, models
-from grid.sweeps.refusals import refusal
+from grid.sweeps.arguments import refusal
 from launch.comparing import Evaluating, compare_all
 
 AGAINST = "zero_shot"

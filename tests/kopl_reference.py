@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.programs import check, function_of
+from grid.worlds.kopl.queries import Answer, Result, Texts, Values
 from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.results import Answer, Result, Texts, Values
 from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
+from grid.worlds.kopl.values import KoplError
 
 Program = list[dict[str, Any]]
 

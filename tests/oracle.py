@@ -26,8 +26,7 @@ from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.problem import Dataset
 from grid.core.reference import Reference
 from grid.core.types import FINISH, NO_TOOL, ToolCall, ToolSpec, Usage, to_json
-from grid.engines.places import name_of, takes_answer
-from grid.engines.plan_writing import plan_text
+from grid.engines.places import name_of, plan_text, takes_answer
 from grid.text.references import PATTERN, answering, reference
 from tests.engines import substep_of
 

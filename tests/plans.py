@@ -13,7 +13,7 @@ from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, Us
 from grid.engines.simulated.engine import Simulated
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
-from grid.worlds.rejecting import REJECT_TOOL
+from grid.worlds.layers import REJECT_TOOL
 from tests.world import TOOLS, small_world
 
 CALLS = {

@@ -8,8 +8,18 @@ from dataclasses import dataclass, replace
 
 from grid.core.types import Json, Parameter, ToolSpec
 from grid.text.references import reference
-from grid.worlds.programs.model import Applied, Constant, Constraint, Done, Fact, Function, Goal, Task, TypedTool
-from grid.worlds.programs.values import value_of
+from grid.worlds.programs.model import (
+    Applied,
+    Constant,
+    Constraint,
+    Done,
+    Fact,
+    Function,
+    Goal,
+    Task,
+    TypedTool,
+    value_of,
+)
 
 WORDS = ("hotel", "ticket", "budget", "forecast", "route", "invoice", "menu", "survey", "contract", "sample", "report")
 VERBS = ("find", "list", "price", "check", "rank", "draw_up", "convert", "book", "merge", "audit")

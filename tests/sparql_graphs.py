@@ -6,7 +6,9 @@ import random
 
 import pyoxigraph as ox
 
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.graph import Limits, StoreGraph
+from grid.worlds.sparql.queries import (
+    NS,
     XSD,
     And,
     Arg,
@@ -19,9 +21,6 @@ from grid.worlds.sparql.expressions import (
     TimeConstraint,
     Value,
 )
-from grid.worlds.sparql.graph import Limits
-from grid.worlds.sparql.queries import NS
-from grid.worlds.sparql.store import StoreGraph
 from tests.sparql_reference import Facts, Text, Thing
 
 SHARD = "urn:shard:3"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.queries import (
     XSD,
     And,
     Arg,

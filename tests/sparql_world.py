@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from grid.core.types import ToolCall
-from grid.worlds.sparql.expressions import read
-from grid.worlds.sparql.graph import Limits
+from grid.worlds.sparql.graph import Limits, StoreGraph
 from grid.worlds.sparql.programs import calls
-from grid.worlds.sparql.store import StoreGraph
+from grid.worlds.sparql.queries import read
 from grid.worlds.sparql.world import SparqlWorld
 from tests.sparql_graphs import graph_of
 from tests.sparql_reference import Text, Thing

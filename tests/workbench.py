@@ -10,7 +10,7 @@ from typing import Any
 
 from grid.core.types import ToolCall
 from grid.datasets.workbench.dataset import ADDRESSES, QUERIES, TABLES
-from grid.worlds.workbench.tool import Workplace
+from grid.worlds.workbench.table import Workplace
 from grid.worlds.workbench.world import TOOLS
 
 PEOPLE = ("ada.morrow", "jonas.vale", "mira.holt", "theo.lind")

@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from analysis import intervals, significance
+from analysis import intervals
 from analysis.calibration import binned, decisions, measures, selective
 from analysis.calibration.decisions import EXACT
 from analysis.calibration.measures import known
 from analysis.calibration.selective import Numbers
-from analysis.intervals import CLUSTER, interval
+from analysis.intervals import CLUSTER, holm, interval, p_value
 from analysis.load import SETTING
 from analysis.render import Sheet
 from analysis.sheets import LABELS, Place, breaks_of
-from analysis.significance import holm, p_value
 
 SECTION = "Calibration"
 NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
@@ -165,7 +164,7 @@ def _difference(row: Mapping[Any, Any], name: str) -> str:
     value, low, high = (100 * row[f"{name}{part}"] for part in ("", "_low", "_high"))
     if math.isnan(value):
         return "none"
-    stars = "*" * (low > 0 or high < 0) + "†" * (row[f"{name}_holm"] < significance.LEVEL)
+    stars = "*" * (low > 0 or high < 0) + "†" * (row[f"{name}_holm"] < intervals.LEVEL)
     return f"{value:+.1f}{stars}" + ("" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import made_up, planted, provenance, unbounded, unknowns
-from analysis.comparison import drawings, measures, runs, sheets
+from analysis import planted, provenance, unbounded, unknowns
+from analysis.comparison import measures, runs, sheets
+from analysis.comparison import sheets as drawings
 from analysis.errors import AnalysisError
 from analysis.figures import Drawing
 from analysis.render import Sheet
@@ -44,8 +45,8 @@ def _compared(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
     table = measures.compared(matched.pairs)
-    kinds = made_up.kinds(pd.concat([made_up.kinds(run.cells) for run in both]))
-    about = planted.notice(kinds) + made_up.notice(kinds)
+    kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
+    about = planted.notice(kinds) + provenance.notice(kinds)
     found = sheets.compared_sheets(both, matched, table)
     found += [sheets.flips_sheet(both, matched.pairs), sheets.changes_sheet(both, matched.pairs)]
     lines = [
@@ -56,6 +57,6 @@ def _compared(first: Path, second: Path) -> Comparison:
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=unbounded.noted(made_up.captioned(found, kinds)),
+        sheets=unbounded.noted(provenance.captioned(found, kinds)),
         drawings=[replace(one, caption=about + one.caption) for one in drawings.drawings(both, matched, table)],
     )

@@ -6,14 +6,18 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from analysis import intervals, spending
-from analysis.comparison import measures, queries
+from analysis.comparison import measures
 from analysis.comparison.measures import DOWN, HOLM, LABELS, UP
 from analysis.comparison.runs import PARTS, VERSIONS, Matched, Pair, Run
+from analysis.figures import Drawing, svg_of
 from analysis.render import Sheet
-from grid.core.untrusted import loads
+from analysis.styles import COLOURS
+from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
 """Rows that a terminal shows of lists."""
@@ -57,7 +61,7 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
         rows=[_row(row, costs, brief=False) for row in rows],
         printed=[_row(row, costs, brief=True) for row in rows],
         values=own,
-        query=queries.cases(runs, pairs),
+        query=measures.cases(runs, pairs),
         notes=list(_notes(rows)),
         breaks=frozenset(
             place for place in range(1, len(rows)) if rows[place]["robustness"] != rows[place - 1]["robustness"]
@@ -149,7 +153,7 @@ def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
         rows=rows,
         printed=rows[:_PRINTED],
         values=flips,
-        query=queries.cases(runs, pairs),
+        query=measures.cases(runs, pairs),
         notes=_more(rows),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
     )
@@ -169,7 +173,7 @@ def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
         rows=rows,
         printed=[[_cut(cell) for cell in row] for row in rows[:_PRINTED]],
         values=found,
-        query=queries.versions(runs),
+        query=measures.versions(runs),
         notes=_more(rows) if rows else ["nothing: the same configs, versions and code"],
         wraps=True,
     )
@@ -263,3 +267,48 @@ def _leaves(found: Mapping[str, Any], depth: int, before: str = "") -> Iterator[
             yield from _leaves(value, depth - 1, f"{before}{name}.")
         else:
             yield f"{before}{name}", value
+
+
+# The figure of a comparison: each setting's difference in success, with its interval.
+
+
+_MOST = 60  # settings of a figure
+_DRAWINGS_LEVEL = 0.05
+_DRAWINGS_CUT = 70
+
+
+def drawings(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
+    """One figure of all differences that are known; none where there are none, or too many to be read."""
+    known = table[table["difference"].notna()]
+    if known.empty or len(known) > _MOST:
+        return []
+    return [
+        Drawing(
+            name="differences",
+            title="difference in success, B − A",
+            caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
+            f"filled: Holm's p < {_DRAWINGS_LEVEL}",
+            svg=_differences(known),
+            query=measures.cases(runs, matched.pairs),
+        )
+    ]
+
+
+def _differences(known: pd.DataFrame) -> str:
+    varying = [name for name in ("model", "dataset", "robustness") if known[name].nunique() > 1]
+
+    def draw(axes: Sequence[Axes]) -> None:
+        (axis,) = axes
+        for place, row in enumerate(known.to_dict("records")):
+            reach = np.nan_to_num(np.abs(np.array([row["difference_low"], row["difference_high"]]) - row["difference"]))
+            filled = COLOURS[0] if row[HOLM] < _DRAWINGS_LEVEL else "white"
+            axis.errorbar(100 * row["difference"], place, xerr=100 * reach[:, None], color=COLOURS[0], marker="o",
+                          markersize=5, markerfacecolor=filled, capsize=3, linestyle="none")  # fmt: skip
+        names = [" · ".join([row["planner"], *(row[name] for name in varying)]) for row in known.to_dict("records")]
+        axis.set_yticks(range(len(known)), [shown(name[:_DRAWINGS_CUT]) for name in names])
+        axis.set_ylim(len(known) - 0.5, -0.5)
+        axis.axvline(0, color="#4d5560", linewidth=0.8)
+        axis.set_xlabel("points of success, B − A")
+        axis.grid(axis="x", alpha=0.3)
+
+    return svg_of("differences", 1, 1, draw, width=8.0, height=1.0 + 0.3 * len(known))

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from analysis import intervals, queries, spending
 from analysis.figures import Drawing, svg_of
-from analysis.frontier import panel, points
+from analysis.frontier import points
 from analysis.frontier.points import MONEY, PLACE, TOKENS, UNDISTURBED
 from analysis.render import Sheet
 from grid.core.untrusted import shown
@@ -108,7 +108,7 @@ def _in_turn(table: pd.DataFrame) -> Any:
 
 
 def _label(row: Mapping[Any, Any], name: str) -> str:
-    return f"{row[name]}{panel.ASKED if name == 'planner' and row['asked'] else ''}"
+    return f"{row[name]}{points.ASKED if name == 'planner' and row['asked'] else ''}"
 
 
 def _figures(row: Mapping[Any, Any], cost: str) -> list[str]:
@@ -146,11 +146,11 @@ def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 def _figure(table: pd.DataFrame, cost: str, name: str) -> str:
     panels = list(points.places(table))
     rows = -(-len(panels) // _ACROSS)
-    inches = panel.height(max(len(own) for _, own in panels))
+    inches = points.height(max(len(own) for _, own in panels))
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, ((model, dataset, robustness), own) in zip(axes, panels, strict=False):
-            panel.draw(axis, own, cost, "frontier", inches)
+            points.draw(axis, own, cost, "frontier", inches)
             disturbed = "" if robustness == UNDISTURBED else f"\n{robustness}"[: _TITLE + 1]
             axis.set_title(shown(f"{model} on {dataset}"[:_TITLE]) + disturbed[:1] + shown(disturbed[1:]), fontsize=8)
             axis.set_xlabel(_AXIS[cost])

@@ -6,17 +6,89 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtrit
 
-from analysis.intervals import ROUNDING, error_of
-from analysis.power.claims import Claim, Design
-from analysis.power.latent import Latent
-from analysis.power.needed import checked, corrected, endless, needed
+from analysis.intervals import LEVEL, POWER, ROUNDING, error_of, freedom
+from analysis.power.claims import Claim, Design, probit
+from analysis.power.latent import EDGE, Floats, Latent, Rates
 from analysis.power.pilot import Counts, fitted
-from analysis.power.simulation import Found
-from analysis.significance import LEVEL, POWER
+
+# Studies drawn from the model, and how often the report's own test finds a difference in them.
+
+
+_CELLS = 2_000_000
+"""Cases drawn at once."""
+
+
+class Found(NamedTuple):
+    """The share of studies in which the test found a difference, and its Monte Carlo standard error."""
+
+    share: float
+    error: float
+
+
+def simulated(
+    latent: Latent, rates: Rates, sizes: Floats, trials: int, alpha: float, studies: int, seed: Sequence[int]
+) -> Found:
+    """Draw studies over clusters of so many cases each, and test each."""
+    rng = np.random.default_rng(seed)
+    at_once = max(int(_CELLS / sizes.sum()), 1)
+    found, left = 0, studies
+    while left:
+        part = min(at_once, left)
+        found += int(rejected(differences(rng, latent, rates, sizes, trials, part), sizes, alpha).sum())
+        left -= part
+    share = found / studies
+    return Found(share, math.sqrt(share * (1 - share) / studies))
+
+
+def differences(
+    rng: np.random.Generator, latent: Latent, rates: Rates, sizes: Floats, trials: int, studies: int
+) -> Floats:
+    """The other planner's success less the reference's, a mean over trials: (studies, cases), cluster by cluster."""
+    whole = sizes.astype(np.int64)
+    of_clusters = _effects(rng, latent.own_cluster, latent.other_cluster, (studies, len(whole)))
+    own, other = latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster
+    effects = np.repeat(of_clusters, whole, axis=2) + _effects(rng, own, other, (studies, int(whole.sum())))
+    start = ndtri(np.clip(rates, EDGE, 1 - EDGE))[:, None, None]
+    won = rng.binomial(trials, ndtr((start + effects) / math.sqrt(max(1 - latent.own_case, EDGE))))
+    found: Floats = (won[1] - won[0]) / trials
+    return found
+
+
+def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[int, int]) -> Floats:
+    """Both planners' effects (2, *shape) of variance `own` and covariance `other`."""
+    if own <= 0:
+        return np.zeros((2, *shape))
+    first, second = rng.standard_normal((2, *shape))
+    shared = other / own
+    return math.sqrt(own) * np.stack([first, shared * first + math.sqrt(max(1 - shared**2, 0.0)) * second])
+
+
+def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np.bool_]:
+    """Of each study (a row), whether the interval of `analysis.intervals.interval` with reach 1 leaves out 0.
+
+    Args:
+        differences: (studies, cases), the cases of a cluster side by side.
+        sizes: how many cases each of at least two clusters has.
+        alpha: 0.05 for the 95% interval.
+    """
+    cases = float(sizes.sum())
+    shares = sizes / cases
+    mean = differences.mean(axis=1)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    sums = np.add.reduceat(differences, starts, axis=1) - sizes * mean[:, None]
+    errors = np.sqrt((sums**2 / (1 - shares)).sum(axis=1)) / cases
+    quantile = stdtrit(freedom(shares), 1 - alpha / 2)
+    alike = 1 / float((shares**2).sum())  # clusters of one size that count as much
+    square = float(stdtrit(alike - 1, 1 - alpha / 2)) ** 2
+    certain = np.abs(mean) > square / (alike + square) * (1 + np.abs(mean))
+    return np.where(errors < ROUNDING, certain, np.abs(mean) > quantile * errors)
+
 
 MOST = 200_000
 """Cases, where nothing else says how many there are."""
@@ -148,3 +220,59 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
     resampled.shift = design.shift
     claim = needed(resampled, power)
     return claim.cases if claim.power >= power else math.inf
+
+
+# The cases that a wanted power needs.
+
+
+_SKEWED = 0.2
+"""The skewness of a mean difference from which the formula is 1 to 4 points too low, and simulation corrects it."""
+_STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
+
+
+def needed(design: Design, power: float, least: int = 2) -> Claim:
+    """The smallest number of cases that has the power; of all there are, where that is not enough."""
+    most = len(design.order)
+    high = min(max(least, 8), most)
+    found, low = design.claim(high), least - 1
+    while found.power < power and high < most:
+        low, high = high, min(2 * high, most)
+        found = design.claim(high)
+    if found.power < power:
+        return found
+    while high - low > 1:
+        middle = (low + high) // 2
+        claim = design.claim(middle)
+        if claim.power >= power:
+            high, found = middle, claim
+        else:
+            low = middle
+    return found
+
+
+def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
+    """An order of cases where each further cluster has as many cases as one of these."""
+    rng = np.random.default_rng(0)
+    each = np.array(sizes)
+    rounds = math.ceil(most / int(each.sum()))
+    drawn = np.concatenate([rng.permutation(each) for _ in range(rounds)])
+    return np.repeat(np.arange(len(drawn)), drawn)[:most]
+
+
+def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
+    """The power of the first so many cases in simulated studies; of large ones fewer are drawn."""
+    drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
+    return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
+
+
+def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
+    """As `needed`; where the mean difference is skewed, the formula is first set right by simulated studies.
+
+    What they add to it, in probits, stays with the design (`shift`).
+    """
+    claim = needed(design, power)
+    if abs(design.skewness(claim.cases)) < _SKEWED:
+        return claim
+    found = checked(design, claim.cases, _STUDIES, seed)
+    design.shift += probit(found.share) - probit(claim.power)
+    return needed(design, power)

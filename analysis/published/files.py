@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError, model_validator
 from analysis import grading, spending, yaml_files
 from analysis.agreement.measures import MEASURES
 from analysis.errors import AnalysisError
-from analysis.gee import FIGURES, RAW
 from analysis.plans.cells import DERIVED
+from analysis.regression import FIGURES, RAW
 from analysis.yaml_files import Checked
 from grid.core.errors import one_line
 from grid.planners.remembering import NOT_REMEMBERED

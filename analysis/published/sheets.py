@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from analysis import grading, intervals, load, planted, provenance, queries, restoration, spending, win_rates
 from analysis.plans import cells as plans
-from analysis.published import combined, decisions, files, order
+from analysis.published import beside as combined
+from analysis.published import coefficients, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
 from analysis.published.files import JUDGE_ERROR, WIN, Metric, Published
 from analysis.render import Sheet
@@ -80,7 +81,7 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
-        beside = blocks(there, cells, told) if there.of == "cells" else decisions.blocks(root, there, cells, told)
+        beside = blocks(there, cells, told) if there.of == "cells" else coefficients.blocks(root, there, cells, told)
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
@@ -93,7 +94,7 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
 
 def _query_of(root: Path, table: Published, beside: Sequence[Block]) -> str:
     if table.of == "decisions":
-        return queries.steps(root, decisions.COLUMNS, f"{decisions.CONDITION} AND {_where(beside)}")
+        return queries.steps(root, coefficients.COLUMNS, f"{coefficients.CONDITION} AND {_where(beside)}")
     return queries.by_case(root, _values(table), _where(beside), [name for name in table.kinds if name != "refine"])
 
 

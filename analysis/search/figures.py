@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from analysis.figures import svg_of
-from analysis.frontier import panel
-from analysis.search import sizes
+from analysis.frontier import points
+from analysis.search import cells
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from grid.core.untrusted import shown
 
@@ -63,7 +63,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                     _signed(axis, own[measure])
                 elif (own[measure] > 0).any():  # planners differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
-                    panel.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
+                    points.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
         legend(axes)
 
     below = 0.18 * math.ceil(len(styles) / ACROSS) / len(settings)
@@ -73,13 +73,13 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 def trees(quartiles: pd.DataFrame, name: str) -> str:
     """Nodes, executions and rollouts of trees, medians with quartiles (figure 4); an SVG element."""
     settings = list(quartiles["robustness"].unique())
-    names = [size for size in sizes.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
+    names = [size for size in cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
             own = quartiles[quartiles["robustness"] == robustness].reset_index(drop=True)
             for index, (axis, size) in enumerate(zip(axes[len(names) * place :], names, strict=False)):
-                low, middle, high = (own[f"{size}_{part}"] for part in sizes.QUARTILES)
+                low, middle, high = (own[f"{size}_{part}"] for part in cells.QUARTILES)
                 reach = np.array([middle - low, high - middle])
                 axis.errorbar(middle, own.index, xerr=reach, color=COLOURS[0], marker="o", linestyle="none", capsize=3)
                 labels = [shown(_named(row)) for row in own.to_dict("records")]
@@ -87,7 +87,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
                 axis.set_ylim(len(own) - 0.5, -0.5)
                 axis.set_xlim(left=0)
                 axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-                axis.set_xlabel(f"{sizes.SIZES[size]} an episode")
+                axis.set_xlabel(f"{cells.SIZES[size]} an episode")
                 _title(axis, robustness)
                 axis.grid(axis="x", alpha=0.3)
 
@@ -103,13 +103,13 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
     """
     settings = list(compared["robustness"].unique())
     labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
-    inches = panel.height(int(compared.groupby("robustness").size().max()))
+    inches = points.height(int(compared.groupby("robustness").size().max()))
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
             own = compared[compared["robustness"] == robustness]
             for axis, (cost, label) in zip(axes[2 * place :], labels.items(), strict=False):
-                panel.draw(axis, own, cost, f"undominated_{cost}", inches)
+                points.draw(axis, own, cost, f"undominated_{cost}", inches)
                 axis.set_xlabel(label)
                 axis.set_ylabel("success, share of cases")
                 _title(axis, robustness)
@@ -170,4 +170,4 @@ def _title(axis: Axes, robustness: object) -> None:
 
 
 def _named(row: Any) -> str:
-    return f"{row['planner']}{panel.ASKED if row['asked'] else ''}"
+    return f"{row['planner']}{points.ASKED if row['asked'] else ''}"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis import intervals, queries, significance
+from analysis import intervals, queries
 from analysis.render import Sheet
 
 LABELS = ["robustness", "asked", "planner", "of"]
@@ -93,7 +93,7 @@ def _share(row: Mapping[Any, Any]) -> str:
 
 def _difference(row: Mapping[Any, Any]) -> str:
     star = "*" if row["success_low"] > 0 or row["success_high"] < 0 else ""
-    return _bounded(row, "+.1f", star + "†" * bool(row["holm"] < significance.LEVEL))
+    return _bounded(row, "+.1f", star + "†" * bool(row["holm"] < intervals.LEVEL))
 
 
 def _bounded(row: Mapping[Any, Any], form: str, mark: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import intervals, queries, significance
+from analysis import intervals, queries
 from analysis.intervals import count, interval, share
 from analysis.render import Sheet
-from analysis.search import anytime, cells, comparing, pass_sheets, sizes
+from analysis.search import anytime, cells, comparing, pass_sheets
 from analysis.search import cells as rows_of
+from analysis.search import cells as sizes
 from analysis.search.anytime import success_at
 from analysis.search.cells import PARTS
 from analysis.search.comparing import name_of
@@ -345,10 +346,10 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
                 key = {"robustness": robustness, "asked": asked, "planner": one}
                 for limit, own, theirs in zip(kept, planners[one], planners[other], strict=True):
                     paired = (own - theirs).dropna()
-                    p = significance.p_value(paired, reach=1.0)
+                    p = intervals.p_value(paired, reach=1.0)
                     found.append(_row(key, other, limit, paired, interval(paired, reach=1.0)) | {"p": p})
     table = pd.DataFrame(found)
-    return table if "p" not in table else table.assign(holm=significance.holm(table["p"]))
+    return table if "p" not in table else table.assign(holm=intervals.holm(table["p"]))
 
 
 def _base(label: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Set
-from dataclasses import dataclass
-from typing import Protocol
-
-from analysis.viewer import links
-from analysis.viewer.filters import Filters
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+from urllib.parse import urlencode
 
 _PLAIN = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 
@@ -54,26 +52,26 @@ class Served:
     export = False
 
     def static(self, name: str) -> str:  # noqa: D102
-        return links.STATIC + name
+        return STATIC + name
 
     def sweeps(self, filters: Filters | None = None) -> str:  # noqa: D102
-        return links.address(links.SWEEPS, Filters(unknown=filters.unknown).query if filters else {})
+        return address(SWEEPS, Filters(unknown=filters.unknown).query if filters else {})
 
     def cases(self, filters: Filters) -> str | None:  # noqa: D102
-        return links.address(links.CASES, filters.query)
+        return address(CASES, filters.query)
 
     def episode(self, cell: str, filters: Filters, branch: int | None = None, first: int | None = None) -> str | None:  # noqa: D102
-        return self._of(links.EPISODE, cell, filters, branch=branch, first=first)
+        return self._of(EPISODE, cell, filters, branch=branch, first=first)
 
     def tree(self, cell: str, filters: Filters, node: str = "") -> str | None:  # noqa: D102
-        return self._of(links.TREE, cell, filters, node=node)
+        return self._of(TREE, cell, filters, node=node)
 
     def asked(self, cell: str, filters: Filters, request: int = 0) -> str | None:  # noqa: D102
-        found = self._of(links.ASKED, cell, filters, request=request or None)
+        found = self._of(ASKED, cell, filters, request=request or None)
         return f"{found}#request-{request}" if request else found
 
     def _of(self, path: str, cell: str, filters: Filters, **further: object) -> str:
-        return links.address(path, {"cell": cell, **filters.query, **further})
+        return address(path, {"cell": cell, **filters.query, **further})
 
 
 @dataclass(frozen=True)
@@ -119,3 +117,127 @@ class Exported:
 def file_name(cell: str) -> str:
     """A cell's id as a name of files: one that is none is hashed."""
     return cell if _PLAIN.fullmatch(cell) else f"x-{hashlib.sha256(cell.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+# What a page of cases is asked for: a place in the grid, conditions, an order; all of it stands in the address.
+
+
+SORTS = {"failed": "failed first", "flipped": "flipped first", "id": "by id"}
+OUTCOMES = {
+    "resolved": "resolved",
+    "unresolved": "not resolved",
+    "unknown": "nobody can tell",
+    "broken": "ended in an error",
+}
+UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
+"""How tables count cells of which nobody can tell whether they succeeded; the first, unless asked for."""
+OTHER = "(other folder)"
+"""What cells are compared with: instead of a planner's label, the same planner's in the other folder."""
+_LONGEST = 500  # characters of a label
+_PAGES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Filters:
+    """`run` is "" for the first folder, `2` for the other; texts are empty where nothing is asked.
+
+    `planner` is the one whose cells `failure`, `outcome` are about (all, unless given); `against` a planner's label or
+    OTHER. `case` is a part of a case's id; `page` counts from 1.
+    """
+
+    run: str = ""
+    model: str = ""
+    dataset: str = ""
+    robustness: str = ""
+    planner: str = ""
+    against: str = ""
+    failure: str = ""
+    category: str = ""
+    depth: str = ""
+    outcome: str = ""
+    case: str = ""
+    sort: str = ""
+    unknown: str = ""
+    page: int = 1
+
+    @property
+    def query(self) -> dict[str, object]:
+        """For an address."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+
+    @property
+    def cells(self) -> str:
+        """The view of `Index` that counts unknown cells as is asked for."""
+        return self.unknown or next(iter(UNKNOWN))
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether cases are left out."""
+        return any((self.failure, self.category, self.depth, self.outcome, self.case))
+
+    def but(self, **changes: Any) -> Filters:
+        """Other filters, from their first page unless another is given."""
+        return replace(self, **{"page": 1, **changes})
+
+
+def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
+    """The filters of an address, and what of it cannot be used, in words."""
+    wrong: list[str] = []
+    found: dict[str, Any] = {}
+    for one in fields(Filters):
+        text = query.get(one.name, "")
+        if len(text) > _LONGEST or "\0" in text:
+            wrong.append(f"{one.name}: at most {_LONGEST} characters, and no NUL; it is left out")
+        elif one.name == "page":
+            found["page"] = _page(text, wrong)
+        elif text:
+            found[one.name] = text
+    if found.get("unknown") == next(iter(UNKNOWN)):
+        del found["unknown"]  # the same question has the same address
+    for name, allowed in (("sort", SORTS), ("outcome", OUTCOMES), ("unknown", UNKNOWN), ("run", {"2": ""})):
+        if found.get(name, "") not in ("", *allowed):
+            wrong.append(f"{name}: one of {', '.join(allowed)}; it is left out")
+            del found[name]
+    if found.get("depth") and not (found["depth"].isascii() and found["depth"].isdigit() and len(found["depth"]) < 6):
+        wrong.append("depth: a whole number; it is left out")
+        del found["depth"]
+    return Filters(**found), wrong
+
+
+def _page(text: str, wrong: list[str]) -> int:
+    if not text:
+        return 1
+    if text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= _PAGES:
+        return int(text)
+    wrong.append("page: a whole number from 1; it is left out")
+    return 1
+
+
+# Addresses of the viewer's pages: the same question has the same address, so that it can be sent and written down.
+
+
+HOST, PORT = "127.0.0.1", 8321
+"""Where the viewer listens unless it is told otherwise."""
+SWEEPS, CASES, EPISODE, TREE, ASKED, STATIC = "/", "/cases", "/episode", "/tree", "/asked", "/static/"
+
+
+def link(model: str = "", dataset: str = "", robustness: str = "", planner: str = "", case: str = "") -> str:
+    """The path of the cases of these labels, for the tables of a report: `/cases?model=...`.
+
+    What is left out is chosen by the viewer: the first that there is. `planner` is the one whose cells filters are
+    about, `case` a part of a case's id.
+    """
+    return address(
+        CASES, {"model": model, "dataset": dataset, "robustness": robustness, "planner": planner, "case": case}
+    )
+
+
+def whole(model: str, dataset: str) -> str:
+    """`link` with the viewer's usual host and port; where both are empty, of the page of all settings."""
+    return f"http://{HOST}:{PORT}{link(model, dataset) if model or dataset else SWEEPS}"
+
+
+def address(path: str, query: Mapping[str, object]) -> str:
+    """A path with those parts of a query that are not empty."""
+    given = {name: str(value) for name, value in query.items() if value not in ("", None)}
+    return f"{path}?{urlencode(given)}" if given else path

@@ -19,9 +19,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from analysis.viewer import links
-from analysis.viewer.addresses import Served
-from analysis.viewer.filters import Filters, read
+from analysis.viewer import addresses
+from analysis.viewer.addresses import Filters, Served, read
 from analysis.viewer.pages import Found, Pages
 from analysis.viewer.runs import Run
 from grid.core.errors import StoreError, one_line
@@ -52,22 +51,22 @@ def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
 
     return Starlette(
         routes=[
-            route(links.SWEEPS, lambda request, filters, wrong: pages.sweeps(_SERVED, filters, wrong)),
-            route(links.CASES, lambda request, filters, wrong: pages.cases(_SERVED, filters, wrong)),
+            route(addresses.SWEEPS, lambda request, filters, wrong: pages.sweeps(_SERVED, filters, wrong)),
+            route(addresses.CASES, lambda request, filters, wrong: pages.cases(_SERVED, filters, wrong)),
             route(
-                links.EPISODE,
+                addresses.EPISODE,
                 lambda request, filters, wrong: pages.episode(
                     _SERVED, filters, _cell(request), _whole(request, "branch"), _whole(request, "first")
                 ),
             ),
             route(
-                links.TREE,
+                addresses.TREE,
                 lambda request, filters, wrong: pages.tree(
                     _SERVED, filters, _cell(request), request.query_params.get("node", "")[:_LONGEST]
                 ),
             ),
             route(
-                links.ASKED,
+                addresses.ASKED,
                 lambda request, filters, wrong: pages.asked(
                     _SERVED, filters, _cell(request), _whole(request, "request") or 0
                 ),

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from analysis.viewer import matrix
-from analysis.viewer.addresses import Exported, file_name
-from analysis.viewer.filters import Filters
+from analysis.viewer.addresses import Exported, Filters, file_name
 from analysis.viewer.index import Index
 from analysis.viewer.pages import Pages
 from analysis.viewer.runs import Run

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analysis import spending
-from analysis.apart import APART
+from analysis.load import APART
 from analysis.viewer.reading import again, ask, connect
 from grid.core.errors import StoreError
 from grid.store.schema import LATEST

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -12,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from analysis.viewer.filters import Filters
+from analysis.viewer.addresses import Filters
 from analysis.viewer.index import Index, Setting
+from grid.core.errors import StoreError
 
 PAGE = 50
 """Cases of a page."""
@@ -235,3 +243,37 @@ _NO_BASE = _empty(case_id=pa.string(), setting=pa.uint64(), share=pa.float64())
 _NO_DOMAINS = _empty(setting=pa.uint64(), case_id=pa.string(), domain=pa.string())
 _orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
 _lock = Lock()
+
+
+# Each failed cell's class, worked out in a process of its own, so that no page waits for that.
+
+
+_NICE = 10
+_LOOK_SECONDS = 2.0
+
+
+def classes(root: Path) -> pa.Table:
+    """The table of `analysis.failures.read.classes`.
+
+    Raises:
+        StoreError: the folder cannot be read, or the process was ended.
+    """
+    from analysis.failures import read
+
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
+        try:
+            return pool.submit(read.classes, root).result()
+        except BrokenProcessPool:
+            raise StoreError(f"{root}: nobody could put its failures into classes, the process was ended") from None
+
+
+def _begin(parent: int) -> None:
+    """Give way to all else, and end with the viewer, however that is ended."""
+    os.nice(_NICE)
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=look, daemon=True).start()

@@ -12,14 +12,13 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.viewer import episodes, matrix, places
-from analysis.viewer.addresses import Addresses
-from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, UNKNOWN, Filters
+from analysis.viewer.addresses import OTHER, OUTCOMES, SORTS, UNKNOWN, Addresses, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run
 from grid.core.metric import Metric
 from grid.core.untrusted import shown_lines
 from grid.store import metrics
-from grid.store.joined import MAPS
+from grid.store.scanning import MAPS
 from grid.store.transcripts import Request, request_of, section_of
 
 # What an episode asked and was answered: a few requests at a time, since some ask hundreds.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.viewer.filters import OTHER, Filters
+from analysis.viewer.addresses import OTHER, Filters
 from analysis.viewer.index import Index, Setting, Summary
 from analysis.viewer.runs import Run
 

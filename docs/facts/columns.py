@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from docs.facts.markdown import code, table
-from grid.core.declared import METRICS
+from grid.core.metric import METRICS
 from grid.store.schema import COST, COSTS, SCORES, TABLES
 
 SCHEMAS = {**TABLES, COSTS: pa.schema([*COST])}

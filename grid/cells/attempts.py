@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from grid import store
 from grid.cells.costs import spent_in
-from grid.cells.transcripts import Row, transcript_columns
+from grid.cells.rows import Row, transcript_columns
 from grid.core.errors import Status
 from grid.core.roles import Role
 from grid.core.types import Usage

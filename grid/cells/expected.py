@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from grid.core.once import can
+from grid.core.cache import can
 from grid.core.problem import DRAFTED, Problem
 from grid.core.roles import SIMULATOR
 from grid.core.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
@@ -20,8 +20,7 @@ from grid.robustness.schema_matching import MatchingWorld
 from grid.settings.build import Built
 from grid.text.misspelling import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
-from grid.worlds.layers import ended
-from grid.worlds.retrieving import RetrievingWorld
+from grid.worlds.layers import RetrievingWorld, ended
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:

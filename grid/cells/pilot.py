@@ -1,8 +1,9 @@
-"""What the cells of a setting take, from a few of them that are run and not kept: for dry runs."""
+"""From pilots to what the cells that are to run will take in tokens and money, with the spread."""
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,7 @@ from typing import Any, TypeVar
 
 from grid.cells import deadline
 from grid.cells.attempts import ChunkResult
-from grid.cells.costs import spent_in
-from grid.cells.limits import Limits
+from grid.cells.costs import Limits, spent_in
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
 from grid.core.chains import Verdict
 from grid.core.engine import Choice, Engine, Prompt, Sampled
@@ -27,6 +27,56 @@ from grid.settings.keeping import Keep
 from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Setting
 from grid.store import CellIds
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A sum over cells, and twice its standard error; None where one cell alone was seen."""
+
+    value: float
+    spread: float | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the cells of a setting that are to run will take; None for what is not known."""
+
+    input_tokens: Estimate | None
+    output_tokens: Estimate | None
+    money: Estimate | None
+
+
+def forecast(pilot: Pilot, cells: int) -> Forecast | None:
+    """For so many cells; None where the pilot says nothing."""
+    took = pilot.took
+    if not took:
+        return None
+    return Forecast(
+        _estimate([one.input_tokens for one in took], cells),
+        _estimate([one.output_tokens for one in took], cells),
+        _estimate([one.money for one in took], cells),
+    )
+
+
+def total(parts: Iterable[Estimate]) -> Estimate:
+    """The sum; spreads are added up too, since settings are tried on the same cases."""
+    every = list(parts)
+    spreads = [one.spread for one in every]
+    known = [one for one in spreads if one is not None]
+    value = math.fsum(one.value for one in every)
+    return Estimate(value, math.fsum(known) if len(known) == len(every) else None)
+
+
+def _estimate(values: Sequence[float | None], cells: int) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    spread = 2 * cells * statistics.stdev(known) / math.sqrt(len(known)) if len(known) > 1 else None
+    return Estimate(cells * statistics.fmean(known), spread)
+
+
+# What the cells of a setting take, from a few of them that are run and not kept: for dry runs.
+
 
 CASES = 2
 """Cells of a setting that a dry run tries without being asked to."""

@@ -16,12 +16,12 @@ from typing import Any, cast
 
 from grid import store
 from grid.cells.attempts import ChunkResult, Outcome
-from grid.cells.costs import costs_of, summed
+from grid.cells.costs import costs_of, outcome_columns, source_columns, summed, taken, time_columns
 from grid.cells.deadline import CaseTime
-from grid.cells.endings import outcome_columns, source_columns, taken, time_columns
 from grid.cells.environment import Environment, environment
 from grid.cells.expected import expected_success
 from grid.cells.rows import ranked_of, score_columns, step_rows, storable
+from grid.core.cache import can
 from grid.core.chains import TaskKind
 from grid.core.errors import (
     BudgetError,
@@ -35,7 +35,6 @@ from grid.core.errors import (
     VerdictError,
 )
 from grid.core.metric import checked
-from grid.core.once import can
 from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
 from grid.core.reference import Reference
 from grid.core.roles import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
@@ -47,10 +46,9 @@ from grid.episode.answering import answered_after
 from grid.episode.episode import Episode
 from grid.episode.outline import draft
 from grid.episode.progress import Improvement
+from grid.episode.prompts import all_turns
 from grid.episode.tree import Node
-from grid.episode.turns import all_turns
-from grid.metrics.plan_shape import plan_shape
-from grid.metrics.scores import SUCCESS, UNSCORED
+from grid.metrics.scores import SUCCESS, UNSCORED, plan_shape
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
 from grid.planners.refining import NOT_REFINED
@@ -59,7 +57,7 @@ from grid.roles.audit import Audit
 from grid.settings.build import Built
 from grid.settings.keeping import KEEP_NONE, Keep
 from grid.settings.setting import GROUPS, MEMORY, REFINE, Cell, Setting
-from grid.store.joined import EpisodeRow
+from grid.store.scanning import EpisodeRow
 from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends
 

@@ -13,8 +13,7 @@ from grid.cluster.client import PooledEngine
 from grid.cluster.fleet import Fleet
 from grid.cluster.pool import Say
 from grid.core.engine import Engine
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe, Probed
+from grid.engines.hosted import HostedEngine, Probe, Probed
 from grid.settings.build import build_engine
 from grid.settings.config import ClusterConfig
 from grid.settings.setting import Setting

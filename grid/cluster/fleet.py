@@ -17,8 +17,7 @@ from grid.core.engine import SAMPLE
 from grid.core.problem import DRAFTED
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.core.types import Usage
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe
+from grid.engines.hosted import HostedEngine, Probe
 from grid.settings.build import build_engine
 from grid.settings.parts import parts_of
 from grid.settings.roles import judging, label_of, model_key, models, simulating

@@ -14,8 +14,7 @@ from typing import Any
 from grid.cluster.client import NAMESPACE
 from grid.cluster.replica import CONTROL, Hosting, Replica, ReplicaStats
 from grid.core.types import Usage
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe
+from grid.engines.hosted import HostedEngine, Probe
 
 _RESTARTS = 100
 _TAIL_LINES = 15

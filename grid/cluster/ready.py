@@ -9,7 +9,7 @@ from typing import Any
 
 from grid.cluster.pool import Pool, Say, log_tail
 from grid.core.errors import ConfigError, EngineError, UnfinishedError
-from grid.engines.probe import warning
+from grid.engines.hosted import warning
 
 _LOOK_SECONDS = 5.0
 _PATIENCE = 3.0, 60.0  # the others get so many times as long as the first of each pool took, and so many seconds

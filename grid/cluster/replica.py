@@ -14,9 +14,8 @@ from typing import Any, NoReturn, TypeVar, cast
 from grid.core.engine import Choice, Prompt, Sampled
 from grid.core.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
 from grid.core.types import Usage
-from grid.engines import own_log
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe, Probed, unassigned
+from grid.engines import hosted
+from grid.engines.hosted import HostedEngine, Probe, Probed, unassigned
 from grid.settings.make import make
 
 T = TypeVar("T", Sampled, Choice)
@@ -162,7 +161,7 @@ class Replica:
 
     async def log_tail(self, lines: int) -> list[str]:
         """The last lines that this process wrote; empty where they cannot be found."""
-        return own_log.tail(lines)
+        return hosted.tail(lines)
 
     async def _load(self) -> float | None:
         """Load, a second time where it fails for no reason that would hold for ever, and probe a choice."""

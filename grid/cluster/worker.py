@@ -15,10 +15,10 @@ from typing import Any
 
 from grid import store
 from grid.cells.attempts import ChunkResult, attempt_row
+from grid.cells.costs import Limits, end_when_too_large
 from grid.cells.deadline import CaseLoop
-from grid.cells.limits import Limits, end_when_too_large
+from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
-from grid.cells.transcripts import TABLES
 from grid.cluster.client import PooledEngine
 from grid.cluster.signs import Sign, Speaker, started_at
 from grid.core.errors import StoreError

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from grid.core.once import kept
+from grid.core.cache import kept
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import ToolSpec, Usage
 from grid.core.verdicts import VerdictAnswer

@@ -1,15 +1,22 @@
-"""What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed."""
+"""The metrics that are ours, as `declared.txt` has them, in the order in which tables of columns do.
+
+A data set, a planner or a scorer of a user's declares further ones in its attribute `metrics`; nothing else is needed.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
 
 from grid.core.errors import ConfigError, shown_value
+
+# What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed.
+
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
 """What its values are: true or false, whole numbers (`tokens`: large ones), numbers, texts, lists of texts."""
@@ -135,3 +142,17 @@ def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         else:
             numbers[name] = float(value)
     return numbers, texts
+
+
+_FILE = Path(__file__).with_name("declared.txt")
+
+
+def _read() -> Iterator[Metric]:
+    for line in _FILE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            name, kind, unit, better, paper, meaning, null = (part.strip() for part in line.split("|"))
+            yield Metric(name, unit, cast(Better, better), paper, cast(Kind, kind), meaning, null)
+
+
+METRICS: tuple[Metric, ...] = tuple(_read())
+BY_NAME = {metric.name: metric for metric in METRICS}

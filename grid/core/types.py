@@ -8,8 +8,8 @@ from json.encoder import JSONEncoder, c_make_encoder, encode_basestring  # type:
 from operator import add
 from typing import Any, TypeAlias, TypeVar
 
+from grid.core.cache import kept
 from grid.core.chains import Chain
-from grid.core.once import kept
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"

@@ -25,7 +25,7 @@ from grid.core.strict import STRICT
 from grid.core.types import RESULT, Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec
 from grid.datasets.alternatives import alternatives, type_text, whole
 from grid.datasets.files import fingerprint, read_jsonl
-from grid.datasets.grounding import listed
+from grid.datasets.grading import listed
 from grid.datasets.parameters import details
 from grid.datasets.sampling import Order, ordered
 from grid.text import references

@@ -5,14 +5,15 @@ The paper's prompts 9 and 10 are in no text at hand; these are our own words.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from grid.core.engine import Prompt, Section, TextAnswer
 from grid.core.problem import Evaluator
-from grid.core.types import Trajectory
-from grid.datasets.examining import query_section
+from grid.core.types import Json, ToolCall, Trajectory, to_json
+from grid.episode.prompts import history_section, step_text
 
 CORRECT, PARTIALLY, INCORRECT, REFUSAL = "correct", "partially_correct", "incorrect", "refusal"
 WITHOUT_AN_ANSWER: Mapping[str, Any] = {"verdict": REFUSAL, "accuracy": False}
@@ -95,3 +96,94 @@ FOUND = Grading(
     },
 )
 """Of what was found in a knowledge base (KQA Pro, atomic KBQA)."""
+
+
+# What an evaluator is shown of a finished trajectory, for every benchmark that asks about one.
+
+
+OBSERVED = 2_000
+"""Characters of each outcome that are shown."""
+WHOLE = Section("proposal", ("All steps above are judged together.",))
+"""Ends a prompt that asks for a score of a whole trajectory."""
+
+
+def told(trajectory: Trajectory) -> tuple[str, ...]:
+    """A line a step, each with its call and what it returned, and the answer at the end."""
+    lines = [step_text(step, most=OBSERVED) for step in trajectory.steps if not step.finished]
+    return (*lines, f"Final answer: {trajectory.answer}" if trajectory.answer else "No final answer was given.")
+
+
+def query_section(query: str) -> Section:
+    """What was asked for."""
+    return Section("task", (f"Query: {query}",))
+
+
+def done_section(trajectory: Trajectory) -> Section:
+    """What was done about it."""
+    return history_section(told(trajectory))
+
+
+# Outcomes for calls whose results nobody recorded: from the tool, the arguments and the result's schema.
+
+
+def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:
+    """What a reference call returns: a value for each result field, from the tool, the arguments and the field."""
+    outcome: dict[str, Json] = {name: _value(call, name, spec) for name, spec in results.items()}
+    outcome["receipt"] = f"R-{_digest(call, 'receipt')[:8].upper()}"
+    return outcome
+
+
+def _value(call: ToolCall, name: str, spec: Any) -> Json:
+    digest = _digest(call, name)
+    match type_of(spec):
+        case "boolean":
+            return True
+        case "integer":
+            return 1 + int(digest[:8], 16) % 500
+        case "number":
+            return 1 + int(digest[:8], 16) % 50_000 / 100
+        case "array":
+            return [f"{name}-{digest[:4]}", f"{name}-{digest[4:8]}"]
+        case "object":
+            return {field: _value(call, f"{name}.{field}", sub) for field, sub in children(spec).items()}
+        case _:
+            return f"{name}-{digest[:6]}"
+
+
+def _digest(call: ToolCall, name: str) -> str:
+    key = to_json([call.tool, dict(sorted(call.arguments.items())), name])
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def children(spec: Any) -> dict[str, Any]:
+    """The properties of a JSON schema of type object; empty for any other."""
+    children = spec.get("properties") if isinstance(spec, dict) else None
+    return children if isinstance(children, dict) else {}
+
+
+def properties(tool: dict[str, Any], key: str) -> dict[str, Any]:
+    """The properties under a tool's `arguments` or `results`."""
+    return children(tool.get(key))
+
+
+def required(tool: dict[str, Any], key: str) -> list[Any]:
+    """What the schema under a tool's `arguments` or `results` lists as required; nothing where it lists nothing."""
+    spec = tool.get(key)
+    names = spec.get("required") if isinstance(spec, dict) else None
+    return names if isinstance(names, list) else []
+
+
+def described(spec: Any) -> str:
+    """A property's description; empty where it has none."""
+    return str(spec.get("description") or "") if isinstance(spec, dict) else ""
+
+
+def listed(spec: Any) -> tuple[str, ...]:
+    """The values that a property's schema lists as texts; none where it lists none."""
+    values = spec.get("enum") if isinstance(spec, dict) else None
+    return tuple(map(str, values)) if isinstance(values, list) else ()
+
+
+def type_of(spec: Any) -> str:
+    """A property's type; `string` where it says none."""
+    return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"

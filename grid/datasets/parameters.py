@@ -6,7 +6,7 @@ from typing import Any
 
 from grid.core.types import to_json
 from grid.datasets.alternatives import alternatives, flat, type_text
-from grid.datasets.grounding import children, described, required
+from grid.datasets.grading import children, described, required
 
 
 def details(schema: Any) -> str:

@@ -28,7 +28,7 @@ from grid.core.types import Case, Json, Parameter, Plan, Substep, ToolCall, Tool
 from grid.core.untrusted import loads
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import folder, read_jsonl
-from grid.datasets.grounding import described, ground, listed, properties, required, type_of
+from grid.datasets.grading import described, ground, listed, properties, required, type_of
 from grid.datasets.sampling import Stratum
 from grid.text.references import final_steps, order, reference, resolve
 from grid.worlds.lookup import LookupSimulator, build_entries

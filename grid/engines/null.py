@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
+from grid.core.cache import Once
 from grid.core.chains import ERRORS
 from grid.core.engine import (
     CHOOSE,
@@ -23,13 +24,11 @@ from grid.core.engine import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.core.once import Once
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.strict import STRICT
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
-from grid.engines.places import takes_answer
-from grid.engines.plan_writing import plan_text
+from grid.engines.places import plan_text, takes_answer
 from grid.text.arguments import take_results
 
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import NamedTuple
 
+from grid.core.chains import ChainCall
 from grid.core.engine import Prompt, Section
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.reference import Reference
-from grid.core.types import FINISH, NO_TOOL, ToolCall, ToolSpec
+from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, ToolSpec, to_json
 from grid.core.untrusted import loads
+from grid.engines.choice import NameSearch, Prefix
 from grid.text import references
+from grid.text.chains import Predicted, chain_text, messages_text
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")
@@ -246,3 +251,82 @@ def written_as(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
         lambda found: references.reference(numbers.get(found[1], found[1]), found[2]), json.dumps(dict(call.arguments))
     )
     return ToolCall(call.tool, json.loads(text))
+
+
+# Tools' names as the labels of options: a tool call, as it is sampled, up to the name's closing quote.
+#
+# With its quote no name begins another. The call is tokenised as a whole from where the answer begins, so that a name
+# has the tokens that a model writes in such a call, also where its first ones hold a part of what stands in front. Of
+# the ways to write a name in tokens the tokenizer's own counts, with each token that it has for the quote and what
+# comes next (`"` and `",`), since a sampler under a schema may take either. Other ways do not: a call that a model
+# begins with `{` and `"`, where the tokenizer has `{"`, stands behind other tokens, and its names may have other
+# probabilities.
+
+
+_NAMES_BEHIND = 3  # characters behind the quote that a token may hold with it: `", "`
+
+
+class Search(NamedTuple):
+    """A search, and the tokens between the prompt and its root: those that all labels begin with."""
+
+    search: NameSearch
+    stem: Prefix
+
+
+def beginnings(name: str) -> tuple[str, ...]:
+    """The call up to the name's closing quote, and with up to so many characters behind it as its token may hold."""
+    end = len(to_json({"action": {"tool": name}})) - 2
+    call = to_json({"action": {"tool": name, "arguments": {}}})
+    return tuple(call[: end + more] for more in range(_NAMES_BEHIND + 1))
+
+
+def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
+    """The name's labels, of the tokens of its `beginnings`: those that end with the token that holds the quote."""
+    first, *others = rows
+    return tuple(dict.fromkeys([first, *(row for row in others if len(row) == len(first) and row[:-1] == first[:-1])]))
+
+
+def search(labels: Sequence[Sequence[Prefix]], bound: float) -> Search:
+    """A fresh search for options with these labels."""
+    every = [label for own in labels for label in own]
+    first, last = min(every), max(every)  # what these two share, all share
+    most = min(map(len, every)) - 1
+    stem = first[: next((place for place in range(most) if first[place] != last[place]), most)]
+    return Search(NameSearch([[label[len(stem) :] for label in own] for own in labels], bound=bound), stem)
+
+
+# Predicted plans as engines that are no language models write them.
+
+
+SUMMARY = "Calls to be made: {count}."
+
+
+def plan_text(
+    answer: ChainAnswer | MessagesAnswer, calls: Sequence[Mapping[str, Json]], reasons: Sequence[str] = ()
+) -> str:
+    """Calls, each `{"tool", "arguments"}`, in the form that an answer has.
+
+    Where the answer has no tool to finish with, a finish is no entry of a chain, and a message without a call. Messages
+    are as many as are wanted.
+    """
+    offered = {tool.name for tool in answer.tools}
+    entries: list[ChainCall | None] = []
+    for place, call in enumerate(calls):
+        tool, arguments = str(call["tool"]), call["arguments"]
+        named = tool != NO_TOOL and (tool != FINISH or FINISH in offered)
+        reason = reasons[place] if place < len(reasons) else ""
+        given = dict(arguments) if isinstance(arguments, dict) else {}
+        if named:
+            entries.append(ChainCall(tool, given, reason))
+        elif tool == NO_TOOL or isinstance(answer, MessagesAnswer):
+            entries.append(None)
+    if isinstance(answer, MessagesAnswer):
+        entries = [*entries, *[None] * (answer.count - len(entries))][: answer.count]
+        return messages_text(Predicted(tuple(entries)))
+    kept = tuple(entry for entry in entries if entry or answer.may_decline)
+    return chain_text(Predicted(kept, plan=SUMMARY.format(count=sum(entry is not None for entry in kept))))
+
+
+def refusal_text(reason: str) -> str:
+    """A refusal."""
+    return chain_text(Predicted((), reason))

@@ -1,13 +1,8 @@
-"""The one way to take a decision, and to go from one to the next.
-
-A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A *policy*
-decides at one. A *rollout* applies a policy to one point after another and executes what it decides (egb_slate §4.1).
-A *path* is immutable: whoever kept one may go on from it, also side by side.
-"""
+"""Which calls are asked for again instead of being run (planning_horizon B.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated
@@ -25,6 +20,7 @@ from grid.core.types import (
     Step,
     Substep,
     ToolCall,
+    ToolSpec,
     Trajectory,
     Usage,
     to_json,
@@ -36,6 +32,50 @@ from grid.episode.progress import Executed
 from grid.episode.prompts import Seen
 from grid.episode.view import Path, View
 from grid.text import references
+from grid.text.arguments import misfit, misplaced, take_results
+from grid.text.references import reference
+
+
+def checked(action: Action, view: View) -> Action:
+    """The action at a point; unreadable, with the reason, where its call is `refused`."""
+    if action.call is None:
+        return action
+    why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
+    return Action(None, unreadable=why) if why else action
+
+
+def results(view: View) -> tuple[str, ...] | None:
+    """References to the results that a call at a point may take; None where no tool takes any.
+
+    Of a call that was only imagined nobody knows.
+    """
+    if not take_results(view.offer.cards):
+        return None
+    made = (step for step in view.path.steps if step.written and (step.observation is None or _has_result(step)))
+    return tuple(reference(step.substep.id, RESULT) for step in made)
+
+
+def _has_result(step: Step) -> bool:
+    return step.observation is not None and not step.observation.failed
+
+
+def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
+    """Why a call is not run but asked for again (planning_horizon B.2); None where it is run.
+
+    It does not fit its tool, or refers to what is not there: `before` has the steps before it, and whether they may
+    have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
+    that their tools do not, and the world says what is wrong with a call.
+    """
+    if not take_results(offered.values()):
+        return None
+    return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)
+
+
+# The one way to take a decision, and to go from one to the next.
+#
+# A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A
+# *policy* decides at one. A *rollout* applies a policy to one point after another and executes what it decides
+# (egb_slate §4.1). A *path* is immutable: whoever kept one may go on from it, also side by side.
 
 
 @strict_dataclass(frozen=True, config=STRICT)

@@ -23,9 +23,8 @@ from grid.core.verdicts import VerdictAnswer
 from grid.episode import prompts
 from grid.episode.again import again, rejected
 from grid.episode.requests import Requests
-from grid.text.answers import read_score, read_vote
+from grid.text.answers import read_score, read_verdict, read_vote
 from grid.text.objects import UnreadableError
-from grid.text.verdicts import read_verdict
 
 ASK_SCORE = (
     f"Judge what is shown above, by the criteria given, with a whole number from 0 (worst) to {MAX_SCORE} (best)."

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from grid.core.once import Once
+from grid.core.cache import Once
 from grid.core.problem import Candidates, Problem
 from grid.core.retriever import Mode
 from grid.core.seeds import derive_seed

@@ -2,7 +2,7 @@
 
 Data sets call `plan_examine`. What rules decide is decided by rule: behind a broken tool only whether another tool was
 a reasonable way on is asked, and of a request that cannot be carried out only plans that may be a refusal
-(`grid.text.refusals`). A plan that calls an extraneous tool has the error E5, whatever the judge says (C.5).
+(`grid.text.answers`). A plan that calls an extraneous tool has the error E5, whatever the judge says (C.5).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grid.core.problem import BOTH, Evaluator, Examine, Scorer
 from grid.core.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown
 from grid.core.verdicts import PLAN, STEPS, VerdictAnswer
-from grid.episode.chains import chain_of
+from grid.episode.planning import chain_of
 from grid.episode.prompts import tools_section
-from grid.text.refusals import declines, may_pass
+from grid.text.answers import declines, may_pass
 
 SYMBOLIC = "symbolic"
 Truth = Callable[[Chain], Verdict]

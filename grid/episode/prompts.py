@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from grid.core.cache import Once
 from grid.core.engine import Answer, Prompt, Section
-from grid.core.once import Once
 from grid.core.types import (
     BETWEEN,
     FINISH,
@@ -27,9 +28,10 @@ from grid.core.types import (
     Substep,
     ToolCall,
     ToolSpec,
+    Trajectory,
     to_json,
 )
-from grid.episode.episode import Episode
+from grid.episode.episode import Episode, Planner
 from grid.episode.options import Options
 from grid.text.references import answering, reference
 
@@ -278,3 +280,31 @@ def _demonstrations(solved: tuple[Demonstration, ...], answered: bool) -> Sectio
 
 
 _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)
+
+
+# A case in which the user says several things: the planner solves each turn, behind all that was done before.
+#
+# A turn ends where the planner's trajectory does, and the user's next message is told only then: whoever searches looks
+# ahead to the end of a turn, and never beyond it.
+
+
+async def all_turns(planner: Planner, episode: Episode) -> Trajectory:
+    """The steps of all turns, with the decisions, branches and replans of each."""
+    found = await planner.solve(episode)
+    for _ in episode.case.messages:
+        episode.next_turn(found)
+        found = _behind(found, await planner.solve(episode), episode)
+    return found
+
+
+def _behind(before: Trajectory, found: Trajectory, episode: Episode) -> Trajectory:
+    known = set(map(id, episode.before.steps))
+    fresh = (step for step in found.decisions if id(step) not in known)
+    branched = [steps for steps in (before.branched_steps, found.branched_steps) if steps is not None]
+    return replace(
+        found,
+        decisions=(*before.decisions, *fresh),
+        branches=before.branches + found.branches,
+        branched_steps=sum(branched) if branched else None,
+        replans=before.replans + found.replans,
+    )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from grid.core.once import Once
+from grid.core.cache import Once
 from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.types import Json, ToolCall

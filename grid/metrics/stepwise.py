@@ -11,7 +11,7 @@ from typing import Any
 from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.types import FINISH, NO_TOOL, Step, ToolCall, Trajectory, to_json
-from grid.metrics.replaced import counts
+from grid.metrics.scores import counts
 from grid.metrics.usage import same_arguments
 from grid.text import references
 from grid.worlds.layers import bare

@@ -18,9 +18,8 @@ from grid.core.strict import STRICT
 from grid.core.types import FINISH, NO_TOOL
 from grid.episode.planning import plan_prompt, read_plan_of
 from grid.episode.tree import Node
-from grid.planners.memory import OTHER_HALF, Memory, SolvedPlans
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.remembering import OTHER_HALF, Memory, SolvedPlans
+from grid.planners.search.kernel import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]

@@ -20,9 +20,8 @@ from grid.core.types import GIVE_UP
 from grid.episode import prompts
 from grid.episode.tree import Node
 from grid.episode.view import View
-from grid.planners.search import evaluating
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.search import kernel
+from grid.planners.search.kernel import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 NOT_RUN = {
@@ -127,7 +126,7 @@ class DFSDT(TreeSearch):
         if view is None or node.path is None or node.action is None:
             raise RuntimeError(f"node {node.label} was not executed")
         observation = node.path.steps[-1].observation
-        asked = evaluating.better(search.episode, view, self._told(other), node.action, observation)
+        asked = kernel.better(search.episode, view, self._told(other), node.action, observation)
         return await search.scores.ask(asked, "better")
 
     def _told(self, child: Node) -> str:

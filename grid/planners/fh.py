@@ -11,9 +11,8 @@ from grid.core.chains import Chain
 from grid.core.strict import STRICT
 from grid.core.types import Json, Trajectory, to_json
 from grid.episode.acting import Action, begin, trajectory
-from grid.episode.drafting import Refine
 from grid.episode.episode import Episode
-from grid.episode.planning import chain_written, plan_ahead, run_plan, whole_view, written_action
+from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, whole_view, written_action
 from grid.planners.horizon import Horizon, failed
 
 FAILED = "Step {step} failed."

@@ -11,9 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.strict import STRICT
 from grid.episode.tree import Node, backup, finish
-from grid.planners.reflecting import reflect
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.reflexion import reflect
+from grid.planners.search.kernel import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 FAILED = -1.0

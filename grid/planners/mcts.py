@@ -11,8 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.strict import STRICT
 from grid.episode.tree import Node, backup
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.search.kernel import Search, TreeSearch
 
 
 @dataclass(frozen=True, config=STRICT)

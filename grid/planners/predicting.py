@@ -16,8 +16,8 @@ from grid.core.types import FINISH, REJECT, ToolCall, ToolSpec, Trajectory, Usag
 from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, imagine, trajectory
 from grid.episode.asking import in_form, read_action
-from grid.episode.drafting import Asking
 from grid.episode.episode import Episode
+from grid.episode.planning import Asking
 from grid.episode.requests import Answers
 from grid.episode.view import Path, View
 from grid.text.calls import Call

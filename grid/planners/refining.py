@@ -21,8 +21,8 @@ from grid.core.strict import STRICT
 from grid.core.types import Trajectory, Usage
 from grid.core.untrusted import shown_lines
 from grid.episode import prompts
-from grid.episode.drafting import Asking, Read, WritesPlans
 from grid.episode.episode import Episode, Planner
+from grid.episode.planning import Asking, Read, WritesPlans
 
 Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"

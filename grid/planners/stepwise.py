@@ -16,9 +16,8 @@ from grid.core.plan_answers import MessagesAnswer
 from grid.core.strict import STRICT
 from grid.core.types import ToolSpec, Trajectory, Usage
 from grid.episode.acting import Acting, begin, decisions_left, trajectory
-from grid.episode.drafting import Drafted, Refine, drafted
 from grid.episode.episode import Episode
-from grid.episode.planning import run_plan, whole_view
+from grid.episode.planning import Drafted, Refine, drafted, run_plan, whole_view
 from grid.episode.view import View
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
 from grid.text.chains import Predicted, messages_text, read_messages

@@ -15,9 +15,8 @@ from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.episode.tree import Node
-from grid.planners.search import evaluating
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.search import kernel
+from grid.planners.search.kernel import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 
@@ -97,7 +96,7 @@ class TreeOfThoughts(TreeSearch):
             paths = [node.path for node in thoughts if node.path]
             chains = ["\n".join((f"{len(path.lines)} steps:", *path.lines)) for path in paths]
             found = await search.scores.votes(
-                evaluating.best(search.episode), chains, samples=self.votes, temperature=self.temperature
+                kernel.best(search.episode), chains, samples=self.votes, temperature=self.temperature
             )
         for node, value in zip(thoughts, found, strict=True):
             node.value = value

@@ -15,9 +15,8 @@ from grid.core.strict import STRICT
 from grid.core.types import Trajectory
 from grid.episode.acting import Acting, begin, rollout, trajectory
 from grid.episode.asking import single_pass
-from grid.episode.drafting import Refine
 from grid.episode.episode import Episode
-from grid.episode.planning import chain_written, plan_ahead, run_plan, whole_view
+from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, whole_view
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from grid.core.errors import ConfigError
 from grid.core.strict import STRICT
 from grid.core.untrusted import loads
-from grid.engines.sources import Hub
+from grid.engines.wheels import Hub
 from grid.retrievers.scored import LONGEST
 from grid.retrievers.sources import Wheel, check_modules, check_source, fingerprint, model_folder
 

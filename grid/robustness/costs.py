@@ -19,7 +19,7 @@ from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, Case, Observation, Parameter, Substep, ToolCall, ToolSpec, Trajectory
 from grid.core.world import State
-from grid.episode.chains import chain_of
+from grid.episode.planning import chain_of
 from grid.robustness.broken_tool import run_double
 from grid.robustness.composites import Composite, composites, expanded, least_cost
 from grid.robustness.naming import Double, double, words

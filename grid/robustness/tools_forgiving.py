@@ -14,10 +14,8 @@ from grid.core.retriever import Index
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.world import World
-from grid.robustness.matching import Matching
-from grid.robustness.schema_matching import MatchingWorld, Rule
-from grid.worlds.layers import within
-from grid.worlds.retrieving import RetrievingWorld
+from grid.robustness.schema_matching import Matching, MatchingWorld, Rule
+from grid.worlds.layers import RetrievingWorld, within
 from grid.worlds.schema import SchemaWorld
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -12,10 +12,8 @@ from grid.core.problem import Problem
 from grid.core.retriever import Index
 from grid.core.strict import STRICT
 from grid.core.world import World
-from grid.robustness.matching import Matching
-from grid.robustness.schema_matching import MatchingWorld
-from grid.worlds.layers import within
-from grid.worlds.retrieving import RetrievingWorld
+from grid.robustness.schema_matching import Matching, MatchingWorld
+from grid.worlds.layers import RetrievingWorld, within
 from grid.worlds.schema import SchemaWorld
 
 

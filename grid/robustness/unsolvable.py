@@ -18,7 +18,7 @@ from grid.core.retriever import Index
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
-from grid.episode.chains import chain_of
+from grid.episode.planning import chain_of
 from grid.robustness.offering import (
     each_step,
     first_turn,
@@ -28,7 +28,7 @@ from grid.robustness.offering import (
     needed_calls,
     offered_as,
 )
-from grid.worlds.rejecting import REJECT_TOOL, RejectingWorld, RejectState, Wanted
+from grid.worlds.layers import REJECT_TOOL, RejectingWorld, RejectState, Wanted
 
 MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."
 """Said with solvable and unsolvable cases alike; forbids what could stand in for a tool that is not there."""

@@ -14,7 +14,7 @@ from grid.core.problem import SOLVED_FIRST, Dataset
 from grid.core.roles import EVALUATOR
 from grid.core.seeds import derive_seed
 from grid.core.types import Usage
-from grid.datasets.examining import query_section
+from grid.datasets.grading import query_section
 from grid.episode.judging import Judging
 from grid.episode.requests import Requests
 

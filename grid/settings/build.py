@@ -12,19 +12,17 @@ from typing import Any, cast
 
 from grid import plugins
 from grid.code_digest import code_digest
-from grid.core.declared import BY_NAME
+from grid.core.cache import can
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError, UnfinishedError
-from grid.core.metric import Metric, declared_by, together
-from grid.core.once import can
+from grid.core.metric import BY_NAME, Metric, declared_by, together
 from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Dataset, Demonstrations, Problem
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.core.seeds import derive_seed
 from grid.core.types import Case, Demonstration, Plan
-from grid.datasets.nearest import Nearest, question_words
-from grid.datasets.sampling import part_of
+from grid.datasets.sampling import Nearest, part_of, question_words
 from grid.engines.informed import Informed
-from grid.engines.recovering import places_of
+from grid.engines.language_model import places_of
 from grid.episode.episode import Episode, Planner
 from grid.episode.judging import Judging
 from grid.episode.outline import draft
@@ -42,8 +40,8 @@ from grid.roles.grounding import GroundingByModel
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.config import BudgetConfig
 from grid.settings.make import make
-from grid.settings.ordering import ordering
 from grid.settings.parts import Parts, parts_of
+from grid.settings.plan import ordering
 from grid.settings.pooled import KEPT, Pooled, dataset_of, key_of, key_of_data, pooled
 from grid.settings.prices import Prices, prices_of
 from grid.settings.remembered import Memory, memory_of
@@ -132,7 +130,7 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     USER: (Customer, Simulating),
 }
 """By role the code that asks it."""
-_OF_CASES = ("grid.metrics.plan_shape.plan_shape", "grid.metrics.solvable.solvable")
+_OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.solvable.solvable")
 """What is told of a case whatever a planner does; values, which have no name of their own."""
 
 SAME: Mapping[str, str] = dict(

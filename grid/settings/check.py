@@ -25,9 +25,8 @@ from grid.settings.build import build, code_of
 from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.fitting import invalid_reason
 from grid.settings.keeping import Keep
-from grid.settings.ordering import with_ordering
 from grid.settings.parts import parts_of
-from grid.settings.plan import Plan
+from grid.settings.plan import Plan, with_ordering
 from grid.settings.prices import expect_prices
 from grid.settings.remembered import line_of, with_contents
 from grid.settings.roles import is_named, with_roles

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
+from grid.core.cache import can
 from grid.core.errors import ConfigError
-from grid.core.once import can
 from grid.core.problem import Dataset, Problem
 from grid.core.retriever import Index, Retriever, Told
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 from grid.pools.base import Pool
-from grid.retrievers.redefined import RedefinedIndex
+from grid.retrievers.sources import RedefinedIndex
 from grid.settings.make import make
 
 KEPT = 8

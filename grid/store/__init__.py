@@ -10,9 +10,9 @@ from grid.store.compacting import compact
 from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
-from grid.store.joined import Long
 from grid.store.looking import File
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
+from grid.store.scanning import Long
 from grid.store.tables import (
     CellIds,
     Retry,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from grid.core.declared import METRICS as OURS
+from grid.core.metric import METRICS as OURS
 from grid.core.metric import TEXTS, Kind, Metric
 from grid.core.roles import ACTOR, ASKED, Role
 

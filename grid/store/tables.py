@@ -16,15 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.core.declared import BY_NAME
 from grid.core.errors import ErrorKind, StoreError, shown_value
-from grid.core.metric import Metric
+from grid.core.metric import BY_NAME, Metric
 from grid.core.types import to_json
 from grid.store.files import Table, lacks, scan, whole
-from grid.store.joined import LONG_TABLES as _LONG
-from grid.store.joined import Joined, Long, entries, refolded
 from grid.store.looking import File
-from grid.store.scanning import Scan
+from grid.store.scanning import LONG_TABLES as _LONG
+from grid.store.scanning import Joined, Long, Scan, entries, refolded
 from grid.store.schema import (
     COSTS,
     DIGESTS,

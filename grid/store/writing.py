@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
-from grid.store.joined import MAPS, folded, map_array
 from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
+from grid.store.scanning import MAPS, folded, map_array
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
 
 Columns = Mapping[str, Sequence[Any]]

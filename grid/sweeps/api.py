@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.core.errors import ConfigError, GridError
-from grid.sweeps import arguments, command, quoting
+from grid.sweeps import arguments, command
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,10 +99,9 @@ def settings_of(*overrides: str) -> list[Setting]:
     Raises:
         GridError: it cannot be composed.
     """
-    from grid.sweeps.composing import multirun
+    from grid.sweeps.arguments import refusal
+    from grid.sweeps.composing import multirun, prepared
     from grid.sweeps.jobs import settings
-    from grid.sweeps.plugins import prepared
-    from grid.sweeps.refusals import refusal
 
     try:
         command.GIVEN.set(command.call(overrides))
@@ -111,7 +110,7 @@ def settings_of(*overrides: str) -> list[Setting]:
         with multirun(prepared(arguments.beside_sweeps(given))) as composed:
             return settings(composed)
     except ConfigError as error:
-        raise quoting.kept(error, overrides) from None
+        raise arguments.kept(error, overrides) from None
     except GridError:
         raise
     except Exception as error:

@@ -1,19 +1,78 @@
-"""The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key."""
+"""What cannot be composed, in one line: the key, its value and what is allowed."""
 
 from __future__ import annotations
 
+import difflib
 import re
+import shlex
+import shutil
+import textwrap
 from argparse import Namespace
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import OmegaConfBaseException
 
-from grid.core.errors import ConfigError
+from grid.core.errors import ConfigError, GridError, one_line
 from grid.settings.setting import FURTHER, GROUPS
+
+_NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
+_SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)'(?:\n| requires)", re.DOTALL)
+
+
+def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
+    """One line for whatever was raised before a sweep was composed and checked."""
+    if isinstance(error, ConfigError):
+        return one_line(kept(error, overrides))
+    if isinstance(error, GridError):
+        return one_line(error)
+    if isinstance(error, RecursionError):
+        return one_line(ConfigError("arguments", list(overrides), "less deep nesting"))
+    if isinstance(error, OverrideParseException):
+        return one_line(unreadable(str(error.override), error.message.splitlines()[0]))
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return one_line(
+            ConfigError(group, name, f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}")
+        )
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return _of_hydra(error, overrides)
+    reason = one_line(f"{type(error).__name__}: {error}", 400)
+    return f"{one_line(' '.join(overrides), 200)}: cannot be composed ({reason})"
+
+
+def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
+    """Hydra names the key, what it is given as, or the file; the reason may be in the error's cause."""
+    if sweep := _SEVERAL.search(str(error)):
+        return one_line(several(sweep[1]))
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+    reason = str(cause).splitlines()[0] if cause and str(cause) else ""
+    found = _NO_SUCH_KEY.search(str(error))
+    if not found:
+        return one_line(f"{error} ({reason})" if reason else error)
+    key = found[1]
+    values = [text.partition("=")[2] for text in overrides if text.partition("=")[0].lstrip("+~") == key]
+    siblings = [str(name) for name in cause.parent_node or () if name != "hydra"] if cause else []
+    allowed = (
+        f"no such key{nearest(key.rpartition('.')[2], siblings)}; the keys here are {', '.join(siblings) or 'none'}"
+    )
+    return one_line(ConfigError(key, values[-1] if values else None, allowed))
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """What may have been meant, as part of a sentence."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+# The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key.
+
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30
@@ -155,3 +214,207 @@ def _check_choice(group: str, text: str, value: object) -> None:
             raise ConfigError(group, text, f"a list that names each file of conf/{group} once")
     elif not isinstance(value, str | dict | Glob):  # a mapping is one of values, not of files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
+
+
+# What `agent-grid sweep --help` prints: examples, the files to choose from, the flags.
+
+
+_GROUPS = {
+    "model": "",
+    "planner": "",
+    "dataset": "",
+    "robustness": "also several in one setting: robustness=[extraneous,broken_tool]",
+    "retriever": "",
+    "pool": "which tools there are to retrieve from",
+    "refine": "plans are criticised and written again",
+    "memory": "prompts show what the planner did on other cases, in an earlier sweep",
+    "cluster": "",
+    "experiment": "a whole study, as +experiment=NAME",
+}
+_HEAD = """\
+Run a grid of experiments: model x planner x dataset x robustness, on Ray. Results go to results/NAME where you stand;
+the same command again resumes. `agent-grid sweep` and `python launch/sweep.py` are the same.
+
+  agent-grid sweep -m                                     the default grid
+  agent-grid sweep -m planner=react,egb_logits trials=5 name=mine
+  agent-grid sweep planner=react                          one setting
+  agent-grid sweep -m dry_run=true                        what would run, what is invalid, what it may cost
+  agent-grid sweep -m +experiment=planning_horizon        a whole study
+  agent-grid sweep --cfg job planner=react                every key with its value
+
+Files to choose from, as GROUP=NAME; with -m several, GROUP=NAME,NAME:
+"""
+_HELPING_FLAGS = """
+Flags:
+  -m                      every combination of what is given, instead of one setting
+  --cfg job [-p GROUP]    print the composed config, or a part of it, and run nothing
+  --info [WHAT]           how it was composed: config, defaults, defaults-tree, plugins, searchpath (default: all)
+  --config-dir FOLDER     a folder with files of your own beside these, in folders of the same names
+  -sc install=bash        print what switches on tab completion: eval "$(agent-grid -sc install=bash)" (zsh: the same;
+                          fish: agent-grid -sc install=fish | source)
+"""
+
+
+def text(folders: Sequence[Path]) -> str:
+    """The help, as wide as the terminal.
+
+    Args:
+        folders: the folders of config files: ours, and those of plugins.
+    """
+    width = max(60, min(shutil.get_terminal_size((120, 24)).columns, 120))
+    return "\n".join([_HEAD, *(_of(group, about, folders, width) for group, about in _GROUPS.items()), _HELPING_FLAGS])
+
+
+def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
+    names = sorted(file.stem for folder in folders for file in (folder / group).glob("*.yaml"))
+    told = ", ".join(names) + (f" ({about})" if about else "")
+    return textwrap.fill(
+        told, width, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14, break_on_hyphens=False
+    )
+
+
+# What of an override has to stand in quotes, so that Hydra's grammar reads it as text; shown as a shell takes it.
+
+
+_WANTED = ("Input should be a valid string", "a folder")
+"""How it is said that a value has to be a text: by pydantic, and of a data set's path."""
+_MOST = 400  # characters of what is shown
+_CHARACTERS = 5  # that are named
+_PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
+_PAIR = re.compile(r"((?:[\w.-]+\s*)?:\s*)(.+)", re.DOTALL)  # of a mapping; its key may stand in quotes before
+_CHOICE = re.compile(r"(choice\()(.*)(\))", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z0-9_/\-\\+.$%*@?|:\s]")
+"""What Hydra's grammar takes in a text without quotes."""
+_LIVE = frozenset('"$`\\!')
+"""What a shell takes for more than itself within double quotes."""
+_AWAKE, _ESCAPE = re.compile(r'(["\\])'), r"\\\1"
+_KINDS = {float: "a number", int: "a number", bool: "true or false", type(None): "null"}
+"""What a text may be taken for."""
+
+
+def unreadable(text: str, reason: str) -> ConfigError:
+    """An override that Hydra's grammar has no reading of: what has to be quoted, and how.
+
+    Args:
+        text: the override.
+        reason: what Hydra says; told where quotes would not help.
+    """
+    key, _, value = text.partition("=")
+    found = _quoted(text, lambda part: _override(f"k={part}") is None)
+    if found is None:
+        return ConfigError(key, value, f"Hydra's grammar of overrides ({reason})")
+    shown, texts = found
+    odd = [repr(char) for char in dict.fromkeys("".join(texts)) if not _PLAIN.match(char)]
+    which = f" with {' '.join(odd[:_CHARACTERS])}" if odd else ""
+    return ConfigError(key, value, f"a text{which} has to be quoted: {shown}")
+
+
+def several(text: str) -> ConfigError:
+    """An override with several values where one setting is asked for."""
+    key, _, value = text.partition("=")
+    ways = ["with -m each is a setting"]
+    if "(" not in value and (key not in (*GROUPS, *FURTHER) or key == "robustness"):
+        ways.append(f"a list is {key}=[{value}]")
+    if "(" not in value and key not in (*GROUPS, *FURTHER):
+        ways.append(f"a text is quoted: {_for_shell(f'{key}={_in_quotes(value)}')}")
+    return ConfigError(key, value, f"one value; {', '.join(ways)}")
+
+
+def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
+    """The error; where an override gives a text that Hydra reads as a number or the like, one that shows it quoted."""
+    wanted = error.value
+    if not error.allowed.startswith(_WANTED) or type(wanted) not in _KINDS:
+        return error
+    given = {text.partition("=")[0].lstrip("+"): text for text in overrides}
+    above = [error.key.rsplit(".", count)[0] for count in range(error.key.count(".") + 1)]
+    text = next((given[key] for key in above if key in given), None)
+    if text is None:
+        return error
+
+    def needs(part: str) -> bool:
+        read = _override(f"k={part}")
+        found = read.value() if read else part
+        alike = type(found) is type(wanted)
+        return alike and ("{" not in text or repr(found) == repr(wanted))  # other keys may want numbers
+
+    quoted = _quoted(text, needs)
+    if quoted is None:
+        return error
+    shown, texts = quoted
+    told = f"a text, and {texts[0]:.80} without quotes is {_KINDS[type(wanted)]}; quoted it stays one: {shown}"
+    return ConfigError(error.key, wanted, told)
+
+
+def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
+    """An override with quotes around what needs them, as a shell takes it, and what these texts are.
+
+    None where quotes make no reading of it, or one that is too long to be shown.
+    """
+    key, _, value = text.partition("=")
+    if not key or not value:
+        return None
+    texts = list[str]()
+    parts = _by_parts(value, needs, texts)
+    for made, of in ((parts, texts), (_in_quotes(value), [value])):
+        if of and _override(f"{key}={made}") is not None:
+            shown = _for_shell(f"{key}={made}")
+            return (shown, of) if len(shown) <= _MOST else None
+    return None
+
+
+def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str:
+    """A value with quotes around those of its parts that need them: of a list, a mapping, or several to sweep over.
+
+    `texts` gets what was quoted.
+    """
+    choice = _CHOICE.fullmatch(value)
+    if choice:
+        return choice[1] + _by_parts(choice[2], needs, texts) + choice[3]
+    made, within = "", list[str]()
+    for part in _PARTS.findall(value):
+        if part in ("[", "{"):
+            within.append(part)
+        elif part in ("]", "}"):
+            del within[-1:]
+        bare = part.strip()
+        pair = _PAIR.fullmatch(bare) if within[-1:] == ["{"] else None
+        leaf = pair[2] if pair else bare
+        if not leaf or leaf in ("[", "]", "{", "}", ",") or leaf[0] in "'\"" or not needs(leaf):
+            made += part
+            continue
+        texts.append(leaf)
+        place = part.rindex(leaf)
+        made += part[:place] + _in_quotes(leaf) + part[place + len(leaf) :]
+    return made
+
+
+def _in_quotes(text: str) -> str:
+    """A text in Hydra's quotes; of both kinds the one that makes it shorter as a shell takes it.
+
+    Backslashes count there before a quote alone, also before the one that ends it.
+    """
+    mark = '"' if '"' not in text and ("'" in text or _LIVE & set(text)) else "'"
+    return mark + re.sub(rf"(\\*)({mark}|\Z)", _escaped, text) + mark
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[1] * 2 + (f"\\{found[2]}" if found[2] else "")
+
+
+def _for_shell(text: str) -> str:
+    """A word as a shell takes it, in quotes of one kind where that can be."""
+    if not _LIVE & set(text):
+        return f'"{text}"'
+    if "'" not in text:
+        return f"'{text}'"
+    return shlex.quote(text) if set("$`!") & set(text) else f'"{_AWAKE.sub(_ESCAPE, text)}"'
+
+
+@lru_cache(maxsize=256)
+def _override(text: str) -> Override | None:
+    """An override as Hydra reads it; None where its grammar has no reading."""
+    try:
+        (found,) = OverridesParser.create().parse_overrides([text])
+    except (HydraException, ValueError, ArithmeticError, RecursionError):
+        return None
+    return found

@@ -13,9 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.render import wide
-from grid.cells.forecast import Estimate, Forecast, forecast, total
-from grid.cells.pilot import CASES, Pilot, pilots_here
-from grid.cluster.pilot_batch import Side, pilots_on
+from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
+from grid.cluster.batch import Side, pilots_on
 from grid.core.roles import ASKED
 from grid.core.untrusted import shown
 from grid.settings.check import Checked

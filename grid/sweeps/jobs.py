@@ -16,8 +16,7 @@ from grid.core.roles import ASKED, EVALUATOR, JUDGE
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
-from grid.settings.make import look_at, make
-from grid.settings.plain_values import check_plain
+from grid.settings.make import check_plain, look_at, make
 from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweeps.composing import Composed
 from grid.sweeps.folders import Folders, Setting

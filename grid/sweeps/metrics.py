@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from grid.cluster.batch import Report
-from grid.cluster.meters import Meters
+from grid.cluster.metrics import Meters
 from grid.settings.setting import GROUPS, Setting
 
 COUNTERS = {

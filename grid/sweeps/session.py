@@ -10,19 +10,27 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
 import pyarrow.compute as pc
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import HydraContext, RunMode
+from hydra.utils import instantiate
+from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
 from analysis import served, unreadable
 from analysis.render import wide
 from analysis.screen import print_screen
-from grid import store
-from grid.cells.transcripts import TABLES
+from grid import CONF, store
+from grid.cells.rows import TABLES
+from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
 from grid.cluster import connection as cluster
 from grid.cluster.batch import Run
@@ -30,16 +38,17 @@ from grid.cluster.fleet import Fleet
 from grid.cluster.worker import Report
 from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
-from grid.settings.check import Checked
+from grid.settings.build import build
+from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.keeping import REST_SHARE
 from grid.settings.plan import Plan
 from grid.settings.prices import expect_counts
 from grid.settings.roles import models
 from grid.settings.setting import Setting
 from grid.sweeps import command
+from grid.sweeps.jobs import resolved
 from grid.sweeps.metrics import SweepMetrics
-from grid.sweeps.progress import SweepProgress
-from grid.sweeps.progress_file import STOPPING
+from grid.sweeps.progress import STOPPING, SweepProgress
 from grid.sweeps.summary import TranscriptTally, replicas_table
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
@@ -372,3 +381,34 @@ def cpu() -> str:
             if name.strip() == "model name" and value.strip():
                 return shown(value.strip())[:100]
     return platform.processor() or platform.machine()
+
+
+# A sweep's episodes as rows, by the sweep's own code in this process: without Ray and Parquet.
+
+
+def plan_of(arguments: Sequence[str]) -> Plan:
+    """The sweep of a command line with `-m`, checked.
+
+    Raises:
+        GridError, or what Hydra raises: it cannot run.
+    """
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
+        sweeper = cast(GridSweeper, instantiate(master.hydra.sweeper))
+        sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
+        jobs = [Job(*resolved(one)) for one in sweeper.composed(list(arguments))]
+    return check_sweep(jobs).plan
+
+
+async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
+    """Columns of every cell's row, setting by setting; `seed` in place of the plan's own."""
+    rows = []
+    for setting in plan.settings:
+        seeded = setting if seed is None else replace(setting, seed=seed)
+        built = build(seeded, plan.budget)
+        plan.case_ids[seeded.id], plan.dataset_versions[seeded.id] = plan.case_ids[setting.id], built.version
+        found = (await run_chunk(built, seeded, list(plan.cells_of(seeded)), Stamp(name, None))).take()
+        rows += [{column: row[column] for column in columns} for row in found["episodes"]]
+    return rows

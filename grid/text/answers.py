@@ -1,21 +1,98 @@
-"""What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
-
-It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
-where words between them take back what came before; where they differ and nothing tells which counts, the answer cannot
-be read.
-"""
+"""What a judge's answer says of a plan: untrusted text, read with the limits of `grid.text.answers`."""
 
 from __future__ import annotations
 
 import re
+import string
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from grid.core.types import MAX_SCORE, Json, ToolSpec, to_json
+from grid.core.chains import ERRORS, GRADES, Chain, Verdict
+from grid.core.types import BETWEEN, MAX_SCORE, Json, ToolSpec, to_json
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
+
+NO_VERDICT = "no JSON object with is_correct"
+MOST_REASONING = 2_000
+"""Characters of the reasoning that are kept."""
+_NEAR = 1e-6
+_ERROR = re.compile(r"\s*([Ee][1-6])(?![0-9])")
+_WORDS = {"true": True, "yes": True, "false": False, "no": False}
+_LISTS = ("error_list", "errors")
+
+
+def read_verdict(text: str, errors: bool = True) -> Verdict:
+    """The verdict of the object that has `is_correct`. With `errors` it must say of all six and have a grade.
+
+    Keys of errors may go on behind their number (`E2_TASK_COMPLETENESS`), errors may stand in a list of their own, the
+    grade may be called score; yes and no, 1 and 0 count as true and false. Raises UnreadableError as `read_call`.
+    """
+    return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
+
+
+def _verdict(value: Json, errors: bool) -> Verdict | None:
+    if not isinstance(value, dict) or "is_correct" not in value:
+        return None
+    correct, said = _truth(value["is_correct"], "is_correct"), value.get("reasoning")
+    reasoning = said[:MOST_REASONING] if isinstance(said, str) else ""
+    if not errors:
+        return Verdict(correct, reasoning=reasoning)
+    return Verdict(correct, _errors(value), _grade(value), reasoning)
+
+
+def _errors(value: dict[str, Json]) -> frozenset[str]:
+    listed = next((value[name] for name in _LISTS if name in value), None)
+    if isinstance(listed, list):  # of those that hold
+        if not all(isinstance(name, str) and _ERROR.match(name) for name in listed):
+            raise UnreadableError("a list of errors that holds something else than E1 to E6")
+        return frozenset(_named(str(name)) for name in listed)
+    found: dict[str, bool] = {}
+    for name, holds in (listed if isinstance(listed, dict) else value).items():
+        if _ERROR.match(name):
+            true = _truth(holds, name)
+            if found.setdefault(_named(name), true) != true:
+                raise UnreadableError(f"{_named(name)} stands in it twice, with different values")
+    missing = [name for name in ERRORS if name not in found]
+    if missing:
+        raise UnreadableError(f"no {missing[0]}, where all of E1 to E6 are asked for")
+    return frozenset(name for name, holds in found.items() if holds)
+
+
+def _named(key: str) -> str:
+    match = _ERROR.match(key)
+    return match[1].upper() if match else ""
+
+
+def _grade(value: dict[str, Json]) -> float:
+    found = value.get("grade", value.get("score"))
+    if isinstance(found, str) and re.fullmatch(r"\s*[01](\.[0-9]{1,6})?\s*", found):
+        found = float(found)
+    if not isinstance(found, bool) and isinstance(found, int | float):
+        for grade in GRADES:
+            if abs(found - grade) < _NEAR:
+                return grade
+    raise UnreadableError(f"no grade of {', '.join(map(str, GRADES))}")
+
+
+def _truth(value: Json, key: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return value == 1
+    if isinstance(value, str) and value.strip().casefold() in _WORDS:
+        return _WORDS[value.strip().casefold()]
+    raise UnreadableError(f"{key:.30} that is neither true nor false")
+
+
+# What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
+#
+# It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
+# where words between them take back what came before; where they differ and nothing tells which counts, the answer
+# cannot be read.
+
 
 MAX_STEPS = 256
 NO_CALL = "no JSON object with a tool"
@@ -178,3 +255,122 @@ def _response(value: Json) -> tuple[str, Json] | None:
         return None
     error = value.get("error") or ""
     return error if isinstance(error, str) else to_json(error), value.get("response")
+
+
+# Whether a plan declines a request: one rule for whoever scores plans (agent_planning_benchmark §4.2.3, C.4, C.6).
+#
+# A plan declines by the status REJECT or, where it calls nothing, by words that say openly that the request cannot be
+# carried out; where information is missing a question back does as well. A judge reads the words; who has none reads
+# them by rule: a negated ability, a lack, or a refusal by name.
+
+
+MISSING_INFORMATION = "missing_information"
+"""The kind of request of which a question back is right (figure 41)."""
+MOST_CALLS = 1
+"""Of a plan that may pass with a judge: "only a termination/reporting step" (figure 41)."""
+_CANNOT = (
+    r"\bcan\s?not\b", r"\b(?:ca|could)n'?t\b", r"\bcould not\b", r"\b(?:unable|not able) to\b",
+    r"\b(?:im|not |in|un|not be )(?:possible|feasible|solvable)\b", r"\b(?:refus|reject|declin)(?:e[ds]?|s|ed|ing)\b",
+)  # fmt: skip
+_LACKS = (
+    r"\bmissing\b", r"\b(?:unavailable|inaccessible|unspecified)\b", r"\black(?:s|ing)?\b", r"\boffline\b",
+    r"\bnot (?:yet |been )*(?:available|accessible|provided|given|told|attached|supplied|specified|included|stated)\b",
+    r"\b(?:do|does|did)(?: not|n't) (?:have|know|see)\b", r"\bnone of the(?:se)?(?: \w+)? tools\b",
+    r"\bno (?:\w+ ){0,2}tools? (?:that|which|can|for|to|is|are|here|among|offered|available|does|supports?)\b",
+)  # fmt: skip
+_DECLINES = re.compile("|".join((*_CANNOT, *_LACKS)))
+_ASKS = re.compile(
+    r"\?|\bclarification\b"
+    r"|\bplease (?:\w+ ){0,2}(?:tell|provide|specify|clarify|confirm|share|give|name|send|attach|upload|let me know)\b"
+)
+
+
+def declines(chain: Chain) -> bool:
+    """Whether a plan is an explicit refusal, by its status or, where it calls nothing, by its words."""
+    return chain.refusal is not None or (not chain.calls and _DECLINES.search(_plain(chain.plan)) is not None)
+
+
+def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
+    """Whether a plan is right of a request that cannot be carried out: it calls nothing and declines, or asks back.
+
+    A question back is right where information is missing, and nowhere else.
+    """
+    if chain.calls:
+        return False
+    return declines(chain) or (unsolvable_kind == MISSING_INFORMATION and asks_back(chain))
+
+
+def asks_back(chain: Chain) -> bool:
+    """Whether a plan calls nothing and asks for what it has to be told."""
+    return not chain.calls and _ASKS.search(_plain(chain.refusal or chain.plan)) is not None
+
+
+def may_pass(chain: Chain) -> bool:
+    """Whether a judge has to say if a plan `passes`: it says something, and calls at most what may report the end.
+
+    Which tool of others' only reports nobody but a judge can tell.
+    """
+    return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
+
+
+def _plain(words: str) -> str:
+    return " ".join(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").casefold().split())
+
+
+# Short answers against the right ones, by token: HotpotQA's official evaluation, which is SQuAD's; and their parts.
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+_NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
+
+
+def normalised(text: str) -> str:
+    """In lower case, without ASCII punctuation and articles, with single blanks."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(given: str, right: str) -> bool:
+    """Whether both are the same once they are normalised."""
+    return normalised(given) == normalised(right)
+
+
+def f1(given: str, right: str) -> float:
+    """The harmonic mean of precision and recall over tokens, in [0, 1]. Yes, no and noanswer are right or wrong."""
+    one, other = normalised(given), normalised(right)
+    if one != other and (one in _CLOSED or other in _CLOSED):
+        return 0.0
+    tokens, wanted = one.split(), other.split()
+    shared = sum((Counter(tokens) & Counter(wanted)).values())
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(tokens), shared / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
+    """The answers to `count` questions, in their order; an empty text for each where it cannot be told which is which.
+
+    Of one question it is the whole answer. Of several it is read as lines that are numbered from 1 (words before the
+    first do not count, further lines go with the one before), as so many lines, or as so many texts parted by `; `.
+    """
+    text = (answer or "").strip()
+    if count == 1:
+        return (text,)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    pieces = [piece.strip() for piece in text.split(BETWEEN)] if len(lines) == 1 else []
+    ways = [parts for parts in (_numbered(lines), _numbered(pieces)) if parts] or [lines, pieces]
+    return next((tuple(parts) for parts in ways if len(parts) == count), ("",) * count)
+
+
+def _numbered(lines: list[str]) -> list[str]:
+    """The texts behind the numbers 1, 2, ... in this order; none where the first number is not 1."""
+    parts: list[str] = []
+    for line in lines:
+        match = _NUMBERED.fullmatch(line)
+        if match and int(match[1]) == len(parts) + 1:
+            parts.append(match[2].strip())
+        elif parts:
+            parts[-1] = f"{parts[-1]} {line}"
+    return parts

@@ -1,14 +1,17 @@
-"""Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's."""
+"""The tool by which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
-from grid.core.once import can
-from grid.core.types import Observation, ToolCall
-from grid.core.world import Closing, Conversation, Ending, State, World
+from grid.core.cache import can
+from grid.core.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
+from grid.core.world import Closing, Conversation, Ending, State, World, own_state
+from grid.worlds.schema import ERROR
+
+# Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's.
 
 
 @dataclass(frozen=True)
@@ -84,3 +87,138 @@ def within(world: World, change: Callable[[World], World]) -> World:
     if not isinstance(world, Layer):
         return change(world)
     return replace(world, inner=within(world.inner, change))
+
+
+# A world that records calls and answers nothing: for tasks whose tools nobody has (agent_planning_benchmark §3.1).
+#
+# A call comes back with no fields, so that planners who go step by step can go on, and learn nothing. The broken tool
+# of a task fails again. Nothing is ever resolved: what a plan is worth is for a scorer to say.
+
+
+BROKEN = "The tool is out of order."
+
+
+@dataclass(frozen=True)
+class RecordingWorld:
+    """A state is the calls so far, as texts; `broken` is the tool that fails."""
+
+    broken: str | None = None
+    branches: ClassVar[bool] = True
+
+    def start(self) -> State:
+        """No call."""
+        return ()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        """The calls with this one, and an outcome without fields."""
+        calls = (*own_state(state, tuple), call.text())
+        failed = call.tool == self.broken
+        return calls, Observation({"error": BROKEN} if failed else {}, failed)
+
+    def resolved(self, state: State) -> bool:
+        """Never."""
+        return False
+
+    def answer(self, state: State) -> str | None:
+        """None."""
+        return None
+
+
+REJECT_TOOL = ToolSpec(
+    REJECT,
+    "Ends the work where the request cannot be carried out with these tools and what is told, or asks back for what is "
+    "missing. No other call is made then.",
+    (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
+)
+"""Offered with solvable and unsolvable cases alike, so that it tells nothing."""
+
+Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
+"""What resolves a case: to refuse it and call nothing else; to resolve it and not refuse; whichever of the two."""
+
+
+@dataclass(frozen=True)
+class RejectState:
+    """The inner world's state, whether any tool was `called`, failed calls among them, and the request `refused`."""
+
+    inner: State
+    called: bool = False
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class RejectingWorld(Layer):
+    """A world in which a request can be refused, which ends the work: calls behind it fail and change nothing.
+
+    `removed` are tools that there are no more. A call that failed was made all the same, and the state says so.
+    """
+
+    wanted: Wanted
+    removed: frozenset[str] = frozenset()
+
+    def start(self) -> RejectState:
+        """Nothing called, nothing refused."""
+        return RejectState(self.inner.start())
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[RejectState, Observation]:
+        """A refusal, or what the inner world makes of a call before one."""
+        before = own_state(state, RejectState)
+        if before.refused:
+            ended = {"status": "the request was refused"}
+            return before, Observation(ended) if call.tool == FINISH else _failed("the request was refused before")
+        if call.tool == REJECT:
+            return replace(before, refused=True), Observation({"status": "the request is refused"})
+        called = replace(before, called=before.called or call.tool != FINISH)
+        if call.tool in self.removed:
+            return called, _failed(f"there is no tool {call.tool}")
+        after, observation = await self.inner.apply(before.inner, call)
+        return replace(called, inner=after), observation
+
+    def resolved(self, state: State) -> bool:
+        """Whether what is `wanted` was done."""
+        own = own_state(state, RejectState)
+        return self._settled(own, self.wanted != "refusal" and self.inner.resolved(own.inner))
+
+    def answer(self, state: State) -> str | None:
+        """The inner world's; None behind a refusal."""
+        own = own_state(state, RejectState)
+        return None if own.refused else self.inner.answer(own.inner)
+
+    def next_turn(self, state: State) -> RejectState:
+        """The state behind the user's next message: what was refused stays so."""
+        own = own_state(state, RejectState)
+        return replace(own, inner=super().next_turn(own.inner))
+
+    def turn_resolved(self, state: State) -> bool:
+        """As `resolved`, for all turns up to now."""
+        own = own_state(state, RejectState)
+        return self._settled(own, self.wanted != "refusal" and super().turn_resolved(own.inner))
+
+    def over(self, state: State) -> bool:
+        """Whether the inner world's work is over; a refusal is ended by the planner itself."""
+        return super().over(own_state(state, RejectState).inner)
+
+    def ended(self, state: State, answer: str | None) -> RejectState:
+        """The inner world's end of the work."""
+        own = own_state(state, RejectState)
+        return replace(own, inner=super().ended(own.inner, answer))
+
+    def _settled(self, state: RejectState, resolved: bool) -> bool:
+        if self.wanted == "refusal":
+            return state.refused and not state.called
+        return resolved and not (state.refused and self.wanted == "resolution")
+
+
+def _failed(why: str) -> Observation:
+    return Observation({ERROR: f"{why}."}, failed=True)
+
+
+# Worlds whose searches find paragraphs, for the settings of tool robustness (planning_horizon §3.2, §4.4).
+
+
+@runtime_checkable
+class RetrievingWorld(World, Protocol):
+    """A world that answers searches from the paragraphs that are found for them."""
+
+    def reading(self, paragraphs: int) -> World:
+        """The same world, in which a search has at most so many paragraphs to go by, the best ones."""
+        ...

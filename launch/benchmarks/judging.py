@@ -27,7 +27,7 @@ from grid.core.chains import ERRORS, Chain, Verdict
 from grid.core.engine import Engine
 from grid.core.seeds import derive_seed
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
-from grid.datasets.apb_synthetic.judged import judged_task, truth
+from grid.datasets.apb_synthetic.records import judged_task, truth
 from grid.engines.hosted import HostedEngine
 from grid.episode.plan_judging import JudgedTask, plan_prompt
 from grid.roles.evaluation import Evaluation

@@ -19,13 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.functions import FUNCTIONS, Function, sort_of
 from grid.worlds.kopl.programs import run as run_program
+from grid.worlds.kopl.queries import Result, Values, is_empty, texts
 from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.results import Result, Values, is_empty, texts
 from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
-from grid.worlds.kopl.values import OPERATORS, Value
+from grid.worlds.kopl.values import OPERATORS, KoplError, Value
 from launch.benchmarks.choose import spread
 
 Program = list[dict[str, Any]]

@@ -28,7 +28,7 @@ from grid.core.world import State, own_state
 from grid.episode.episode import Episode
 from grid.episode.judging import Judging
 from grid.episode.progress import Budget
-from grid.planners.search.planner import TreeSearch
+from grid.planners.search.kernel import TreeSearch
 from launch.benchmarks import public_search
 from launch.benchmarks.choose import spread
 from launch.benchmarks.prompts import group_config

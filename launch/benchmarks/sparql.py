@@ -24,9 +24,12 @@ from rich.table import Table
 
 from grid.core.types import Json
 from grid.text.references import resolve
-from grid.worlds.sparql import reading
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql import programs as reading
+from grid.worlds.sparql.graph import Node, StoreGraph
+from grid.worlds.sparql.programs import calls
+from grid.worlds.sparql.queries import (
+    NS,
+    TYPE,
     XSD,
     And,
     Arg,
@@ -36,15 +39,12 @@ from grid.worlds.sparql.expressions import (
     Entity,
     Expression,
     Join,
+    SparqlError,
     TimeConstraint,
     Value,
+    query,
 )
-from grid.worlds.sparql.graph import Node
-from grid.worlds.sparql.lookups import NAME
-from grid.worlds.sparql.programs import calls
-from grid.worlds.sparql.queries import NS, TYPE, query
-from grid.worlds.sparql.store import StoreGraph
-from grid.worlds.sparql.tools import BACKWARD, FORWARD
+from grid.worlds.sparql.tools import BACKWARD, FORWARD, NAME
 from grid.worlds.sparql.world import SparqlWorld
 from launch.benchmarks.choose import spread
 

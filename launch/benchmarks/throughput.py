@@ -26,8 +26,7 @@ from grid.cluster import batch, pool
 from grid.cluster import connection as ray_cluster
 from grid.cluster.fleet import Fleet
 from grid.cluster.replica import Replica
-from grid.engines.hosted import HostedEngine
-from grid.engines.probe import Probe
+from grid.engines.hosted import HostedEngine, Probe
 from grid.engines.vllm.engine import VLLM
 from grid.settings.build import build, build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig

@@ -26,8 +26,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from analysis.viewer.links import address
-from grid.store.joined import map_array
+from analysis.viewer.addresses import address
+from grid.store.scanning import map_array
 from grid.store.schema import COSTS, EPISODES, SCORES, TABLES
 from grid.store.writing import new_file
 

@@ -19,9 +19,9 @@ pytest.importorskip("playwright")
 import uvicorn
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from analysis.viewer.addresses import address, link
 from analysis.viewer.app import app
 from analysis.viewer.exporting import export
-from analysis.viewer.links import address, link
 from analysis.viewer.runs import Run
 from launch.view import Watch, _listener
 from tests import viewed

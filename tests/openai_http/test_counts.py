@@ -15,8 +15,8 @@ from grid.core.engine import Choice, Source
 from grid.core.errors import ConfigError, EngineError
 from grid.core.roles import ACTOR, JUDGE
 from grid.core.types import Usage
+from grid.engines.hosted import CHOICE_PROBE
 from grid.engines.http.engine import OpenAIHTTP
-from grid.engines.probe import CHOICE_PROBE
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.prices import Price, at_least, expect_counts, money

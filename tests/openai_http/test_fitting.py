@@ -12,8 +12,8 @@ import pytest
 from grid.cells.run import episode_of
 from grid.core.errors import ContextError
 from grid.core.roles import ACTOR, JUDGE, Role
+from grid.engines.http.chat import room
 from grid.engines.http.engine import OpenAIHTTP
-from grid.engines.http.reasons import room
 from grid.episode.requests import Requests
 from grid.planners.refining import Refined, Refining
 from grid.settings.build import build

@@ -17,8 +17,8 @@ from grid.core.engine import ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER
 from grid.engines.answer_schema import answer_schema
+from grid.engines.hosted import Probe
 from grid.engines.http.engine import OpenAIHTTP
-from grid.engines.probe import Probe
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.config import BudgetConfig, ClusterConfig

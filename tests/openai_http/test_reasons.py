@@ -148,7 +148,7 @@ def test_a_choice_that_is_kept_back_is_the_models_failure() -> None:
                 return refusal(400, AZURE)
         return tiny.play(asked)
 
-    from grid.engines.probe import CHOICE_PROBE
+    from grid.engines.hosted import CHOICE_PROBE
 
     with LocalServer(play) as server:
 

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from analysis.power.claims import Claim, Design
 from analysis.power.latent import planted
-from analysis.power.needed import checked, corrected, endless
-from analysis.power.plans import MOST
-from analysis.power.simulation import Found
+from analysis.power.plans import MOST, Found, checked, corrected, endless
 
 _ALPHA = 0.05
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from analysis import gee
-from analysis.levels import level_name
+from analysis import regression
+from analysis.design import level_name
 from analysis.spec import Spec
 from grid.datasets.kqa.dataset import KqaSynthetic
-from grid.metrics.plan_shape import plan_shape
+from grid.metrics.scores import plan_shape
 
 FEATURES = ("depth_edges", "breadth_edges")
 TRUTH = {"Intercept": 0.8, "depth_edges": -0.5, "breadth_edges": -0.4, "SH": 0.3, "depth_edges:SH": 0.2,
@@ -75,8 +75,8 @@ def holds(
 
     Left out are coefficients that have no planted value: those of pooled levels.
     """
-    ((_, found),) = gee.fits(rows, spec)
-    if isinstance(found, gee.Refused):
+    ((_, found),) = regression.fits(rows, spec)
+    if isinstance(found, regression.Refused):
         return None
     table = found.coefficients.set_index("name")
     truths = _short(shapes, truth) if spec.formula == SHORT else planted(rows, shapes, truth, found.references)

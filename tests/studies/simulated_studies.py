@@ -24,13 +24,13 @@ import pandas as pd
 from statsmodels.api import GLM
 from statsmodels.genmod.families import Binomial
 
-from analysis import gee, study
+from analysis import regression, study
 from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
 from grid.core.errors import GridError
 from grid.settings.plan import Plan
-from grid.sweeps import in_process
+from grid.sweeps import session
 
 PRESET = "planning_horizon"
 NAME = "planted"
@@ -55,8 +55,8 @@ def interaction(spec: Spec) -> str:
 
 def estimated(rows: pd.DataFrame, spec: Spec, name: str) -> Found:
     """The coefficient that the regression finds in one study. Raises GridError where it is not fitted."""
-    ((_, fit),) = gee.fits(rows, spec)
-    if isinstance(fit, gee.Refused):
+    ((_, fit),) = regression.fits(rows, spec)
+    if isinstance(fit, regression.Refused):
         raise GridError(f"a study was not fitted: {fit.reason}")
     row = fit.coefficients[fit.coefficients["name"] == name]
     ((estimate, se, low, high),) = row[["coefficient", "se", "low", "high"]].to_numpy(float).tolist()
@@ -86,7 +86,7 @@ def population(rows: pd.DataFrame, spec: Spec) -> dict[str, float]:
 def plan_of(*overrides: str) -> Plan:
     """The preset's sweep with the simulated policy, checked."""
     fixed = [f"+experiment={PRESET}", "dataset=kqa_synthetic", "model=simulated", f"name={NAME}"]
-    return in_process.plan_of([*fixed, *overrides])
+    return session.plan_of([*fixed, *overrides])
 
 
 def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.DataFrame]:
@@ -101,4 +101,4 @@ def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.Dat
 def one_study(plan: Plan, seed: int) -> pd.DataFrame:
     """What the regression reads of the episodes of one seed, and their expected successes."""
     wanted = [*load(study.PLANNING_HORIZON).columns(), "case_id", EXPECTED]
-    return pd.DataFrame(asyncio.run(in_process.episodes(plan, wanted, NAME, seed)))
+    return pd.DataFrame(asyncio.run(session.episodes(plan, wanted, NAME, seed)))

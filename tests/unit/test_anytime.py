@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.intervals import CLUSTER
-from analysis.search import anytime, sizes
+from analysis.search import anytime, cells
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
@@ -112,12 +112,12 @@ def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
     trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
     frontier = episode("best_first", 0, True, n_nodes=3)
     write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
-    found = by_planner(sizes.quartiles(only(tmp_path), sizes.trees(tmp_path)))
+    found = by_planner(cells.quartiles(only(tmp_path), cells.trees(tmp_path)))
     assert list(found) == ["best_first", "mcts"], "react has no tree"
     mcts = found["mcts"]
-    assert [mcts[f"nodes_{part}"] for part in sizes.QUARTILES] == [3, 4, 5], "2 to 6 of them"
-    assert [mcts[f"executed_nodes_{part}"] for part in sizes.QUARTILES] == [2, 3, 4]
-    assert [mcts[f"rollouts_{part}"] for part in sizes.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
+    assert [mcts[f"nodes_{part}"] for part in cells.QUARTILES] == [3, 4, 5], "2 to 6 of them"
+    assert [mcts[f"executed_nodes_{part}"] for part in cells.QUARTILES] == [2, 3, 4]
+    assert [mcts[f"rollouts_{part}"] for part in cells.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
     assert mcts["pruned_median"] == 1
     assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
     assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}

@@ -16,7 +16,7 @@ from grid.core.problem import Problem
 from grid.core.types import REJECT, Step, Substep, ToolCall, Trajectory
 from grid.datasets.apb.dataset import Apb
 from grid.engines.lexical.engine import Lexical
-from grid.episode.chains import chain_of
+from grid.episode.planning import chain_of
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.config import BudgetConfig

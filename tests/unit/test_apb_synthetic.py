@@ -18,18 +18,14 @@ from grid.core.errors import DataError
 from grid.core.types import REJECT, Step, Substep, Trajectory
 from grid.datasets.apb_synthetic import dataset as module
 from grid.datasets.apb_synthetic.build import Built, build
-from grid.datasets.apb_synthetic.checks import broken_rules, predicted
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps, reference
 from grid.datasets.apb_synthetic.draw import CATEGORIES, HOLISTIC, Bases, draw, shares, steps_of
-from grid.datasets.apb_synthetic.found import found
-from grid.datasets.apb_synthetic.records import CASES, UNSOLVABLE, Recipe, read, write
-from grid.datasets.apb_synthetic.rules import problems
-from grid.datasets.apb_synthetic.stats import LEAST_GOAL_FAMILIES, margins
+from grid.datasets.apb_synthetic.records import CASES, UNSOLVABLE, Recipe, found, read, write
+from grid.datasets.apb_synthetic.stats import LEAST_GOAL_FAMILIES, broken_rules, margins, predicted, problems
 from grid.datasets.apb_synthetic.stock import STOCK, categories, slots
 from grid.text.references import outputs_of, resolve
 from grid.worlds.programs import search
-from grid.worlds.programs.model import Function
-from grid.worlds.programs.values import fill, possibilities, value
+from grid.worlds.programs.model import Function, fill, possibilities, value
 from grid.worlds.programs.world import ProgramWorld
 
 

@@ -14,9 +14,9 @@ from grid.core.engine import PlanAnswer, ToolCallAnswer
 from grid.core.types import Json, Parameter, ToolCall, ToolSpec, to_json
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.chat import strict_schema, without_nulls
+from grid.episode.acting import refused
 from grid.episode.asking import in_form, read_action
 from grid.episode.prompts import FINISH_TOOL
-from grid.episode.refusing import refused
 from grid.text.answers import read_call
 from grid.text.arguments import normalised
 from grid.text.objects import UnreadableError

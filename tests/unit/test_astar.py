@@ -18,7 +18,7 @@ from grid.core.types import Demonstration, Plan, Substep, ToolCall, to_json
 from grid.core.untrusted import loads
 from grid.episode.progress import Budget
 from grid.planners.astar import AStar
-from grid.planners.memory import Memory, alike
+from grid.planners.remembering import Memory, alike
 from tests.places import place_of, written
 from tests.search import Letters, Script, Searched, searched
 

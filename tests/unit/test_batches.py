@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from grid.core.errors import EngineDiedError, EngineError, ModelError
-from grid.engines.progress import Progress
-from grid.engines.transformers.batches import Answered, Batches, Ongoing
+from grid.engines.hosted import Progress
+from grid.engines.transformers.engine import Answered, Batches, Ongoing
 
 
 class Recorder:
@@ -167,7 +167,7 @@ def test_the_seconds_of_an_answer_are_those_of_its_batch(monkeypatch: pytest.Mon
         begin.set()
         return [answer.seconds for answer in await asyncio.gather(*asked)]
 
-    monkeypatch.setattr("grid.engines.transformers.batches.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("grid.engines.transformers.engine.time", SimpleNamespace(monotonic=lambda: now[0]))
     assert asyncio.run(run()) == [1, 30, 30], "waiting for the batch before does not count"
 
 

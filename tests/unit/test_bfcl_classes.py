@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from grid.core.errors import ConfigError
-from grid.datasets.bfcl import classes
+from grid.datasets.bfcl import checker
 from grid.datasets.bfcl.dataset import BFCL
 from tests import bfcl, bfcl_turns
 
@@ -20,8 +20,8 @@ def test_without_the_package_several_turns_say_how_to_install_it_and_single_ones
     for name in [name for name in sys.modules if name.split(".")[0] == "bfcl_eval"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "bfcl_eval", cast(Any, None))
-    classes.api_class.cache_clear()
-    classes.parameters.cache_clear()
+    checker.api_class.cache_clear()
+    checker.parameters.cache_clear()
     folder = bfcl_turns.write(tmp_path)
     with pytest.raises(ConfigError, match="pip install --no-deps bfcl-eval=="):
         BFCL(folder, category="multi_turn_base").case_ids()
@@ -43,4 +43,4 @@ def test_without_the_package_several_turns_say_how_to_install_it_and_single_ones
 def test_only_arguments_that_decide_how_long_a_call_takes_are_limited(
     method: str, arguments: dict[str, Any], refused: bool
 ) -> None:
-    assert (classes.too_large(method, arguments) is not None) is refused
+    assert (checker.too_large(method, arguments) is not None) is refused

@@ -13,7 +13,7 @@ import pytest
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Observation, ToolCall
-from grid.datasets.bfcl import classes
+from grid.datasets.bfcl import checker
 from grid.datasets.bfcl.multi_turn import ADDED, Conversation, Talk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
@@ -24,7 +24,7 @@ from tests.configs import setting_of, solvers
 SKILLED = {"tool_skill": 1.0, "argument_skill": 1.0, "foresight": 0.0, "malformed": 0.0, "judge_auc": 1.0}
 
 
-pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=classes.INSTALL)
+pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=checker.INSTALL)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.bfcl import classes
+from grid.datasets.bfcl import checker
 from grid.datasets.bfcl.multi_turn import documents
 from grid.datasets.dataset import UnusableError
 from tests.bfcl_turns import case_of
 
-pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=classes.INSTALL)
+pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=checker.INSTALL)
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"involved_classes": None}, "no classes"),

@@ -33,7 +33,7 @@ Row = tuple[Mapping[str, Any], Mapping[str, Any], MultiTurn]
 
 @pytest.fixture(autouse=True)
 def _installed() -> None:
-    pytest.importorskip("bfcl_eval", reason="install the package of the classes: grid.datasets.bfcl.classes.INSTALL")
+    pytest.importorskip("bfcl_eval", reason="install the package of the classes: grid.datasets.bfcl.checker.INSTALL")
 
 
 def theirs(row: Mapping[str, Any], answer: Mapping[str, Any], made: Turns) -> bool:

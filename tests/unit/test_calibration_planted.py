@@ -15,8 +15,8 @@ from analysis.calibration import measures, sheets
 from analysis.intervals import CLUSTER
 from grid.core.types import ToolCall
 from grid.engines.places import Place
-from grid.engines.simulated.deciding import Deciding
-from grid.engines.simulated.difficulty import Difficulty, chance
+from grid.engines.simulated.plans import Difficulty, chance
+from grid.engines.simulated.policy import Deciding
 
 SKILL, SPREAD, WRONG = 0.5, 1.5, 3
 OPTIONS = ("right", *(f"wrong{place}" for place in range(WRONG)))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.published import combined
+from analysis.published import beside as combined
 from analysis.published.beside import Block
 from analysis.published.files import Published
 

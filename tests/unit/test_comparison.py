@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import intervals, significance
+from analysis import intervals
 from analysis.comparison import measures, runs, sheets
 from analysis.comparison.measures import DOWN, UP
 from analysis.comparison.report import compare
@@ -105,7 +105,7 @@ def test_the_difference_is_that_of_two_planners_of_one_run(tmp_path: Path) -> No
 def test_p_is_below_5_percent_where_the_interval_excludes_0(cases: list[tuple[int, float]]) -> None:
     index = pd.MultiIndex.from_tuples([(c, i) for i, (c, _) in enumerate(cases)], names=[CLUSTER, "case_id"])
     values = pd.Series([value for _, value in cases], index=index, dtype="float64")
-    p, (_, low, high) = significance.p_value(values, 1.0), intervals.interval(values, reach=1.0)
+    p, (_, low, high) = intervals.p_value(values, 1.0), intervals.interval(values, reach=1.0)
     if np.isnan(low):
         assert np.isnan(p)
     elif min(abs(low), abs(high)) > 1e-9:

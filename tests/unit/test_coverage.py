@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import gee, regression, study
+from analysis import regression, study
 from analysis.report import print_report
 from analysis.spec import load as read_spec
 from launch.report import write_page
@@ -41,8 +41,8 @@ def test_planted_coefficients_are_those_of_a_very_large_study(shapes: pd.DataFra
             for n, part in enumerate(parts)
         ]
     )
-    ((_, found),) = gee.fits(rows, SHIPPED)
-    assert isinstance(found, gee.Fit)
+    ((_, found),) = regression.fits(rows, SHIPPED)
+    assert isinstance(found, regression.Fit)
     table = found.coefficients.set_index("name")
     planted = pd.Series(coverage.planted(rows, shapes, coverage.TRUTH, found.references))[table.index]
     assert len(table) == 18
@@ -65,8 +65,8 @@ def test_the_shipped_formula_covers_whatever_the_size(shapes: pd.DataFrame, ques
 
 def test_12_questions_are_refused_with_what_to_run(shapes: pd.DataFrame) -> None:
     rows = coverage.episodes(np.random.default_rng(0), shapes, 12)
-    ((_, found),) = gee.fits(rows, SHIPPED)
-    assert isinstance(found, gee.Refused)
+    ((_, found),) = regression.fits(rows, SHIPPED)
+    assert isinstance(found, regression.Refused)
     assert "run cases of 30 clusters or more" in found.reason
     short = SHIPPED.model_copy(update={"formula": coverage.SHORT})
     held = coverage.holds(rows, short, shapes)
@@ -83,7 +83,7 @@ def test_no_study_shaped_folder_ends_its_report(tmp_path: Path, seed: int) -> No
 def test_no_study_shaped_rows_end_their_regression() -> None:
     kinds = set()
     for seed in range(2, 22):
-        fits = gee.fits(pd.DataFrame(study_shaped.episodes(seed)), SHIPPED)
+        fits = regression.fits(pd.DataFrame(study_shaped.episodes(seed)), SHIPPED)
         regression.sheets(Path("results"), "table 3", SHIPPED, fits)
         kinds |= {type(found) for _, found in fits}
-    assert kinds == {gee.Fit, gee.Refused}
+    assert kinds == {regression.Fit, regression.Refused}

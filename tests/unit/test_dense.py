@@ -14,13 +14,13 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
-from grid.engines.sources import Hub
+from grid.engines.wheels import Hub
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense, Hybrid
 from grid.retrievers.embedding import Embedder, EmbeddingModel, read, write
 from grid.retrievers.scored import document, fused
 from grid.retrievers.sources import Wheel, check_modules, fingerprint, model_folder
-from grid.robustness.similarity import Embeddings
+from grid.robustness.schema_matching import Embeddings
 
 KNOWN = "book a hotel room flight weather city tell reserve pack documents call off number one two"
 WORDS = KNOWN.split()

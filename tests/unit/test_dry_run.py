@@ -10,9 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra_plugins.grid_sweeper import register, settings
 from omegaconf import OmegaConf
 
-from grid.cells.forecast import Estimate
-from grid.cells.pilot import Batch, Pilot, Took
-from grid.cluster.pilot_batch import Side
+from grid.cells.pilot import Batch, Estimate, Pilot, Took
+from grid.cluster.batch import Side
 from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
 from grid.sweeps.arguments import with_pilot

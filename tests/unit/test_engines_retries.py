@@ -10,10 +10,10 @@ import pytest
 from grid.core.engine import PlanAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.types import UNKNOWN, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
-from grid.engines.simulated.calls import Writer, results
+from grid.engines.simulated.plans import Writer, results
+from grid.episode.acting import refused
 from grid.episode.again import Rejected, again
 from grid.episode.prompts import FINISH_TOOL, tool_text
-from grid.episode.refusing import refused
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.worlds.kopl.functions import TOOLS

@@ -16,8 +16,8 @@ from grid import store
 from grid.cells.attempts import Outcome
 from grid.cells.costs import spent_by_columns
 from grid.cells.environment import Environment
+from grid.cells.rows import transcript_columns
 from grid.cells.run import Stamp, episode_of, run_cell, run_chunk, solve
-from grid.cells.transcripts import transcript_columns
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.problem import Outline, Problem
@@ -41,7 +41,7 @@ from grid.settings.keeping import Keep
 from grid.settings.pooled import Pooled
 from grid.settings.roles import by_pool
 from grid.settings.setting import Cell, Setting, cells
-from grid.store.joined import EpisodeRow
+from grid.store.scanning import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 from tests.configs import LABELS, job, setting_of, solvers

@@ -17,8 +17,7 @@ pytest.importorskip("transformers")
 from grid.core.engine import Choice, ChoiceAnswer
 from grid.core.errors import ConfigError
 from grid.engines.rendering import Renderer
-from grid.engines.sources import from_wheels
-from grid.engines.wheels import Wheels
+from grid.engines.wheels import Wheels, from_wheels
 from tests.choosing import choices, distance
 from tests.models import PAIRS, make_model
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.slate.dataset import Slate
-from grid.engines.lexical import extraction
-from grid.engines.lexical.extraction import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
+from grid.engines.lexical import arguments
+from grid.engines.lexical.arguments import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
 from tests.bytecodes import executed
 
 HOSTILE = {
@@ -37,7 +37,7 @@ HOSTILE = {
 def steps(read: Callable[[str], object], text: str) -> int:
     """The bytecodes that reading an unseen text takes in the module's own code."""
     read.cache_clear()  # type: ignore[attr-defined]
-    return executed(lambda: read(text), extraction.__file__)
+    return executed(lambda: read(text), arguments.__file__)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

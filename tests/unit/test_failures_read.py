@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.failures import cached, read
+from analysis.failures import cells, read
 from analysis.failures.cells import CLASSES
 from grid import store
 from tests.unit.test_store import episode
@@ -55,7 +55,7 @@ def test_what_was_told_is_kept_until_the_rules_change(tmp_path: Path, monkeypatc
     store.write(tmp_path, {"episodes": [episode("a", success=False), episode("b", success=True)]})
     first = read.classes(tmp_path)
     assert first["cell_id"].to_pylist() == ["a"]
-    (kept,) = (tmp_path / cached.FOLDER).iterdir()
+    (kept,) = (tmp_path / cells.FOLDER).iterdir()
     monkeypatch.setattr(read, "faults", None)  # nothing is told anew
     assert read.classes(tmp_path).equals(first)
     monkeypatch.undo()
@@ -63,9 +63,9 @@ def test_what_was_told_is_kept_until_the_rules_change(tmp_path: Path, monkeypatc
     assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
     kept.write_bytes(b"no Parquet")
     assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
-    monkeypatch.setattr(cached, "rules", lambda: "others")
+    monkeypatch.setattr(cells, "rules", lambda: "others")
     assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
-    assert [path.name for path in (tmp_path / cached.FOLDER).iterdir()] == ["others.parquet"]
+    assert [path.name for path in (tmp_path / cells.FOLDER).iterdir()] == ["others.parquet"]
     store.check(tmp_path)
 
 
@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_written_to_is_read_all_the_same(
 
     monkeypatch.setattr("pyarrow.parquet.write_table", refused)
     assert read.classes(tmp_path).num_rows == 1
-    assert not list((tmp_path / cached.FOLDER).iterdir())
+    assert not list((tmp_path / cells.FOLDER).iterdir())
 
 
 def test_an_empty_folder_has_no_failures(tmp_path: Path) -> None:

@@ -24,10 +24,9 @@ from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
-from grid.robustness.schema_matching import MatchingWorld
-from grid.robustness.similarity import Lexical
+from grid.robustness.schema_matching import Lexical, MatchingWorld
 from grid.store.steps import step_of
-from grid.worlds.kopl.glossary import GLOSSARY
+from grid.worlds.kopl.values import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld
 from tests.kopl_world import kopl_world
 from tests.numbers_world import Script, finish, plan, result

@@ -12,16 +12,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import made_up, provenance
+from analysis import provenance
 from grid.core.types import FINISH
-from grid.datasets.balance import ATOMIC, bin_of, bins
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
-from grid.datasets.freebase.drawing import draw, split
 from grid.datasets.freebase.graphs import WITNESS, Witnessed
+from grid.datasets.freebase.planting import draw, split
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.stats import Report
+from grid.datasets.sampling import ATOMIC, bin_of, bins
 from grid.text import references
-from grid.worlds.sparql.expressions import Join, read, walk
+from grid.worlds.sparql.queries import Join, read, walk
 from grid.worlds.sparql.tools import TOOLS
 from tests.configs import setting_of, yaml
 from tests.freebase import FORMS, agentbench, grailqa, webqsp, write, write_ontology
@@ -214,8 +214,8 @@ def test_reports_say_that_facts_are_synthetic(small: GrailQA) -> None:
     row = {"model": "m", "engine": "lexical", "dataset": "grailqa", "config": "{}"}
     frames = [pd.DataFrame([row | {"dataset_version": version}]) for version in (small.version, "grailqa-a1-x-graph-1")]
     assert "grailqa (real questions, logical forms and schema; synthetic facts)" in provenance.first_line(frames[0])
-    assert made_up.notice(frames[0]) == "grailqa: real questions, logical forms and schema; synthetic facts; "
-    assert "synthetic facts" not in provenance.first_line(frames[1]) + made_up.notice(frames[1])
+    assert provenance.notice(frames[0]) == "grailqa: real questions, logical forms and schema; synthetic facts; "
+    assert "synthetic facts" not in provenance.first_line(frames[1]) + provenance.notice(frames[1])
 
 
 def test_the_statistics_count_what_is_right_and_what_is_guessed(small: GrailQA) -> None:

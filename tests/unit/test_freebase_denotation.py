@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from grid.datasets.freebase.denotation import Watch, denoted, is_open
 from grid.datasets.freebase.facts import Fact, Facts, Node
 from grid.datasets.freebase.shards import name_of, parts_of
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.queries import (
+    TYPE,
     XSD,
     Arg,
     Class,
@@ -20,7 +21,6 @@ from grid.worlds.sparql.expressions import (
     read,
     walk,
 )
-from grid.worlds.sparql.queries import TYPE
 from tests import sparql_reference
 from tests.sparql_graphs import CLASSES, DATES, LINKS, NUMBERS, SINCE, random_expression, random_facts
 

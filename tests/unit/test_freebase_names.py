@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from grid.datasets.freebase.witness import Christening
-from grid.worlds.sparql.expressions import ENTITY
+from grid.worlds.sparql.queries import ENTITY
 
 
 def test_ids_and_names_are_new_and_of_their_class() -> None:

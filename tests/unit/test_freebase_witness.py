@@ -23,20 +23,20 @@ from grid.datasets.freebase.records import Answer, Question, released_names
 from grid.datasets.freebase.shards import Shard, spread
 from grid.datasets.freebase.stats import Attacks
 from grid.datasets.freebase.witness import LEAST, Noise
-from grid.worlds.sparql import reading
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql import programs
+from grid.worlds.sparql.graph import StoreGraph, text_of
+from grid.worlds.sparql.queries import (
     ENTITY,
+    NS,
     SIGNS,
+    TYPE,
     XSD,
     Join,
     Value,
     read,
     walk,
 )
-from grid.worlds.sparql.lookups import NAME
-from grid.worlds.sparql.queries import NS, TYPE
-from grid.worlds.sparql.results import text_of
-from grid.worlds.sparql.store import StoreGraph
+from grid.worlds.sparql.tools import NAME
 from tests.freebase import ontology, questions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -162,7 +162,7 @@ def test_the_store_gives_every_question_its_answers(made: Path, asked: list[Ques
     account = json.loads((made / witness.ACCOUNT).read_text())
     assert account["left_out"] == {}
     assert set(account["shards"]) == {one.form for one in asked}
-    store = reading.opened(made / witness.STORE)
+    store = programs.opened(made / witness.STORE)
     for one in asked:
         graph = StoreGraph(store, witness.shard_name(account["shards"][one.form]))
         assert {text_of(node) for node in graph.denotes(one.expression)} == {answer.value for answer in one.answers}
@@ -177,7 +177,7 @@ def _text(term: Any) -> str:
 def test_everything_has_ten_relations_and_invented_things_look_like_others(made: Path, asked: list[Question]) -> None:
     account = json.loads((made / witness.ACCOUNT).read_text())
     names, relations, ties = dict[str, str](), dict[str, set[str]](), set[str]()
-    store = reading.opened(made / witness.STORE)
+    store = programs.opened(made / witness.STORE)
     for number in range(account["graphs"]):
         for quad in store.quads_for_pattern(None, None, None, ox.NamedNode(witness.shard_name(number))):
             subject, relation, end = (_text(term) for term in (quad.subject, quad.predicate, quad.object))
@@ -206,7 +206,7 @@ def test_no_policy_that_only_looks_at_relations_guesses_much(made: Path, asked: 
     from grid.datasets.freebase.stats import _facts
 
     account = json.loads((made / witness.ACCOUNT).read_text())
-    store = reading.opened(made / witness.STORE)
+    store = programs.opened(made / witness.STORE)
     graphs = [Attacks(_facts(store, witness.shard_name(number))) for number in range(account["graphs"])]
     first = sum(
         attacks.guesses(one, attacks.policies["the first"])
@@ -272,7 +272,7 @@ def test_names_with_quotes_and_lines_survive_the_store(schema: Ontology, tmp_pat
     odd = {"m.0f1a": 'A "quoted" \\ name\n} ; DROP GRAPH <urn:shard:0>', "m.0ada": "\U0001f600 \t é"}
     one = question("(JOIN film.film.directed_by m.0ada)", "m.0f1a")
     witness.write(tmp_path, witness.grow([one], schema, 0), odd)
-    graph = StoreGraph(reading.opened(tmp_path / witness.STORE), witness.shard_name(0))
+    graph = StoreGraph(programs.opened(tmp_path / witness.STORE), witness.shard_name(0))
     assert graph.names(list(odd)) == odd
     assert graph.named(odd["m.0f1a"]) == ("m.0f1a",)
 

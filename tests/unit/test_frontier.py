@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.frontier import drawings, panel, points
+from analysis.frontier import drawings, points
 from analysis.frontier.points import MONEY, TOKENS
 from analysis.tables import paired_differences
 from grid import store
@@ -143,7 +143,7 @@ def test_hostile_labels_are_texts(tmp_path: Path) -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.001, 0.025))
 def test_names_never_overlap(places: list[float], apart: float) -> None:
     wanted = np.sort(np.array(places))
-    found = panel.spread(wanted, apart)
+    found = points.spread(wanted, apart)
     assert (np.diff(found) >= apart - 1e-9).all()
     assert found.max() <= 1 + 1e-9
     assert found.min() >= min(wanted.min(), 1 - apart * (len(places) - 1)) - 1e-9, "nobody is moved below all others"

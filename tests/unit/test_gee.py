@@ -12,9 +12,9 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from analysis import design, gee, regression, spec
-from analysis.controls import spelt_out
+from analysis import design, regression, spec
 from analysis.errors import AnalysisError
+from analysis.formula import spelt_out
 from grid.core.types import to_json
 from tests import simulated
 
@@ -29,15 +29,15 @@ TOGETHER = {"both": ["kqapro", "grailqa"]}
 PLAIN = PLANNING_HORIZON.model_copy(update={"formula": "success ~ depth * SH + breadth * SH"})
 
 
-def fitted(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> gee.Fit:
-    ((_, found),) = gee.fits(frame, of)
-    assert isinstance(found, gee.Fit), found
+def fitted(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> regression.Fit:
+    ((_, found),) = regression.fits(frame, of)
+    assert isinstance(found, regression.Fit), found
     return found
 
 
 def refused(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> str:
-    ((_, found),) = gee.fits(frame, of)
-    assert isinstance(found, gee.Refused), found
+    ((_, found),) = regression.fits(frame, of)
+    assert isinstance(found, regression.Refused), found
     return found.reason
 
 
@@ -74,7 +74,7 @@ def test_corrected_intervals_of_few_clusters_cover_too() -> None:
     frames = [simulated.episodes(seed, 30) for seed in range(200)]
     shares = {}
     for name, of in (("corrected", PLAIN), ("uncorrected", uncorrected)):
-        found = [fit for frame in frames for _, fit in gee.fits(frame, of) if isinstance(fit, gee.Fit)]
+        found = [fit for frame in frames for _, fit in regression.fits(frame, of) if isinstance(fit, regression.Fit)]
         assert len(found) > 180
         tables = [fit.coefficients.set_index("name") for fit in found]
         truth = pd.Series(simulated.TRUTH)[tables[0].index]
@@ -169,11 +169,11 @@ def test_below_5_clusters_a_coefficient_it_says_what_to_run(count: int) -> None:
 def test_families_are_fitted_together_and_changed_datasets_apart() -> None:
     names = ["kqapro", "grailqa", "kqapro[seed=1]", "kqa_synthetic"]
     frame = pd.concat([simulated.episodes(seed, 60).assign(dataset=name) for seed, name in enumerate(names)])
-    found = {key["family"]: fit for key, fit in gee.fits(frame, changed(families=TOGETHER))}
+    found = {key["family"]: fit for key, fit in regression.fits(frame, changed(families=TOGETHER))}
     assert list(found) == ["both", "both[seed=1]", "kqa_synthetic"]
     for name, rows in (("both", 720), ("both[seed=1]", 360), ("kqa_synthetic", 360)):
         fit = found[name]
-        assert isinstance(fit, gee.Fit)
+        assert isinstance(fit, regression.Fit)
         assert fit.rows == rows
         assert ("dataset[T.kqapro]" in set(fit.coefficients["name"])) == (name == "both")
 
@@ -181,11 +181,11 @@ def test_families_are_fitted_together_and_changed_datasets_apart() -> None:
 def test_z_scores_are_taken_within_family_and_model() -> None:
     near, far = simulated.episodes(0, 60), simulated.episodes(1, 60).assign(dataset="other")
     moved = far.assign(depth_edges=far["depth_edges"] * 10 + 3)
-    apart, moved_apart = (gee.fits(pd.concat([near, part]), PLANNING_HORIZON) for part in (far, moved))
+    apart, moved_apart = (regression.fits(pd.concat([near, part]), PLANNING_HORIZON) for part in (far, moved))
     for (_, before), (_, after) in zip(apart, moved_apart, strict=True):
-        assert isinstance(before, gee.Fit)
-        assert isinstance(after, gee.Fit)
-        pd.testing.assert_frame_equal(before.coefficients[gee.FIGURES], after.coefficients[gee.FIGURES])
+        assert isinstance(before, regression.Fit)
+        assert isinstance(after, regression.Fit)
+        pd.testing.assert_frame_equal(before.coefficients[regression.FIGURES], after.coefficients[regression.FIGURES])
     together = changed(families={"both": ["kqa_synthetic", "other"]})
     one, another = (fitted(pd.concat([near, part]), together).coefficients for part in (far, moved))
     assert not np.allclose(one["coefficient"], another["coefficient"])
@@ -228,13 +228,13 @@ def test_bias_reduced_errors_are_statsmodels_own() -> None:
 def test_raw_units_of_several_slices_are_none() -> None:
     frame = pd.concat([simulated.episodes(seed, 60).assign(model=name) for seed, name in enumerate("ab")])
     found = fitted(frame, changed(per=["robustness"]))
-    assert found.coefficients[gee.RAW].isna().all(axis=None)
+    assert found.coefficients[regression.RAW].isna().all(axis=None)
     assert "no coefficients in raw units: z-scores are of several slices" in found.notes
 
 
 def test_holm_corrects_over_the_coefficients_of_table_3_in_all_fits() -> None:
     frame = pd.concat([simulated.episodes(seed, 60).assign(model=name) for seed, name in enumerate("abc")])
-    every = regression.coefficients(gee.fits(frame, PLANNING_HORIZON))
+    every = regression.coefficients(regression.fits(frame, PLANNING_HORIZON))
     tested = every.dropna(subset="p_holm").sort_values("p")
     assert len(tested) == 3 * 5
     assert not any("[T." in name or name == "Intercept" for name in tested["name"])
@@ -282,13 +282,14 @@ def test_every_family_has_its_own_controls() -> None:
     hotpot = with_types(simulated.episodes(0, 60)).assign(dataset="hotpotqa_multi")
     hotpot.loc[hotpot["case_id"] == "case-3", "controls"] = None
     found = {
-        key["family"]: fit for key, fit in gee.fits(pd.concat([hotpot, simulated.episodes(1, 60)]), PLANNING_HORIZON)
+        key["family"]: fit
+        for key, fit in regression.fits(pd.concat([hotpot, simulated.episodes(1, 60)]), PLANNING_HORIZON)
     }
-    names = {family: set(fit.references) for family, fit in found.items() if isinstance(fit, gee.Fit)}
+    names = {family: set(fit.references) for family, fit in found.items() if isinstance(fit, regression.Fit)}
     assert names == {
         "hotpotqa_multi": {"has_bridge", "has_comparison", "dataset"}, "kqa_synthetic": {"last_step", "dataset"}
     }  # fmt: skip
-    assert isinstance(found["hotpotqa_multi"], gee.Fit)
+    assert isinstance(found["hotpotqa_multi"], regression.Fit)
     assert "6 rows left out: no has_bridge" in found["hotpotqa_multi"].notes
 
 
@@ -359,7 +360,7 @@ def test_leaving_separated_levels_out_changes_no_other_coefficient() -> None:
     names, matrix = design._matrix(whole, formula, bases)
     clusters = frame.groupby("case_id").ngroup().to_numpy().astype(np.int64)
     plain = design.Design(names, matrix, frame["success"].to_numpy(), clusters, 0, 0, {}, {}, bases, [], None)
-    params, covariance = gee.estimate(plain, "independence", bias_reduced=False)
+    params, covariance = regression.estimate(plain, "independence", bias_reduced=False)
     for name, value, error in zip(names, params, np.sqrt(np.diag(covariance)), strict=True):
         if not np.isinf(ours["coefficient"][name]):
             assert ours["coefficient"][name] == pytest.approx(value, abs=1e-5)
@@ -420,22 +421,22 @@ def test_data_that_cannot_carry_the_formula(change: Any, message: str) -> None:
 def test_one_refusal_does_not_keep_other_models_from_being_fitted() -> None:
     frame = simulated.episodes(0, 60)
     frame = pd.concat([frame.assign(success=1.0, model="perfect"), frame])
-    kinds = {key["model"]: type(found) for key, found in gee.fits(frame, PLANNING_HORIZON)}
-    assert kinds == {"perfect": gee.Refused, "lexical": gee.Fit}
+    kinds = {key["model"]: type(found) for key, found in regression.fits(frame, PLANNING_HORIZON)}
+    assert kinds == {"perfect": regression.Refused, "lexical": regression.Fit}
 
 
 def test_a_fit_that_does_not_converge_is_named() -> None:
     with pytest.raises(AnalysisError, match="did not converge"):
-        gee.settled(SimpleNamespace(converged=False, score_norm=1.0), bias_reduced=False)
+        regression.settled(SimpleNamespace(converged=False, score_norm=1.0), bias_reduced=False)
     with pytest.raises(AnalysisError, match="did not converge"):
-        gee.settled(SimpleNamespace(converged=True, score_norm=-1.0), bias_reduced=False)
+        regression.settled(SimpleNamespace(converged=True, score_norm=-1.0), bias_reduced=False)
 
 
 def test_a_fit_that_returns_nothing_is_named() -> None:
     with pytest.raises(AnalysisError, match="returned no fit"):
-        gee.settled(None, bias_reduced=False)
+        regression.settled(None, bias_reduced=False)
 
 
 def test_a_frame_without_a_column_is_an_error_that_names_it() -> None:
     with pytest.raises(AnalysisError, match="no column 'last_step'"):
-        gee.fits(simulated.episodes(0, 60).drop(columns="last_step"), PLANNING_HORIZON)
+        regression.fits(simulated.episodes(0, 60).drop(columns="last_step"), PLANNING_HORIZON)

@@ -16,8 +16,7 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Parameter, ToolSpec
 from grid.datasets.slate.dataset import Slate
-from grid.pools.distractors import distractors, fingerprint, real_tools, variations
-from grid.pools.grown import OWN, Grown
+from grid.pools.grown import OWN, Grown, distractors, fingerprint, real_tools, variations
 from grid.pools.tool_files import MAX_NAME, read_tools
 from grid.retrievers.bm25 import BM25
 from grid.settings.build import build
@@ -231,7 +230,7 @@ def test_two_folders_in_one_sweep_are_refused(tmp_path: Path) -> None:
 
 
 def test_more_tools_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grid.pools.distractors.variations", lambda tools: iter(()))
+    monkeypatch.setattr("grid.pools.grown.variations", lambda tools: iter(()))
     with pytest.raises(ConfigError, match=r"pool\.distractors=1500: at most \d+"):
         Pooled(slate(), few := Grown(distractors=1_500), few.stock(slate().tools), index()).problem(
             slate().case_ids()[0]

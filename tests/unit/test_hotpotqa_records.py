@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from grid.core.errors import ConfigError, DataError
 from grid.datasets.hotpotqa import dataset
 from grid.datasets.hotpotqa.dataset import file_of, halved, others, read_paragraphs, read_pool
-from grid.datasets.hotpotqa.parts import Part, part_of
-from grid.datasets.hotpotqa.records import objects, question
-from grid.datasets.hotpotqa.spans import described
+from grid.datasets.hotpotqa.parts import Part, described, objects, part_of, question
+from grid.text.answers import normalised
 from grid.text.references import PATTERN
-from grid.text.short_answers import normalised
-from grid.worlds.search.corpus import Paragraph
+from grid.worlds.search.readers import Paragraph
 from tests import hotpotqa
 from tests.hotpotqa import bridge, comparison, of_hub, paragraph, record, records
 

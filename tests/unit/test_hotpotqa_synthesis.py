@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from grid.core.types import Json
 from grid.datasets.hotpotqa.baselines import Constants, always, guessed
-from grid.datasets.hotpotqa.parts import Part, PartStep, part_of
-from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON, question
+from grid.datasets.hotpotqa.parts import BRIDGE, COMPARISON, Part, PartStep, part_of, question
 from grid.datasets.hotpotqa.synthesis import Sample, bounds, draw
 from grid.text import references
 from tests.hotpotqa import bridge, comparison, quiz, records

@@ -17,11 +17,10 @@ from analysis import queries
 from analysis.viewer.episodes import find
 from analysis.viewer.index import Index
 from grid import store
-from grid.core.declared import BY_NAME, METRICS
 from grid.core.errors import ConfigError, StoreError
-from grid.core.metric import MOST, Metric, checked, declared_by, together
+from grid.core.metric import BY_NAME, METRICS, MOST, Metric, checked, declared_by, together
 from grid.store import sql
-from grid.store.joined import EpisodeRow, folded
+from grid.store.scanning import EpisodeRow, folded
 from grid.store.schema import COSTS, JOINED, LONG, SCORES, TEXT
 from tests.unit.test_store import episode
 from tests.unit.test_version_16 import WRITTEN

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid.core.errors import DataError
-from grid.datasets import json_lists
-from grid.datasets.json_lists import read_json_list
+from grid.datasets import files
+from grid.datasets.files import read_json_list
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9) | st.text(max_size=8),
@@ -29,7 +29,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(file: Path, text: str | bytes, block: int = 5) -> list[Any]:
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lists, "_BLOCK", block)
+        patch.setattr(files, "_BLOCK", block)
         found = list(read_json_list(file))
     assert [number for number, _ in found] == list(range(1, len(found) + 1))
     return [value for _, value in found]
@@ -69,7 +69,7 @@ def test_what_is_broken_is_told_with_its_place(file: Path, text: str | bytes, wh
 
 
 def test_a_value_without_end_is_not_read_on_for_ever(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lists, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
     assert read(file, json.dumps(["x" * 90, "y"])) == ["x" * 90, "y"]
     with pytest.raises(DataError, match="value 2: it has more than 100 characters"):
         read(file, json.dumps(["x", "y" * 300, "z"]))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
-from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.programs import check, run
+from grid.worlds.kopl.queries import is_empty, same_answer, texts
 from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.results import is_empty, same_answer, texts
+from grid.worlds.kopl.values import ProgramError
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.schema import SchemaWorld
 from launch.benchmarks.kopl import Programs, random_base

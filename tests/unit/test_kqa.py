@@ -16,18 +16,28 @@ from pydantic import ValidationError
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import FINISH, RESULT, ToolCall
-from grid.datasets.balance import KQA, balanced, bin_of, bins
-from grid.datasets.kqa import dataset, stock
+from grid.datasets.kqa import dataset
+from grid.datasets.kqa import world as stock
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
-from grid.datasets.kqa.program import Program, ProgramStep, breadth, calls, depth, executor, merged, read_program
+from grid.datasets.kqa.program import (
+    Program,
+    ProgramStep,
+    breadth,
+    calls,
+    depth,
+    executor,
+    merged,
+    problems,
+    read_program,
+)
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
-from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.stats import correlation
 from grid.datasets.kqa.words import load_words
+from grid.datasets.sampling import KQA, balanced, bin_of, bins
 from grid.text import references
-from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.reading import read
+from grid.worlds.kopl.values import ProgramError
 from tests.kopl_reference import Reference
 from tests.walks import Walk
 

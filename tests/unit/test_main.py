@@ -12,7 +12,7 @@ import pytest
 
 from grid import CONF
 from grid.sweeps import arguments
-from grid.sweeps.helping import text
+from grid.sweeps.arguments import text
 from launch import main
 
 HEAVY = ("pandas", "pyarrow", "ray", "torch", "transformers", "scipy", "matplotlib", "statsmodels", "duckdb")

@@ -27,8 +27,7 @@ from grid.episode.episode import Episode
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.worlds.mcp.listing import listed
-from grid.worlds.mcp.server import Server
+from grid.worlds.mcp.session import Server, listed
 from grid.worlds.mcp.world import McpState, McpWorld
 from tests import mcp
 from tests.configs import setting_of

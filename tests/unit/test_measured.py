@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from analysis import gee, measured, spec
+from analysis import measured, regression, spec
 from analysis.errors import AnalysisError
 from analysis.report import print_report
 from analysis.study import regressed
@@ -20,9 +20,8 @@ from analysis.viewer.index import Index
 from analysis.viewer.pages import _shown
 from grid import plugins, store
 from grid.cells.run import Stamp, run_chunk
-from grid.core.declared import METRICS
 from grid.core.errors import ConfigError
-from grid.core.metric import Metric
+from grid.core.metric import METRICS, Metric
 from grid.settings.build import build
 from grid.settings.check import check_sweep
 from launch import power_table
@@ -82,14 +81,14 @@ def test_a_formula_takes_them(root: Path) -> None:
         spec.parsed(values)
     wanted = spec.parsed(values, metrics=measured.numbers(root))
     assert measured.numbers(root) == ["answered", "at_once", "desk_minutes"]
-    ((_, fit),) = gee.fits(regressed(root, wanted), wanted)
-    assert isinstance(fit, gee.Fit)
+    ((_, fit),) = regression.fits(regressed(root, wanted), wanted)
+    assert isinstance(fit, regression.Fit)
     slow = next(row for row in fit.coefficients.to_dict("records") if row["name"] == "SLOW")
     assert slow["coefficient"] == pytest.approx(1.0, abs=0.1)
     assert slow["low"] < 1.0 < slow["high"]
     logit = spec.parsed({**values, "link": "logit"}, metrics=measured.numbers(root))
-    ((_, refused),) = gee.fits(regressed(root, logit), logit)
-    assert isinstance(refused, gee.Refused)
+    ((_, refused),) = regression.fits(regressed(root, logit), logit)
+    assert isinstance(refused, regression.Refused)
     assert "link: identity" in refused.reason
 
 

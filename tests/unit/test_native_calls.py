@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from grid.cells.transcripts import transcript_columns
+from grid.cells.rows import transcript_columns
 from grid.core.engine import FunctionsAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage

@@ -25,7 +25,7 @@ from grid.core.engine import (
 )
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
-from grid.engines.plan_writing import plan_text
+from grid.engines.places import plan_text
 from grid.episode.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

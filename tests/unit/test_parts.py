@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from grid.core.errors import ConfigError
-from grid.engines.sources import Hub, from_wheels
 from grid.engines.transformers.engine import HuggingFace
-from grid.engines.wheels import Wheels, is_whole
+from grid.engines.wheels import Hub, Wheels, from_wheels, is_whole
 from tests.models import make_model
 from tests.wheels import make_gguf, make_parts
 

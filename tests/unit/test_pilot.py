@@ -10,8 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grid.cells.forecast import Estimate, Forecast, forecast, total
-from grid.cells.pilot import CASES, Batch, Cap, CapError, Pilot, Took, piloted, pilots_here, spread, trial_of
+from grid.cells.pilot import (
+    CASES,
+    Batch,
+    Cap,
+    CapError,
+    Estimate,
+    Forecast,
+    Pilot,
+    Took,
+    forecast,
+    piloted,
+    pilots_here,
+    spread,
+    total,
+    trial_of,
+)
 from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import EngineError
 from grid.engines.lexical.engine import Lexical

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.core.errors import ConfigError, one_line
-from grid.settings.plain_values import MAX_CHARACTERS, MAX_DEPTH, check_plain
+from grid.settings.make import MAX_CHARACTERS, MAX_DEPTH, check_plain
 
 
 def nested(depth: int) -> object:

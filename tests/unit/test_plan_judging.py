@@ -32,8 +32,8 @@ from grid.episode.plan_judging import (
     unsolvable_prompt,
 )
 from grid.roles.evaluation import Evaluation
+from grid.text.answers import read_verdict
 from grid.text.objects import UnreadableError
-from grid.text.verdicts import read_verdict
 
 FETCH = ToolSpec("fetch_rates", "Fetches exchange rates.", (Parameter("day", "string", "The day"),), ("rates",))
 SUM = ToolSpec("sum_up", "Adds numbers up.", (Parameter("numbers", "array", "What is added"),), ("total",))

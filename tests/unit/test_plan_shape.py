@@ -12,7 +12,7 @@ import pytest
 from grid.core.reference import Reference
 from grid.core.types import ToolCall
 from grid.datasets.kqa.dataset import KqaSynthetic
-from grid.metrics.plan_shape import plan_shape
+from grid.metrics.scores import plan_shape
 from grid.text import references
 from tests.planning_horizon_code import official
 

@@ -16,7 +16,7 @@ from grid.code_digest import _file, _module, code_digest, definition
 from grid.core.errors import ConfigError, UnfinishedError
 from grid.settings.config import sweep_config
 from grid.settings.make import load_class, make
-from grid.sweeps.plugins import prepared
+from grid.sweeps.composing import prepared
 from tests.configs import SHARED
 from tests.plugins import YAML, follow_pythonpath, forget, standing_in, write, write_distribution
 

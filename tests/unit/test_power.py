@@ -8,15 +8,12 @@ import pytest
 from scipy.stats import kurtosis, multivariate_normal, norm, skew
 
 from analysis.errors import AnalysisError
-from analysis.intervals import CLUSTER, interval
+from analysis.intervals import CLUSTER, LEVEL, POWER, interval, p_value
 from analysis.power.claims import Design, Moments
 from analysis.power.doubts import doubts
 from analysis.power.latent import Floats, Latent, Rates, components, covariance, planted
-from analysis.power.needed import endless, needed
 from analysis.power.pilot import Counts, counts, covariances, fitted
-from analysis.power.plans import Wanted, rows, settling
-from analysis.power.simulation import differences, rejected, simulated
-from analysis.significance import LEVEL, POWER, p_value
+from analysis.power.plans import Wanted, differences, endless, needed, rejected, rows, settling, simulated
 from tests.studies import power_designs as power
 
 RATES: Rates = (0.3, 0.4)

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from grid.core.errors import ConfigError
-from grid.engines.probe import CHOICE_PROBE, unassigned, warning
+from grid.engines.hosted import CHOICE_PROBE, unassigned, warning
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from tests.engines import RawText

@@ -10,7 +10,7 @@ import pytest
 from grid.core.types import ToolSpec
 from grid.worlds.programs.model import Applied, Constant, Constraint, Function, Goal, Task, TypedTool
 from grid.worlds.programs.search import derivable, least_cost, plan_cost
-from grid.worlds.programs.universe import tools_by_name
+from grid.worlds.programs.world import tools_by_name
 from tests.program_search import TooLargeError, depth, least
 from tests.programs import Shape, asking, begun, composite, restricted, task, tool
 

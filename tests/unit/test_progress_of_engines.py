@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from grid.core.errors import EngineDiedError
-from grid.engines.progress import STALLED_SECONDS, Progress
-from grid.engines.spans import covered
+from grid.engines.hosted import STALLED_SECONDS, Progress
+from grid.engines.rendering import covered
 
 
 class Clock:

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import gee, regression, spec, study
-from analysis.made_up import SYNTHETIC
+from analysis import regression, spec, study
+from analysis.provenance import SYNTHETIC
 from analysis.published import coefficients, files, sheets
 from analysis.published.files import Published
 from analysis.render import Sheet
@@ -106,7 +106,10 @@ def by_labels(sheet: Sheet) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def fitted(frame: pd.DataFrame) -> dict[str, Sheet]:
-    return {sheet.name.split()[-1]: sheet for sheet in coefficients.sheets(gee.fits(frame, PLANNING_HORIZON), "query")}
+    return {
+        sheet.name.split()[-1]: sheet
+        for sheet in coefficients.sheets(regression.fits(frame, PLANNING_HORIZON), "query")
+    }
 
 
 def test_planted_effects_come_back_family_by_family() -> None:
@@ -114,8 +117,8 @@ def test_planted_effects_come_back_family_by_family() -> None:
     estimates: dict[str, list[pd.DataFrame]] = {}
     for seed in range(12):
         frame = pd.concat([families.episodes(family, seed, 220) for family in families.FAMILIES])
-        for key, fit in gee.fits(frame, PLANNING_HORIZON):
-            assert isinstance(fit, gee.Fit), fit
+        for key, fit in regression.fits(frame, PLANNING_HORIZON):
+            assert isinstance(fit, regression.Fit), fit
             estimates.setdefault(key["family"], []).append(fit.coefficients.set_index("name"))
     assert set(estimates) == set(families.FAMILIES)
     held = []
@@ -133,7 +136,7 @@ def test_planted_effects_come_back_family_by_family() -> None:
 
 def test_ours_stand_beside_the_papers_coefficients() -> None:
     frame = pd.concat([families.episodes(family, 0, 150) for family in ("kqa_synthetic", "hotpotqa_multi")])
-    fits = regression.coefficients(gee.fits(frame, PLANNING_HORIZON)).to_dict("records")
+    fits = regression.coefficients(regression.fits(frame, PLANNING_HORIZON)).to_dict("records")
     every: dict[tuple[str, str], dict[Any, Any]] = {(one["family"], one["name"]): one for one in fits}
     found = fitted(frame)
     rows = by_labels(found["3"])

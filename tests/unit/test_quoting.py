@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import ConfigError
-from grid.sweeps import arguments, quoting
+from grid.sweeps import arguments
 from grid.sweeps.api import sweep
 from tests.command_lines import outcomes
 
@@ -42,7 +42,7 @@ def unquoted(shown: str) -> object:
     ],
 )
 def test_what_the_grammar_does_not_take_is_shown_in_quotes(value: str, shown: str) -> None:
-    error = quoting.unreadable(f"name={value}", GRAMMAR)
+    error = arguments.unreadable(f"name={value}", GRAMMAR)
     assert (error.key, error.value) == ("name", value)
     assert error.allowed.endswith(f" has to be quoted: {shown}")
     assert GRAMMAR not in str(error)
@@ -50,23 +50,23 @@ def test_what_the_grammar_does_not_take_is_shown_in_quotes(value: str, shown: st
 
 
 def test_the_characters_are_named() -> None:
-    told = quoting.unreadable("+model.model=org/über#1", GRAMMAR).allowed
+    told = arguments.unreadable("+model.model=org/über#1", GRAMMAR).allowed
     assert told == "a text with 'ü' '#' has to be quoted: \"+model.model='org/über#1'\""
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"]), min_size=1))
 def test_whatever_the_text_the_quoted_form_is_that_text(text: str) -> None:
-    shown = quoting._for_shell(f"name={quoting._in_quotes(text)}")
+    shown = arguments._for_shell(f"name={arguments._in_quotes(text)}")
     assert unquoted(shown) == text
 
 
 @pytest.mark.parametrize("text", ["é=1", "a b=1", "x{=1", "", "planner.é=1"])
 def test_where_the_key_is_wrong_the_grammar_says_so(text: str) -> None:
-    assert GRAMMAR in str(quoting.unreadable(text, GRAMMAR))
+    assert GRAMMAR in str(arguments.unreadable(text, GRAMMAR))
 
 
 def test_a_quoted_form_that_is_too_long_is_not_shown() -> None:
-    assert GRAMMAR in str(quoting.unreadable(f"name={'#' * 1000}", GRAMMAR))
+    assert GRAMMAR in str(arguments.unreadable(f"name={'#' * 1000}", GRAMMAR))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_quoted_form_that_is_too_long_is_not_shown() -> None:
     ],
 )
 def test_a_text_that_is_read_as_a_number_is_shown_in_quotes(key: str, value: object, text: str, shown: str) -> None:
-    error = quoting.kept(ConfigError(key, value, "Input should be a valid string"), ["planner=react", text])
+    error = arguments.kept(ConfigError(key, value, "Input should be a valid string"), ["planner=react", text])
     assert (error.key, error.value) == (key, value)
     assert error.allowed.endswith(f"quoted it stays one: {shown}")
 
@@ -92,7 +92,7 @@ def test_other_errors_stay_as_they_are() -> None:
         ConfigError("name", ["a"], "Input should be a valid string"),
         ConfigError("name", 1e5, "Input should be a valid string"),  # a preset's
     ):
-        assert quoting.kept(error, ["trials=1.5", "seed=1"]) is error
+        assert arguments.kept(error, ["trials=1.5", "seed=1"]) is error
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from grid.episode.judging import Judging
 from grid.planners.holistic import Holistic
 from grid.planners.stepwise import Stepwise
 from grid.roles.evaluation import Evaluation
-from grid.text.refusals import MISSING_INFORMATION, declines, may_pass, passes
+from grid.text.answers import MISSING_INFORMATION, declines, may_pass, passes
 from tests.plans import Says, plan_episode
 from tests.unit.test_plan_judging import Fixed
 

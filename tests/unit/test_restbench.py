@@ -18,9 +18,7 @@ from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
 from grid.datasets.restbench.dataset import RestBench, measure, names_in, read_service
 from grid.datasets.restbench.examples import Examples
-from grid.worlds.rest.endpoint import is_identifier
-from grid.worlds.rest.response import ITEMS
-from grid.worlds.rest.world import RestState, RestWorld
+from grid.worlds.rest.world import ITEMS, RestState, RestWorld, is_identifier
 from tests import restbench
 
 CREDITS, REQUESTS = restbench.CREDITS, restbench.REQUESTS

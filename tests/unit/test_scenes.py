@@ -11,8 +11,7 @@ import pytest
 
 from grid.core.types import Json, ToolCall
 from grid.worlds.scenes.scene import Line, Scene, Thing, same_picture
-from grid.worlds.scenes.tools import TOOLS
-from grid.worlds.scenes.web import Entry, Web
+from grid.worlds.scenes.tools import TOOLS, Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
 from tests.walks import Walk
 

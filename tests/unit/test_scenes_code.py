@@ -13,7 +13,7 @@ import pytest
 
 from grid.core.types import Observation, ToolCall
 from grid.worlds.scenes.scene import Chart
-from grid.worlds.scenes.web import Web
+from grid.worlds.scenes.tools import Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
 
 WORLD = SceneWorld((), Web(()), frozenset())

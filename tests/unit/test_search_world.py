@@ -17,10 +17,8 @@ from grid.retrievers import texts
 from grid.retrievers.embedding import Embedder
 from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.text.words import TERMS, terms
-from grid.worlds.retrieving import RetrievingWorld
-from grid.worlds.search.corpus import Corpus, Paragraph
-from grid.worlds.search.extraction import extracted, kind_of
-from grid.worlds.search.readers import NOT_FOUND, Evidence, concluded
+from grid.worlds.layers import RetrievingWorld
+from grid.worlds.search.readers import NOT_FOUND, Corpus, Evidence, Paragraph, concluded, extracted, kind_of
 from grid.worlds.search.world import AskedState, QuestionWorld
 from grid.worlds.simulated import Documentation, Referenced, Response
 

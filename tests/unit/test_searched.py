@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from analysis.report import print_report
-from analysis.search import cells, comparing, drawings, sizes
+from analysis.search import cells, comparing, drawings
 from analysis.search import sheets as tables
 from grid.core.types import to_json
 from launch.report import write_page
@@ -221,7 +221,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
         assert at_calls.loc[(row["planner"], row["limit"])] == pytest.approx(row["success"])
     medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
     for row in shown["trees"].values.to_dict("records"):
-        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in sizes.SIZES]
+        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in cells.SIZES]
     for drawing in drawings.drawings(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")

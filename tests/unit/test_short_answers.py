@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import BETWEEN
+from grid.text.answers import exact_match, f1, normalised, parts_of
 from grid.text.references import numbered
-from grid.text.short_answers import exact_match, f1, normalised, parts_of
 
 EVALUATION = "AGENT_GRID_HOTPOT_EVALUATION"
 WORDS = (

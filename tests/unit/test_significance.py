@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_effectsize
 
-from analysis.intervals import interval
-from analysis.significance import LEVEL, cohens_h, holm, p_value
+from analysis.intervals import LEVEL, cohens_h, holm, interval, p_value
 
 
 def by_case(values: list[float], clusters: list[int]) -> pd.Series[float]:

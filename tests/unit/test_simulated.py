@@ -23,9 +23,9 @@ from grid.core.types import FINISH, ToolCall, ToolSpec
 from grid.datasets.slate.dataset import Slate
 from grid.engines.places import Place
 from grid.engines.simulated import judge
-from grid.engines.simulated.deciding import Deciding
-from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
+from grid.engines.simulated.plans import Difficulty
+from grid.engines.simulated.policy import Deciding
 from grid.episode import prompts
 from grid.episode.judging import SCORES
 from grid.settings.fitting import invalid_reason

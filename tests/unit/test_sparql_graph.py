@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.worlds.sparql import reading
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql import programs
+from grid.worlds.sparql.graph import Limits, Node, StoreGraph
+from grid.worlds.sparql.queries import (
     XSD,
     Class,
     Compare,
@@ -22,14 +22,13 @@ from grid.worlds.sparql.expressions import (
     Expression,
     ExpressionError,
     Join,
+    SparqlError,
     Value,
+    query,
     read,
     walk,
     written,
 )
-from grid.worlds.sparql.graph import Limits, Node
-from grid.worlds.sparql.queries import query
-from grid.worlds.sparql.store import StoreGraph
 from grid.worlds.sparql.tools import BACKWARD, FORWARD
 from tests.sparql_graphs import LINKS, SHARD, graph_of, quad, random_expression, random_facts
 from tests.sparql_reference import Facts, Text, Thing, denotes
@@ -152,8 +151,8 @@ def test_many_values_to_order_by_are_ordered_in_parts() -> None:
 def test_a_store_on_disk_is_read_by_several_at_once(tmp_path: Path) -> None:
     source, folder = tmp_path / "films.nq", tmp_path / "store"
     ox.serialize((quad(fact, ox.NamedNode(SHARD)) for fact in FACTS), source, format=ox.RdfFormat.N_QUADS)
-    assert reading.on_disk(folder, source).facts == len(FACTS)
-    here = StoreGraph(reading.opened(folder), SHARD)
+    assert programs.on_disk(folder, source).facts == len(FACTS)
+    here = StoreGraph(programs.opened(folder), SHARD)
     there = "from grid.worlds.sparql import reading, store; from pathlib import Path; import sys; "
     there += "print(store.StoreGraph(reading.opened(Path(sys.argv[1])), sys.argv[2]).named('Twin'))"
     said = subprocess.run(
@@ -162,7 +161,7 @@ def test_a_store_on_disk_is_read_by_several_at_once(tmp_path: Path) -> None:
     assert said.stdout.strip() == str(here.named("Twin"))
     assert here.denotes(read("film.film")) == film_graph().denotes(read("film.film"))
     with pytest.raises(RuntimeError, match="read-write"):
-        reading.opened(folder).add(quad(("m.a", LINKS[0], "m.b"), ox.NamedNode(SHARD)))
+        programs.opened(folder).add(quad(("m.a", LINKS[0], "m.b"), ox.NamedNode(SHARD)))
 
 
 @given(st.text(max_size=40))

@@ -20,9 +20,9 @@ from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.pooled import Pooled
 from grid.settings.setting import Setting, cells
-from grid.worlds.sparql.expressions import read
+from grid.worlds.sparql.graph import StoreGraph
 from grid.worlds.sparql.programs import calls
-from grid.worlds.sparql.store import StoreGraph
+from grid.worlds.sparql.queries import read
 from grid.worlds.sparql.tools import TOOLS
 from tests.configs import setting_of, solvers, yaml
 from tests.oracle import oracle_of

@@ -10,10 +10,9 @@ import pyoxigraph as ox
 import pytest
 
 from grid.core.errors import DataError
-from grid.worlds.sparql import literals, reading
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import XSD, Value
-from grid.worlds.sparql.queries import NS
+from grid.worlds.sparql import graph as literals
+from grid.worlds.sparql import programs
+from grid.worlds.sparql.queries import NS, XSD, SparqlError, Value
 
 GOOD = f"<{NS}m.a> <{NS}a.b.r0> <{NS}m.{{}}> <urn:shard:0> ."
 BROKEN = [
@@ -43,7 +42,7 @@ def test_broken_lines_are_named_and_the_others_read(tmp_path: Path, packed: bool
     path = tmp_path / ("graph.nq.gz" if packed else "graph.nq")
     text = "\n".join(lines).encode()
     path.write_bytes(gzip.compress(text) if packed else text)
-    store, read = reading.in_memory(path)
+    store, read = programs.in_memory(path)
     assert (read.facts, len(store)) == (200, 200)
     assert read.skipped == len(read.remarks) == len(BROKEN)
     assert {int(remark.record.partition(":")[2]) for remark in read.remarks} == {
@@ -56,37 +55,37 @@ def test_broken_lines_are_named_and_the_others_read(tmp_path: Path, packed: bool
 def test_triples_go_into_the_default_graph_and_several_files_into_one_store(tmp_path: Path) -> None:
     for name in ("a.nt", "b.nt"):
         (tmp_path / name).write_text(f"<{NS}m.{name[0]}> <{NS}a.b.r0> <{NS}m.c> .\nbroken\n")
-    store, read = reading.in_memory(tmp_path / "a.nt", tmp_path / "b.nt")
+    store, read = programs.in_memory(tmp_path / "a.nt", tmp_path / "b.nt")
     assert {str(quad.graph_name) for quad in store} == {"DEFAULT"}
     assert (len(store), [remark.record for remark in read.remarks]) == (2, ["a.nt:2", "b.nt:2"])
 
 
 def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 200)
+    monkeypatch.setattr(programs, "MAX_LINE_BYTES", 200)
     path = tmp_path / "graph.nq"
     path.write_text("\n".join([GOOD.format("b"), "x" * 10_000, GOOD.format("c"), "y" * 500]))
-    store, read = reading.in_memory(path)
+    store, read = programs.in_memory(path)
     assert len(store) == 2
     assert [(remark.record, remark.reason) for remark in read.remarks] == [
         ("graph.nq:2", "a line of more than 200 bytes"),
         ("graph.nq:4", "a line of more than 200 bytes"),
     ]
-    monkeypatch.setattr(reading, "MAX_BYTES", 5_000)
+    monkeypatch.setattr(programs, "MAX_BYTES", 5_000)
     with pytest.raises(DataError, match="more than 5,000 bytes"):
-        reading.in_memory(path)
+        programs.in_memory(path)
 
 
 def test_only_so_many_lines_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_REMARKS", 3)
+    monkeypatch.setattr(programs, "MAX_REMARKS", 3)
     path = tmp_path / "graph.nq"
     path.write_text("broken\n" * 10)
-    _, read = reading.in_memory(path)
+    _, read = programs.in_memory(path)
     assert (read.facts, read.skipped, len(read.remarks)) == (0, 10, 3)
 
 
 def test_what_cannot_be_read_is_an_error_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none.nq: cannot be read"):
-        reading.in_memory(tmp_path / "none.nq")
+        programs.in_memory(tmp_path / "none.nq")
     whole = gzip.compress(GOOD.format("b").encode() * 100)
     for name, data in {
         "cut.nq.gz": whole[:-20],
@@ -95,13 +94,13 @@ def test_what_cannot_be_read_is_an_error_with_the_file(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_bytes(data)
         with pytest.raises(DataError, match=f"{name}: cannot be read"):
-            reading.in_memory(tmp_path / name)
+            programs.in_memory(tmp_path / name)
     with pytest.raises(DataError, match="no store"):
-        reading.opened(tmp_path / "nowhere")
+        programs.opened(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path):
         with pytest.raises(DataError, match="no store can be made there"):
-            reading.on_disk(folder)
+            programs.on_disk(folder)
 
 
 @pytest.mark.parametrize(

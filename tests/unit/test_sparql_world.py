@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from grid.core.types import RESULT, Json
 from grid.text.references import outputs_of
 from grid.worlds.schema import SchemaWorld
-from grid.worlds.sparql.expressions import And, Count
 from grid.worlds.sparql.graph import Limits
+from grid.worlds.sparql.queries import And, Count
 from grid.worlds.sparql.tools import DIRECTIONS, MODES, OPERATORS, TOOLS
 from grid.worlds.sparql.world import SparqlState, SparqlWorld
 from tests.sparql_graphs import graph_of

@@ -11,7 +11,7 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
-from grid.datasets.stabletoolbench import names
+from grid.datasets.stabletoolbench import records
 from grid.datasets.stabletoolbench.dataset import StableToolBench, made_up, shape_of
 from grid.datasets.stabletoolbench.records import Api
 from grid.metrics.stepwise import score, trajectory_scores
@@ -81,11 +81,11 @@ def test_names_are_such_as_servers_take_and_no_two_are_alike() -> None:
         Api(category, "A" * 80, name) for category in ("x", "y") for name in ("B" * 80, "../..", "?", "id", "9 lives")
     ]
     odd += [Api("x", "💰", "💰"), Api("x", "^", "号"), Api("x", "finish", "no_tool")]
-    found = names.tool_names(odd)
+    found = records.tool_names(odd)
     assert len({*found.values()}) == len(odd)
     assert all(name.isascii() and name.isidentifier() | name[0].isdigit() for name in found.values())
-    assert max(map(len, found.values())) <= names.LONGEST
-    assert found == names.tool_names(odd[::-1]), "whatever the order"
+    assert max(map(len, found.values())) <= records.LONGEST
+    assert found == records.tool_names(odd[::-1]), "whatever the order"
 
 
 def test_a_case_is_resolved_by_each_relevant_api_with_any_arguments(small: StableToolBench) -> None:

@@ -19,8 +19,7 @@ from grid.core.engine import Prompt
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.tau2.dataset import UNFINISHED, Tau2, baselines, measure
 from grid.worlds.talking import Said
-from grid.worlds.tau2.package import DomainName
-from grid.worlds.tau2.state import Talk
+from grid.worlds.tau2.package import DomainName, Talk
 from grid.worlds.tau2.world import SAY, Tau2World
 from tests.tau2 import (
     agree,

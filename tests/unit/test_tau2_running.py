@@ -11,11 +11,7 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from pydantic import BaseModel
 
-from grid.worlds.tau2.databases import Version, written
-from grid.worlds.tau2.package import Domain, domain
-from grid.worlds.tau2.running import Called, calculate, run
-from grid.worlds.tau2.state import Databases
-from grid.worlds.tau2.tasks import FunctionCall
+from grid.worlds.tau2.package import Called, Databases, Domain, FunctionCall, Version, calculate, domain, run, written
 
 
 class Stock(BaseModel):

@@ -18,13 +18,12 @@ from grid.core.types import Demonstration
 from grid.datasets.freebase.dataset import AgentBenchKG
 from grid.datasets.freebase.records import read_questions
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
-from grid.datasets.hotpotqa.parts import part_of
-from grid.datasets.hotpotqa.records import question
+from grid.datasets.hotpotqa.parts import part_of, question
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.datasets.kqa.program import ProgramStep, masked
-from grid.datasets.nearest import Nearest
+from grid.datasets.sampling import Nearest
 from grid.worlds.kopl.functions import FUNCTIONS
-from grid.worlds.sparql.expressions import ENTITY, read, written
+from grid.worlds.sparql.queries import ENTITY, read, written
 from tests import hotpotqa
 from tests.freebase import agentbench, write_ontology
 from tests.hotpotqa import bridge, comparison, quiz

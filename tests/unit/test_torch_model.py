@@ -17,7 +17,7 @@ import transformers
 
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import NumberSearch
-from grid.engines.transformers.batches import Ongoing
+from grid.engines.transformers.engine import Ongoing
 from grid.engines.transformers.model import Drawing, Forest, Node, TorchModel, group_heads
 from tests.models import make_model, make_tokenizer, save
 

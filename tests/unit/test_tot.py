@@ -12,7 +12,7 @@ from grid.core.errors import ModelError
 from grid.core.roles import JUDGE
 from grid.core.types import GIVE_UP, Plan, Substep
 from grid.episode.progress import Budget
-from grid.planners.search.evaluating import PLANNED
+from grid.planners.search.kernel import PLANNED
 from grid.planners.tot import TreeOfThoughts
 from tests.search import Letters, Script, Searched, searched
 

@@ -14,7 +14,7 @@ import pytest
 from analysis import html
 from analysis.figures import Drawing
 from analysis.render import Sheet
-from analysis.trajectory import figures, metrics, scaling
+from analysis.trajectory import metrics, scaling
 from grid import store
 from tests import searched
 from tests.published import SIMPLE, episode, offers
@@ -104,7 +104,7 @@ def test_exact_match_by_the_number_of_tools(tmp_path: Path) -> None:
     assert sheet.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
     none = "0 [0, 72] (4)"
     assert [row[3:] for row in sheet.rows] == [[none, none, none], ["100 [28, 100] (4)", none, none]]
-    (drawing,) = figures.drawings(tmp_path, metrics.read(tmp_path), "told; ")
+    (drawing,) = metrics.drawings(tmp_path, metrics.read(tmp_path), "told; ")
     assert drawing.caption.startswith("told; ")
     assert drawing.svg.startswith("<svg")
 
@@ -114,7 +114,7 @@ def test_a_sweep_without_traject_bench_has_no_figure_of_it(tmp_path: Path) -> No
         tmp_path, [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
     )
     assert not scaling.sheets(tmp_path, cells)
-    assert not figures.drawings(tmp_path, cells, "")
+    assert not metrics.drawings(tmp_path, cells, "")
 
 
 def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
@@ -122,5 +122,5 @@ def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
     found = written(tmp_path, cells)
     sheets: list[Sheet] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
-    drawings: list[Drawing] = figures.drawings(tmp_path, found, "")
+    drawings: list[Drawing] = metrics.drawings(tmp_path, found, "")
     assert hostile not in html.page(tmp_path, sheets, drawings)

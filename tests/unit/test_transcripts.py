@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 
 from grid import store
 from grid.cells.attempts import ChunkResult, Outcome
+from grid.cells.rows import Room, transcript_columns
 from grid.cells.run import Stamp, run_cell, run_chunk
-from grid.cells.transcripts import Room, transcript_columns
 from grid.cluster.batch import Report
 from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
 from grid.core.errors import ConfigError, StoreError, ToolError

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from grid.core.types import Parameter, ToolCall, ToolSpec
-from grid.engines.lexical.extraction import Found, values_in
+from grid.engines.lexical.arguments import Found, values_in
 
 
 def tool(name: str = "find_order") -> ToolSpec:

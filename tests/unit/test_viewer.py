@@ -19,9 +19,9 @@ pytest.importorskip("httpx2")
 
 from starlette.testclient import TestClient
 
-from analysis.viewer import links
+from analysis.viewer import addresses
+from analysis.viewer.addresses import OTHER, UNKNOWN, Filters
 from analysis.viewer.app import app
-from analysis.viewer.filters import OTHER, UNKNOWN, Filters
 from analysis.viewer.index import Index
 from analysis.viewer.matrix import Matrix, against_planner
 from analysis.viewer.places import reference_of
@@ -227,7 +227,7 @@ def test_flips_count_unknown_cells_too(tmp_path: Path) -> None:
 
 def test_filters_leave_the_cases_that_fit(root: Path) -> None:
     def cases(**query: str) -> set[str]:
-        html = client(root).get(links.address("/cases", query)).text
+        html = client(root).get(addresses.address("/cases", query)).text
         return set(re.findall(r"<span>(case-\d)</span>", html))
 
     everything = {f"case-{case}" for case in range(viewed.CASES)}
@@ -263,7 +263,7 @@ def test_classes_of_failures_take_the_place_of_what_rows_say(root: Path) -> None
 
 def test_the_classes_are_those_of_the_failures(root: Path) -> None:
     from analysis.failures.read import classes
-    from analysis.viewer import failing
+    from analysis.viewer import matrix as failing
 
     assert failing.classes(root).equals(classes(root))
     assert len(classes(root)) == 12
@@ -386,15 +386,15 @@ def test_cells_are_compared_with_the_other_folder(root: Path, tmp_path: Path) ->
     changed = [viewed.episode("react", 0, trial, success=False, created_at=later) for trial in (0, 1)]
     store.write(tmp_path / "b", {"episodes": changed})
     viewer = client(root, tmp_path / "b")
-    ours = viewer.get(links.address("/cases", {"against": OTHER})).text
-    theirs = viewer.get(links.address("/cases", {"against": OTHER, "run": "2"})).text
+    ours = viewer.get(addresses.address("/cases", {"against": OTHER})).text
+    theirs = viewer.get(addresses.address("/cases", {"against": OTHER, "run": "2"})).text
     assert (texts(ours).count("▲ gained"), texts(ours).count("▼ lost")) == (2, 1), "one cell, and the legend"
     assert (texts(theirs).count("▲ gained"), texts(theirs).count("▼ lost")) == (1, 2)
 
 
 def test_runs_without_common_cases_are_told(root: Path, tmp_path: Path) -> None:
     viewed.write(tmp_path / "far", first=50)
-    html = client(root, tmp_path / "far").get(links.address("/cases", {"against": OTHER})).text
+    html = client(root, tmp_path / "far").get(addresses.address("/cases", {"against": OTHER})).text
     assert "no case of these planners in common" in texts(html)
 
 
@@ -402,7 +402,11 @@ def test_nothing_of_a_hostile_folder_is_markup(tmp_path: Path) -> None:
     viewed.write(tmp_path / "evil", viewed.EVIL)
     viewer = client(tmp_path / "evil")
     cell = viewed.cell("tooltree", 0, 0) + viewed.EVIL
-    for path in ("/", "/cases", *(links.address(f"/{page}", {"cell": cell}) for page in ("episode", "tree", "asked"))):
+    for path in (
+        "/",
+        "/cases",
+        *(addresses.address(f"/{page}", {"cell": cell}) for page in ("episode", "tree", "asked")),
+    ):
         answer = viewer.get(path)
         assert answer.status_code == 200, path
         assert elements(answer.text)["script"] == 1, "the viewer's own"

@@ -25,7 +25,7 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.worlds.workbench import table, world
-from grid.worlds.workbench.tool import NOW, Workplace
+from grid.worlds.workbench.table import NOW, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 from tests import workbench
 from tests.configs import setting_of

@@ -21,8 +21,7 @@ import pytest
 
 from grid.core.types import ToolCall
 from grid.datasets.workbench.dataset import WorkBench
-from grid.worlds.workbench.table import Table, shown
-from grid.worlds.workbench.tool import Workplace
+from grid.worlds.workbench.table import Table, Workplace, shown
 from grid.worlds.workbench.world import WorkBenchWorld, respond
 from tests import workbench
 from tests.workbench_authors import digest

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
-from grid.robustness.schema_matching import MatchingWorld
-from grid.robustness.similarity import Lexical
+from grid.robustness.schema_matching import Lexical, MatchingWorld
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.text.references import reference
 from grid.worlds.kopl.functions import FUNCTIONS

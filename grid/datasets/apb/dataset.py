@@ -27,8 +27,7 @@ from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Stratum
 from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
-from grid.worlds.recording import RecordingWorld
-from grid.worlds.rejecting import REJECT_TOOL
+from grid.worlds.layers import REJECT_TOOL, RecordingWorld
 
 ADAPTER = 2
 """Raise when the same files give other cases, tools or outcomes."""

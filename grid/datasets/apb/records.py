@@ -31,7 +31,7 @@ from grid.core.types import (
 from grid.core.untrusted import loads_storable
 from grid.datasets.dataset import UnusableError
 from grid.datasets.files import MAX_LINE_BYTES
-from grid.datasets.grounding import children, described, listed, type_of
+from grid.datasets.grading import children, described, listed, type_of
 from grid.text.objects import MAX_DEPTH, depth
 
 MOST_FIELD = 1_000_000

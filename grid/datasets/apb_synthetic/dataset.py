@@ -37,21 +37,18 @@ from grid.core.strict import STRICT
 from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
-from grid.datasets.apb_synthetic.found import resolving
-from grid.datasets.apb_synthetic.judged import judged_task, truth
-from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
-from grid.datasets.apb_synthetic.stock import STOCK, categories
-from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
+from grid.datasets.apb_synthetic.records import CASES, Recipe, judged_task, read, resolving, truth, write
+from grid.datasets.apb_synthetic.stock import STOCK, categories, instead_of, tool_of, useless
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Stratum, ordered
-from grid.episode.chains import chain_of
 from grid.episode.plan_judging import UNSOLVED, plan_examine
+from grid.episode.planning import chain_of
+from grid.worlds.layers import REJECT_TOOL
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import diagnose
 from grid.worlds.programs.world import ProgramWorld
-from grid.worlds.rejecting import REJECT_TOOL
 
 FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
 """Those of the paper's counts; its table 15 takes `stages` besides."""

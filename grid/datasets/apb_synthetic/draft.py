@@ -10,13 +10,31 @@ from dataclasses import dataclass, field
 
 from grid.core.seeds import derive_seed
 from grid.core.types import Json
-from grid.datasets.apb_synthetic.expansion import MadeStep, Program, expand
 from grid.datasets.apb_synthetic.records import Recipe
-from grid.datasets.apb_synthetic.stock import Category, Family, Frames, Rule
-from grid.datasets.apb_synthetic.tools import instead_of, tool_of
+from grid.datasets.apb_synthetic.stock import (
+    Category,
+    Family,
+    Frames,
+    MadeStep,
+    Program,
+    Rule,
+    expand,
+    instead_of,
+    tool_of,
+)
 from grid.text.references import reference
-from grid.worlds.programs.model import Applied, Constant, Constraint, Fact, Function, Goal, Task, TypedTool
-from grid.worlds.programs.values import distinct, fill
+from grid.worlds.programs.model import (
+    Applied,
+    Constant,
+    Constraint,
+    Fact,
+    Function,
+    Goal,
+    Task,
+    TypedTool,
+    distinct,
+    fill,
+)
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
 _INNER = re.compile(r"<(\w+)>")

@@ -16,11 +16,10 @@ from typing import TypeAlias
 from grid.core.chains import Family as TaskFamily
 from grid.core.chains import Stage
 from grid.core.seeds import derive_seed
-from grid.datasets.apb_synthetic import costs
+from grid.datasets.apb_synthetic import build
 from grid.datasets.apb_synthetic.draft import Draft
-from grid.datasets.apb_synthetic.expansion import Shape, expand, shapes
 from grid.datasets.apb_synthetic.records import UNSOLVABLE, Recipe
-from grid.datasets.apb_synthetic.stock import Category, Rule, categories, frames
+from grid.datasets.apb_synthetic.stock import Category, Rule, Shape, categories, expand, frames, shapes
 
 CATEGORIES: Mapping[str, int] = {
     "Software Development": 43, "System Operations & Web Engineering": 106, "Mathematical Reasoning": 38,
@@ -274,6 +273,6 @@ def _attached(recipe: Recipe) -> bool:
 
 def _costs(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
     short = [one for one in holistic if steps_of(one) <= _MOST_STEPS_COSTS]
-    able = [one for one in short if costs.enough(Draft(one, categories()[one.category], frames()))]
+    able = [one for one in short if build.enough(Draft(one, categories()[one.category], frames()))]
     for base in _spread(able, COSTS, seed, "costs"):
         yield base.model_copy(update={"id": f"costs-{base.id}", "task_family": "costs"})

@@ -1,27 +1,218 @@
-"""The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
-
-A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.values`. A
-*function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
-name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for each
-item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no goal.
-
-A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
-(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text
-`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides
-stands under `also`, constraints under `rules`.
-"""
+"""The typed tools of a category: of its functions, of what stands for them, and of what is useless."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.core.errors import DataError
+from grid.core.types import Parameter, ToolSpec
 from grid.datasets.files import read_stock
+from grid.worlds.programs.model import Function, TypedTool
+
+
+def function_of(category: Category, name: str, items: int) -> Function:
+    """A function of a category, for so many items."""
+    takes, gives, _, _ = category.functions[name]
+    inputs = [slot.type for slot in slots(takes) for _ in range(items if slot.starred else 1)]
+    output = slots(gives)[0].type
+    return Function(name, tuple(inputs), output, category.types[output].make or "")
+
+
+@cache
+def tool_of(category: Category, name: str, items: int) -> TypedTool:
+    """The tool that is called as its function."""
+    takes, gives, does, _ = category.functions[name]
+    spec = ToolSpec(name, does, _parameters(category, takes, items), (slots(gives)[0].name,))
+    return TypedTool(spec, (function_of(category, name, items),), serves=serves(category)[name])
+
+
+@cache
+def instead_of(category: Category, name: str, items: int) -> TypedTool:
+    """The other tool for a function's work: it has its own name, and its own names of parameters."""
+    other, takes, does = category.instead[name]
+    field = slots(category.functions[name][1])[0].name
+    spec = ToolSpec(other, does, _parameters(category, takes, items), (field,))
+    return TypedTool(spec, (function_of(category, name, items),), serves=serves(category)[name], stands_for=name)
+
+
+@cache
+def useless(category: Category, name: str, items: int) -> TypedTool:
+    """An extraneous tool: of the scenario, and of no use for any goal."""
+    takes, does = category.useless[name]
+    return TypedTool(ToolSpec(name, does, _parameters(category, takes, items), ("result",)), ())
+
+
+@cache
+def serves(category: Category) -> Mapping[str, frozenset[str]]:
+    """By function the tags of all goals of the category that are made from what it finds."""
+    found: dict[str, set[str]] = {name: set() for name in category.functions}
+    for name, family in category.families.items():
+        program = expand(category, name, tuple(family.also), 1)
+        made = {step.variable: step for step in program.steps}
+        for want in program.wants:
+            waiting = [want.variable]
+            for variable in waiting:  # which grows
+                if variable in made:
+                    found[made[variable].function].add(want.tag)
+                    waiting += made[variable].arguments
+    return {name: frozenset(tags) for name, tags in found.items()}
+
+
+def _parameters(category: Category, takes: str, items: int) -> tuple[Parameter, ...]:
+    found = []
+    for slot in slots(takes):
+        means = category.types[slot.type].means
+        if slot.starred:
+            found += [
+                Parameter(f"{slot.name}_{number}", "string", f"{means}; number {number} in the order of the request")
+                for number in range(1, items + 1)
+            ]
+        else:
+            found.append(Parameter(slot.name, "string", means))
+    return tuple(found)
+
+
+# A family with so many items and some further wishes, written out: constants, steps in order, wanted facts.
+
+
+@dataclass(frozen=True)
+class MadeStep:
+    """A step: the variable that it finds (`place[1]`: the second item's), its function, and its arguments' names."""
+
+    variable: str
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Want:
+    """A wanted variable, the tag of its intent and its sentence."""
+
+    variable: str
+    tag: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """A family written out. `told` maps each constant's name to its type."""
+
+    told: Mapping[str, str]
+    steps: tuple[MadeStep, ...]
+    wants: tuple[Want, ...]
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Those that the steps call, each once, in order."""
+        return tuple(dict.fromkeys(step.function for step in self.steps))
+
+
+@cache
+def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
+    """The family's own steps and those of the extras, with so many items of everything that comes in lists.
+
+    Steps on items that stand together are taken item by item. A call that two parts need is made once.
+    """
+    family = category.families[name]
+    parts: list[Part] = [family, *(family.also[extra] for extra in extras)]
+    told = {one: type_ for part in parts for key, type_ in part.told.items() for one in _each(key, items)}
+    wants = [
+        Want(one, f"{name}.{key.removesuffix('[]')}", text)
+        for part in parts
+        for key, text in part.wants.items()
+        for one in _each(key, items)
+    ]
+    made, same = _once(step for part in parts for step in _steps(part, items))
+    return Program(told, made, tuple(Want(same.get(one.variable, one.variable), one.tag, one.text) for one in wants))
+
+
+def _once(steps: Iterable[MadeStep]) -> tuple[tuple[MadeStep, ...], dict[str, str]]:
+    """The steps without those that repeat a call, and by variable of such a one the variable that has its fact."""
+    found: dict[tuple[str, tuple[str, ...]], MadeStep] = {}
+    same: dict[str, str] = {}
+    for step in steps:
+        arguments = tuple(same.get(name, name) for name in step.arguments)
+        first = found.setdefault((step.function, arguments), MadeStep(step.variable, step.function, arguments))
+        if first.variable != step.variable:
+            same[step.variable] = first.variable
+    return tuple(found.values()), same
+
+
+def _steps(part: Part, items: int) -> Iterator[MadeStep]:
+    for listed, group in groupby(part.steps.items(), key=lambda step: step[0].endswith("[]")):
+        run = list(group)
+        for place in range(items if listed else 1):
+            for key, text in run:
+                function, arguments = call(text)
+                found = (one for argument in arguments for one in _argument(argument, place, items))
+                yield MadeStep(_at(key, place), function, tuple(found))
+
+
+def _each(key: str, items: int) -> list[str]:
+    return [_at(key, place) for place in range(items)] if key.endswith("[]") else [key]
+
+
+def _at(key: str, place: int) -> str:
+    return f"{key.removesuffix('[]')}[{place}]" if key.endswith("[]") else key
+
+
+def _argument(argument: str, place: int, items: int) -> list[str]:
+    if argument.endswith("*"):
+        return [f"{argument[:-1]}[{number}]" for number in range(items)]
+    return [_at(argument, place)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a case of a category may be made of, and how many steps it has then."""
+
+    family: str
+    items: int
+    extras: tuple[str, ...]
+    steps: int
+    functions: tuple[str, ...]
+
+
+@cache
+def shapes(category: Category) -> tuple[Shape, ...]:
+    """Every shape of every family."""
+    found = []
+    for name, family in category.families.items():
+        for items in range(family.items[0], family.items[1] + 1):
+            for extras in _subsets(list(family.also)):
+                program = expand(category, name, extras, items)
+                found.append(Shape(name, items, extras, len(program.steps), program.functions))
+    return tuple(found)
+
+
+def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = [()]
+    for name in names:
+        found += [(*one, name) for one in found]
+    return found
+
+
+# The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
+#
+# A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.model`. A
+# *function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
+# name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for
+# each item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no
+# goal.
+#
+# A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
+# (`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text `{?one|many}` is the one
+# where there is one item of what comes in lists, else the other. What may be asked besides stands under `also`,
+# constraints under `rules`.
+
 
 STOCK = Path(__file__).parent / "stock"
 COMMON = "common.yaml"

@@ -22,8 +22,7 @@ from grid.core.strict import STRICT
 from grid.core.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.world import State, World, own_state
 from grid.datasets.bfcl import multi_turn
-from grid.datasets.bfcl.checker import Gold, Signature, accepts, all_accepted
-from grid.datasets.bfcl.classes import installed
+from grid.datasets.bfcl.checker import Gold, Signature, accepts, all_accepted, installed
 from grid.datasets.bfcl.records import (
     Category,
     Function,

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from grid.core.reference import Reference
 from grid.core.types import Case, Json, Observation, Plan, ToolCall, ToolSpec, UserMessage
 from grid.core.world import State, own_state
-from grid.datasets.bfcl.classes import FILES, loaded, parameters, too_large
+from grid.datasets.bfcl.checker import FILES, loaded, parameters, too_large
 from grid.datasets.bfcl.records import functions_of
 from grid.datasets.dataset import UnusableError
-from grid.datasets.grounding import children
+from grid.datasets.grading import children
 from grid.worlds.instances import Outcome, UncontrolledError, invoke, refused, same_public_state
 
 # The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn as they do.

@@ -13,7 +13,7 @@ from grid.datasets.alternatives import json_type
 from grid.datasets.bfcl.checker import KINDS, LISTS, OPTIONAL, Accepted, Gold, Kind, Signature, accepts, value_accepted
 from grid.datasets.dataset import UnusableError
 from grid.datasets.files import folder, read_jsonl
-from grid.datasets.grounding import children, described, listed, type_of
+from grid.datasets.grading import children, described, listed, type_of
 from grid.datasets.parameters import details
 from grid.text.objects import MAX_DEPTH, depth
 

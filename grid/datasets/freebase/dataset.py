@@ -16,13 +16,12 @@ from grid.core.problem import Outline
 from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.freebase.drawing import Split, draw, split, unnamed
 from grid.datasets.freebase.graphs import SCHEMA, Asked, Kept, Source, Witnessed, endpoint, own_graph
+from grid.datasets.freebase.planting import Split, draw, split, unnamed
 from grid.datasets.freebase.records import Question
-from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
-from grid.datasets.sampling import Order
-from grid.engines.sources import Hub
+from grid.datasets.sampling import HoldOut, Order
+from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import Dialect

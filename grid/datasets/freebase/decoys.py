@@ -12,7 +12,8 @@ from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.planting import UnplantableError
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.shards import Shard
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.queries import (
+    TYPE,
     And,
     Arg,
     Class,
@@ -24,7 +25,6 @@ from grid.worlds.sparql.expressions import (
     Value,
     children,
 )
-from grid.worlds.sparql.queries import TYPE
 
 _MOST = 3
 """Decoys of one kind for one step."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from grid.datasets.freebase.facts import Facts, Node
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.queries import (
     NOW,
+    TODAY,
+    TYPE,
     XSD,
     And,
     Arg,
@@ -22,9 +24,9 @@ from grid.worlds.sparql.expressions import (
     Join,
     TimeConstraint,
     Value,
+    ending,
     walk,
 )
-from grid.worlds.sparql.queries import TODAY, TYPE, ending
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from grid.worlds.sparql.expressions import Value
-from grid.worlds.sparql.queries import TYPE
+from grid.worlds.sparql.queries import TYPE, Value
 
 Node: TypeAlias = str | Value
 """An entity's id, or a literal."""

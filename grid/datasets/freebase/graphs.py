@@ -15,17 +15,14 @@ from grid.core.errors import ConfigError, DataError, EngineError
 from grid.core.types import Skipped
 from grid.datasets.files import fingerprint, read_json
 from grid.datasets.freebase import witness
-from grid.datasets.freebase.drawing import unnamed
 from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, Ontology, read_ontology
+from grid.datasets.freebase.planting import unnamed
 from grid.datasets.freebase.records import Question, released_names
-from grid.worlds.kopl.results import same_answer
-from grid.worlds.sparql import reading
+from grid.worlds.kopl.queries import same_answer
+from grid.worlds.sparql import programs
 from grid.worlds.sparql.endpoint import EndpointGraph
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.graph import KnowledgeGraph, Limits
-from grid.worlds.sparql.queries import Dialect
-from grid.worlds.sparql.results import text_of
-from grid.worlds.sparql.store import StoreGraph
+from grid.worlds.sparql.graph import KnowledgeGraph, Limits, StoreGraph, text_of
+from grid.worlds.sparql.queries import Dialect, SparqlError
 
 WITNESS = "-witness"
 """What a dataset's version holds where its facts are invented; reports look for it."""
@@ -131,7 +128,7 @@ class Witnessed:
     @cached_property
     def graphs(self) -> Sequence[StoreGraph]:
         """All of them."""
-        store = reading.opened(self.root / witness.STORE)
+        store = programs.opened(self.root / witness.STORE)
         return [StoreGraph(store, witness.shard_name(number)) for number in range(self.account["graphs"])]
 
 
@@ -202,7 +199,7 @@ def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
     place = Path(path).expanduser()
     if (place / _CURRENT).is_file():
         known = fingerprint(*(file for file in sorted(place.iterdir()) if file.name.startswith((_CURRENT, "MANIFEST"))))
-        return Asked(StoreGraph(reading.opened(place), name, limits), f"store-{known}")
+        return Asked(StoreGraph(programs.opened(place), name, limits), f"store-{known}")
     if not place.is_file():
         raise ConfigError("dataset.graph", path, "a file of N-Triples or N-Quads, or the folder of a store")
     root = made_once(
@@ -213,11 +210,11 @@ def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
     more = told["skipped"] - len(remarks)
     if more:
         remarks.append(Skipped(place.name, f"{more:,} more lines that cannot be used"))
-    return Asked(StoreGraph(reading.opened(root / "store"), name, limits), f"graph-{root.name}", remarks)
+    return Asked(StoreGraph(programs.opened(root / "store"), name, limits), f"graph-{root.name}", remarks)
 
 
 def _put(target: Path, path: Path) -> None:
-    read = reading.on_disk(target / "store", path)
+    read = programs.on_disk(target / "store", path)
     told = {
         "facts": read.facts,
         "skipped": read.skipped,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 
 from grid.datasets.freebase.denotation import compares
-from grid.worlds.sparql.expressions import XSD, Compare, Comparison, Expression, Join, Value, walk
+from grid.worlds.sparql.queries import XSD, Compare, Comparison, Expression, Join, Value, walk
 
 _KINDS = {"type.int": f"{XSD}integer", "type.float": f"{XSD}float", "type.datetime": f"{XSD}date"}
 _FIRST, _LAST = date(1850, 1, 1), date(2014, 12, 31)

@@ -10,7 +10,7 @@ from pathlib import Path
 from grid.core.errors import DataError
 from grid.core.types import Skipped
 from grid.datasets.files import MAX_FILE_BYTES
-from grid.worlds.sparql.expressions import NAME
+from grid.worlds.sparql.queries import NAME
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"
 TOPIC = "common.topic"

@@ -10,9 +10,9 @@ from typing import Any
 
 from grid.core.errors import DataError, one_line
 from grid.core.types import BETWEEN, Skipped, ToolCall
-from grid.datasets.json_lists import read_json_list
-from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
+from grid.datasets.files import read_json_list
 from grid.worlds.sparql.programs import FINISHING, calls
+from grid.worlds.sparql.queries import ENTITY, Entity, Expression, ExpressionError, read, walk, written
 
 MAX_RECORDS = 200_000
 MAX_ANSWERS = 10_000

@@ -10,8 +10,7 @@ from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import Ontology
 from grid.datasets.freebase.planting import Planter, UnplantableError
 from grid.datasets.freebase.records import Question
-from grid.worlds.sparql.expressions import XSD, Class, Count, Expression, TimeConstraint, Value, walk
-from grid.worlds.sparql.queries import TYPE
+from grid.worlds.sparql.queries import TYPE, XSD, Class, Count, Expression, TimeConstraint, Value, walk
 
 
 class Shard:

@@ -17,16 +17,18 @@ from rich.table import Table
 
 from grid.core.seeds import derive_seed
 from grid.core.types import RESULT, Json, to_json
-from grid.datasets.balance import ATOMIC, bin_of, bins
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import AtomicKbqa
 from grid.datasets.freebase.denotation import denoted
 from grid.datasets.freebase.facts import Facts, Node
 from grid.datasets.freebase.graphs import Witnessed
 from grid.datasets.freebase.records import Question, read_questions
+from grid.datasets.sampling import ATOMIC, bin_of, bins
 from grid.text.references import resolve
-from grid.worlds.sparql import reading
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql import programs
+from grid.worlds.sparql.queries import (
+    NS,
+    TYPE,
     And,
     Arg,
     Class,
@@ -39,9 +41,7 @@ from grid.worlds.sparql.expressions import (
     Value,
     walk,
 )
-from grid.worlds.sparql.lookups import NAME
-from grid.worlds.sparql.queries import NS, TYPE
-from grid.worlds.sparql.tools import DIRECTIONS, FIND
+from grid.worlds.sparql.tools import DIRECTIONS, FIND, NAME
 from grid.worlds.sparql.world import SparqlWorld
 
 _LISTED = 40
@@ -64,7 +64,7 @@ class Report:
     @cached_property
     def graphs(self) -> Sequence[Facts]:
         """The facts of each graph, without names."""
-        store = reading.opened(self.source.root / witness.STORE)
+        store = programs.opened(self.source.root / witness.STORE)
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:

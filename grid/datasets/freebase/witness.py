@@ -30,13 +30,10 @@ from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import TOPIC, Ontology
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.shards import Shard, parts_of, spread
-from grid.worlds.sparql import reading
-from grid.worlds.sparql.expressions import ENTITY, Value
-from grid.worlds.sparql.graph import Limits
-from grid.worlds.sparql.lookups import NAME
-from grid.worlds.sparql.queries import NS, TYPE
-from grid.worlds.sparql.results import text_of
-from grid.worlds.sparql.store import StoreGraph
+from grid.worlds.sparql import programs
+from grid.worlds.sparql.graph import Limits, StoreGraph, text_of
+from grid.worlds.sparql.queries import ENTITY, NS, TYPE, Value
+from grid.worlds.sparql.tools import NAME
 
 FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
@@ -94,8 +91,8 @@ def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
     with gzip.GzipFile(target / FACTS, "wb", mtime=0) as file:
         for some in _batches(_quads(witness, ids)):
             file.write(ox.serialize(some, format=ox.RdfFormat.N_QUADS) or b"")
-    reading.on_disk(target / STORE, target / FACTS)
-    shards, left_out = _asked(reading.opened(target / STORE), witness)
+    programs.on_disk(target / STORE, target / FACTS)
+    shards, left_out = _asked(programs.opened(target / STORE), witness)
     account = {
         "shards": shards,
         "left_out": left_out,

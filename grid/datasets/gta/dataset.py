@@ -6,13 +6,15 @@ compare planners with each other on the gold path's calls, and images are known 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic.dataclasses import dataclass
 
@@ -36,13 +38,65 @@ from grid.core.types import (
 )
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import folder, read_json
-from grid.datasets.gta.answers import Alike, Lists, Wanted, answer_score, image_score
-from grid.datasets.gta.metrics import category_of, step_scores, tool_counts
 from grid.datasets.sampling import Stratum
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
+
+# Is an answer to a query of GTA right? As the authors' evaluator says (their `gta_bench.py`).
+
+
+IMAGE_TOOLS = ("DrawBox", "AddText", "Plot", "TextToImage", "ImageStylization")
+"""Those whose result is an image."""
+Alike: TypeAlias = Callable[[str, str], float]
+"""The cosine of two texts' sentence embeddings; the authors' model is all-mpnet-base-v2."""
+
+
+@plain_dataclass(frozen=True)
+class Lists:
+    """What an answer must and must not say: of every group of the white list one alias, of the black list none."""
+
+    whitelist: tuple[tuple[str, ...], ...]
+    blacklist: tuple[tuple[str, ...], ...]
+
+    def allow(self, answer: str) -> bool:
+        """Whether an answer is right. Aliases are whole words, in any case."""
+        said = all(_says(answer, group) for group in self.whitelist)
+        return said and not any(_says(answer, group) for group in self.blacklist)
+
+
+Wanted: TypeAlias = Lists | tuple[str, ...] | None
+"""Lists for facts, answers to be like for free texts; None: the query asks for an image and not for an answer."""
+
+
+def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
+    """From 0 to 1: 1 or 0 by lists; for free texts the likeness to the nearest (None where nobody tells it)."""
+    if isinstance(wanted, Lists):
+        return float(bool(answer) and wanted.allow(answer or ""))
+    if alike is None:
+        return None
+    return max((max(alike(answer, one), 0.0) for one in wanted), default=0.0) if answer else 0.0
+
+
+def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
+    """From 0 to 1: over the gold calls that make images, the product of the likenesses of their arguments.
+
+    Each is held against the last call of the same tool; 0 where there is none.
+    """
+    last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
+    score = 1.0
+    for call in gold:
+        if call.tool in IMAGE_TOOLS:
+            if call.tool not in last:
+                return 0.0
+            score *= max(alike(json.dumps(dict(call.arguments)), json.dumps(dict(last[call.tool]))), 0.0)
+    return score
+
+
+def _says(answer: str, aliases: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(alias)}\b", answer, re.IGNORECASE) for alias in aliases)
+
 
 # GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): what of it can be cases, and why the rest cannot.
 
@@ -427,3 +481,54 @@ def _of_step(reference: Reference, place: int) -> Reference:
 def _cosine(model: Path, one: str, other: str) -> float:
     first, second = embedder_of(model).texts([one, other])
     return float(first @ second)
+
+
+# GTA's metrics, as the authors' evaluator counts them (their `gta_bench.py`).
+
+
+CATEGORIES = {
+    "perception": ("OCR", "ImageDescription", "RegionAttributeDescription", "TextToBbox"),
+    "operation": ("DrawBox", "AddText", "GoogleSearch"),
+    "logic": ("Calculator", "Solver", "Plot", "MathOCR", "CountGivenObject"),
+    "creativity": ("TextToImage", "ImageStylization"),
+}
+"""The fourteen tools by category."""
+
+
+def category_of(tool: str) -> str:
+    """A tool's category; empty for other tools, such as those that a pool adds."""
+    return next((name for name, tools in CATEGORIES.items() if tool in tools), "")
+
+
+def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
+    """By category hits, calls made and gold calls; the F1 is of their sums over all cases.
+
+    As published, a hit is a gold call whose tool was called at all: twice in the gold path and once made are two hits.
+    """
+    called = set(made)
+    return {
+        name: [
+            sum(tool in tools and tool in called for tool in gold),
+            sum(tool in tools for tool in made),
+            sum(tool in tools for tool in gold),
+        ]
+        for name, tools in CATEGORIES.items()
+    }
+
+
+def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | None]:
+    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision; `gold` None: to answer was right.
+
+    instruction: a tool was called where that was right, or the answer was given. tool: the right one was called.
+    argument: that with exactly the gold arguments. The last two are None where no tool was to be called. What cannot be
+    read, or no decision, is wrong in each.
+    """
+    call = step.call if step and not step.malformed else None
+    if gold is None:
+        return {"instruction_accuracy": float(step is not None and step.finished and not step.malformed)}
+    right = call is not None and call.tool == gold.tool
+    return {
+        "instruction_accuracy": float(call is not None),
+        "tool_accuracy": float(right),
+        "argument_accuracy": float(right and call is not None and dict(call.arguments) == dict(gold.arguments)),
+    }

@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 
 from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, euros, forms, places
-from grid.worlds.scenes.scene import Scene, Thing
-from grid.worlds.scenes.seeing import one, plural
+from grid.worlds.scenes.scene import Scene, Thing, one, plural
 
 _ROOM = "A photo of a living room"
 _CODE = """```python

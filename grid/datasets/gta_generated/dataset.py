@@ -20,9 +20,9 @@ from grid.core.reference import Reference
 from grid.core.strict import STRICT
 from grid.core.types import Case, Plan, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.datasets.dataset import RecordDataset
-from grid.datasets.gta.answers import answer_score
-from grid.datasets.gta.metrics import step_scores, tool_counts
-from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
+from grid.datasets.gta.dataset import answer_score, step_scores, tool_counts
+from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves
+from grid.datasets.gta_generated import draft as stock
 from grid.datasets.gta_generated.draft import Draft, Record
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.worlds.scenes.tools import TOOLS

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grid.datasets.gta_generated.draft import Call, Draft, Template, euros, forms, lines, listed, places
-from grid.worlds.scenes.scene import Scene, Thing
-from grid.worlds.scenes.seeing import one
+from grid.worlds.scenes.scene import Scene, Thing, one
 
 
 def framed_thing(draft: Draft) -> Sequence[Call]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grid.datasets.gta_generated.draft import Call, Draft, Template, lines, places
-from grid.worlds.scenes.scene import Scene, Thing
-from grid.worlds.scenes.seeing import one
+from grid.worlds.scenes.scene import Scene, Thing, one
 
 
 def same_color_elsewhere(draft: Draft) -> Sequence[Call]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from grid.datasets.gta_generated.counting import solver_code
 from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, euros, forms, lines, listed
-from grid.worlds.scenes.scene import Scene
-from grid.worlds.scenes.seeing import plural
+from grid.worlds.scenes.scene import Scene, plural
 
 
 def order_from_a_menu(draft: Draft) -> Sequence[Call]:

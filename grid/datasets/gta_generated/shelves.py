@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, forms, lines, listed
-from grid.datasets.gta_generated.stock import words
-from grid.worlds.scenes.scene import Box, Scene, Thing
-from grid.worlds.scenes.seeing import plural
+from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, forms, lines, listed, words
+from grid.worlds.scenes.scene import Box, Scene, Thing, plural
 
 _SHELVES: tuple[Box, ...] = ((0, 0, 1000, 240), (0, 250, 1000, 490), (0, 500, 1000, 750))
 _CHART = """```python

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 
 from grid.datasets.hotpotqa.parts import Part
 from grid.datasets.hotpotqa.synthesis import Sample
-from grid.text.short_answers import exact_match, normalised
-from grid.worlds.search.extraction import bare
+from grid.text.answers import exact_match, normalised
+from grid.worlds.search.readers import bare
 
 _CLOSED = ("yes", "no")
 

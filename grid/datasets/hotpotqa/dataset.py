@@ -26,29 +26,30 @@ from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
 from grid.datasets.hotpotqa.baselines import Constants
-from grid.datasets.hotpotqa.parts import Part, PartStep, part_of
-from grid.datasets.hotpotqa.records import (
+from grid.datasets.hotpotqa.parts import (
     BRIDGE,
     COMPARISON,
     KINDS,
     MAX_PARAGRAPH_CHARACTERS,
     MAX_QUESTION_CHARACTERS,
+    Part,
+    PartStep,
     objects,
     one_line,
+    part_of,
     question,
 )
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
-from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
-from grid.datasets.sampling import Stratum
-from grid.engines.sources import Hub
+from grid.datasets.sampling import HoldOut, Nearest, Stratum, question_words, sentence_model_folder
+from grid.engines.wheels import Hub
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
-from grid.text.short_answers import exact_match, f1, parts_of
+from grid.text.answers import exact_match, f1, parts_of
 from grid.text.words import TERMS, terms
-from grid.worlds.search.corpus import Corpus, Paragraph
+from grid.worlds.search.readers import Corpus, Paragraph
 from grid.worlds.search.world import TOOLS, QuestionWorld
 
 ADAPTER = 2

@@ -8,20 +8,22 @@ neither naming the other, and compares what was found.
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from grid.core.errors import DataError
 from grid.core.types import RESULT
-from grid.datasets.hotpotqa.records import BRIDGE, Context, Question
-from grid.datasets.hotpotqa.spans import described
+from grid.datasets.files import read_json_list, read_jsonl
+from grid.text.answers import normalised
 from grid.text.references import PATTERN, reference
-from grid.text.short_answers import normalised
 from grid.text.words import terms
-from grid.worlds.search.extraction import bare
-from grid.worlds.search.readers import Evidence
+from grid.worlds.search.readers import Evidence, bare
 from grid.worlds.search.world import COMMONSENSE, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
@@ -156,3 +158,261 @@ def _behind(span: str) -> str:
 def _stands_in(text: str, whole: str) -> bool:
     """Whether a text stands in another, word by word, whatever the case, articles and punctuation."""
     return f" {normalised(text)} " in f" {normalised(whole)} "
+
+
+# Which words of a bridge question describe its pivot: those that its first paragraph tells about.
+
+
+_WORD = re.compile(r"\S+")
+_SPANS_EDGES = "\"“”'‘’()[],;:.?!"
+_ASKING = frozenset(["what", "which", "who", "whom", "whose", "when", "where", "how", "why"])
+_RELATIVE = frozenset(["who", "whom", "whose", "which", "that", "where", "when"])
+_DETERMINERS = frozenset(["the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their"])
+_MODIFYING = frozenset(["what", "which", "whose", "how"])
+"""What is asked for stands behind them: `what city`."""
+_PREPOSITIONS = frozenset(["by", "in", "at", "on", "for", "with", "from", "to", "as", "into", "than"])
+_VERBS = frozenset(
+    ["is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will"]
+)
+_GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "would", "also"])
+_WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
+"""Of a word, by whether the first paragraph has it, and whether the second does."""
+_MOST = 120
+"""Words of a question that are looked at."""
+_NEAR = 3
+"""Words between a noun and its determiner, at most."""
+
+
+def described(question: str, first: str, second: str) -> tuple[int, int] | None:
+    """Where the span lies that one paragraph tells about and another does not; None where there is none.
+
+    Of all spans that may be taken out of the question, that with the most words of the first paragraph alone and the
+    fewest of the second alone; of equal ones the first and shortest. Then it is widened to what belongs to it: the
+    determiner, `the director of` a film, and the noun before a relative clause that asks.
+    """
+    words = _Words(question)
+    totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
+    best: tuple[float, int, int] | None = None
+    for start in range(len(words.bare)):
+        if words.bare[start] not in _GRAMMAR | _RELATIVE | {"of"}:
+            for end in range(start + 1, len(words.bare) + 1):
+                score = totals[end] - totals[start]
+                if score > (best[0] if best else 0.0) and words.may_leave(start, end):
+                    best = score, start, end
+    if best is None:
+        return None
+    start = words.widened(best[1], best[2])
+    end = words.lengthened(start, best[2])
+    return words.places[start][0], words.places[end - 1][1]
+
+
+class _Words:
+    """A question's words: where each stands, and in lower case without quotes and punctuation."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.places = [match.span() for match in _WORD.finditer(text)][:_MOST]
+        self.bare = [text[start:end].strip(_SPANS_EDGES).lower() for start, end in self.places]
+
+    def weights(self, first: set[str], second: set[str]) -> list[float]:
+        """How much each word tells of the first paragraph and not of the second; 0 for words of grammar."""
+        return [
+            sum(_WEIGHTS[term in first, term in second] for term in own) / max(len(own), 1)
+            for own in (self._content[place] for place in range(len(self.bare)))
+        ]
+
+    def may_leave(self, start: int, end: int) -> bool:
+        """Whether a span may go: a word that asks is left, where there is one, and something that is asked.
+
+        No span parts `what` from what it asks for.
+        """
+        outside = (*range(start), *range(end, len(self.bare)))
+        asks = any(self.bare[place] in _ASKING for place in outside) or not _ASKING.intersection(self.bare)
+        parted = start > 0 and self.bare[start - 1] in _MODIFYING
+        return asks and not parted and any(self._content[place] or self.bare[place] == "from" for place in outside)
+
+    def widened(self, start: int, end: int) -> int:
+        """Where a span begins with its determiner, the noun before its relative clause, and what it is `of`."""
+        bare, reach, behind = self.bare, start, ""
+        while reach and not self._breaks(reach - 1):
+            word = bare[reach - 1]
+            if word == "of" or self._relates(reach - 1):
+                behind = word
+            elif word not in _DETERMINERS and (word in _GRAMMAR or not (behind or self._determined(reach))):
+                break
+            reach -= 1
+            noun = word not in _GRAMMAR | _RELATIVE and behind not in ("", "of")
+            if (noun or word in _DETERMINERS or not reach) and self.may_leave(reach, end):
+                start = reach
+            if word in _DETERMINERS and word != behind and (not reach or bare[reach - 1] != "of"):
+                break
+        return start
+
+    def lengthened(self, start: int, end: int) -> int:
+        """Where a span ends with the noun before a relative clause that begins soon behind it: `by an actress who`."""
+        bare = self.bare
+        if self._breaks(end - 1) or end == len(bare) or bare[end] not in _PREPOSITIONS | _DETERMINERS:
+            return end
+        for reach in range(end + 1, min(end + 3 + _NEAR, len(bare))):
+            if bare[reach] in _RELATIVE:
+                return reach if reach > end + 1 and self.may_leave(start, reach) else end
+            if bare[reach] in _GRAMMAR or self._breaks(reach):
+                break
+        return end
+
+    @cached_property
+    def _content(self) -> list[Sequence[str]]:
+        """The terms of each word; none for words of grammar."""
+        return [() if word in _GRAMMAR else terms(word) for word in self.bare]
+
+    def _breaks(self, place: int) -> bool:
+        """Whether a comma or the like ends a word."""
+        return self._text[self.places[place][1] - 1] in ",;:.?!"
+
+    def _relates(self, place: int) -> bool:
+        """Whether a word, or a verb behind it, begins a relative clause of the noun before it."""
+        at = place - 1 if self.bare[place] in _VERBS else place
+        return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
+
+    def _determined(self, before: int) -> bool:
+        """Whether a determiner stands close before a place, with nothing but nouns and the like between."""
+        for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
+            if self.bare[place] in _DETERMINERS:
+                return True
+            if self.bare[place] in _GRAMMAR or self._breaks(place):
+                return False
+        return False
+
+
+# HotpotQA's questions with their paragraphs, read as they are released, one after another and with limits.
+#
+# Two forms are read. The official distractor files are one JSON list of objects with `_id`, `question`, `answer`,
+# `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines have the same objects,
+# or the hub's, with `id` and lists by name in the place of pairs.
+
+
+BRIDGE, COMPARISON = "bridge", "comparison"
+KINDS = (BRIDGE, COMPARISON)
+MAX_QUESTION_CHARACTERS = 2_000
+MAX_PARAGRAPHS = 100
+MAX_PARAGRAPH_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """One paragraph of a question, its sentences, and which of them the answer rests on."""
+
+    title: str
+    sentences: tuple[str, ...]
+    facts: tuple[int, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The whole paragraph."""
+        return " ".join(self.sentences)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as it is released. All texts stand on one line, HTML's entities are read."""
+
+    id: str
+    text: str
+    answer: str
+    kind: str
+    contexts: tuple[Context, ...]
+
+    @property
+    def supporting(self) -> list[Context]:
+        """The paragraphs that the answer rests on."""
+        return [context for context in self.contexts if context.facts]
+
+
+def objects(path: Path) -> Iterator[tuple[str, object]]:
+    """Every record of a file with its place in it (`line 3`, `record 3`), of whichever form; raises DataError."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(1 << 16).lstrip()[:1]
+    except OSError as error:
+        raise DataError(path, None, f"cannot be read: {error.strerror}") from None
+    if first == b"{":
+        yield from ((f"line {number}", record) for number, record in read_jsonl(path))
+    else:
+        yield from ((f"record {number}", record) for number, record in read_json_list(path))
+
+
+def question(record: object) -> Question:
+    """A record as a question; raises ValueError, with the reason, where it is none."""
+    if not isinstance(record, dict):
+        raise ValueError(f"an object is expected, not {type(record).__name__}")
+    if record.get("context") is None:
+        raise ValueError("it has no context, the paragraphs")
+    found = {key: _text(record, key) for key in ("question", "answer", "type")}
+    if found["type"] not in KINDS:
+        raise ValueError(f"its type is {found['type']!r:.40}, which is none of {', '.join(KINDS)}")
+    if not normalised(found["answer"]):
+        raise ValueError("its answer has no word but articles")
+    identity = record.get("_id", record.get("id"))
+    if not isinstance(identity, str) or not identity.strip() or len(identity) > 200:
+        raise ValueError("it has no _id of 1 to 200 characters")
+    facts = _records_facts(record.get("supporting_facts"))
+    contexts = _contexts(record.get("context"), facts)
+    return Question(one_line(identity), found["question"], found["answer"], found["type"], contexts)
+
+
+def one_line(text: str) -> str:
+    """A text with HTML's entities read, and with single blanks."""
+    return " ".join(html.unescape(text).split())
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
+    text = one_line(value) if isinstance(value, str) and len(value) <= MAX_QUESTION_CHARACTERS else ""
+    if not text:
+        raise ValueError(f"{key} must be a text of 1 to {MAX_QUESTION_CHARACTERS:,} characters")
+    return text
+
+
+def _records_facts(value: object) -> dict[str, set[int]]:
+    """By title the numbers of the sentences that the answer rests on."""
+    found: dict[str, set[int]] = {}
+    for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
+        if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError("supporting_facts must have titles with numbers of sentences")
+        found.setdefault(one_line(title), set()).add(number)
+    return found
+
+
+def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ...]:
+    """The paragraphs, each title once."""
+    found: dict[str, Context] = {}
+    for title, sentences in _pairs(value, "context", "title", "sentences"):
+        if not isinstance(title, str) or not isinstance(sentences, list):
+            raise ValueError("context must have titles with lists of sentences")
+        if not all(isinstance(sentence, str) for sentence in sentences):
+            raise ValueError(f"the paragraph {title!r:.60} has a sentence that is no text")
+        if sum(map(len, sentences)) > MAX_PARAGRAPH_CHARACTERS or len(title) > MAX_QUESTION_CHARACTERS:
+            raise ValueError(f"the paragraph {title!r:.60} has more than {MAX_PARAGRAPH_CHARACTERS:,} characters")
+        name, lines = one_line(title), tuple(map(one_line, sentences))
+        if name and any(lines) and name not in found:
+            rests = tuple(sorted(number for number in facts.get(name, ()) if number < len(lines)))
+            found[name] = Context(name, lines, rests)
+    return tuple(found.values())
+
+
+def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[object, object]]:
+    """A list of pairs, written as such or as two lists by name."""
+    if isinstance(value, dict):
+        one, other = value.get(first), value.get(second)
+        if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
+            raise ValueError(f"{key} must have lists {first} and {second} of one length")
+        pairs = list(zip(one, other, strict=True))
+    elif isinstance(value, list):
+        if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+            raise ValueError(f"{key} must be a list of pairs")
+        pairs = [(pair[0], pair[1]) for pair in value]
+    else:
+        raise ValueError(f"it has no {key}")
+    if len(pairs) > MAX_PARAGRAPHS:
+        raise ValueError(f"{key} has {len(pairs):,} entries, {MAX_PARAGRAPHS} at most are read")
+    return pairs

@@ -15,9 +15,9 @@ from grid.core.reference import Reference
 from grid.core.types import FINISH, Json, Observation, ToolCall, to_json
 from grid.datasets.hotpotqa.baselines import always, guessed
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
-from grid.datasets.hotpotqa.records import KINDS
+from grid.datasets.hotpotqa.parts import KINDS
 from grid.datasets.hotpotqa.synthesis import Sample
-from grid.metrics.plan_shape import plan_shape
+from grid.metrics.scores import plan_shape
 from grid.text import references
 from grid.worlds.search.world import SEARCH, QuestionWorld
 

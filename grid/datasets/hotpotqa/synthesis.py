@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from grid.core.types import ToolCall
-from grid.datasets.hotpotqa.parts import Part
-from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
+from grid.datasets.hotpotqa.parts import BRIDGE, COMPARISON, Part
 from grid.text.references import numbered
 from grid.worlds.search.readers import Evidence
 from grid.worlds.search.world import QUESTION

@@ -22,26 +22,22 @@ from grid.core.problem import Outline
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
-from grid.datasets.balance import KQA, balanced, bin_of, bins
 from grid.datasets.files import fingerprint, folder, read_json
-from grid.datasets.kqa import stock, world
-from grid.datasets.kqa.clauses import Dead
+from grid.datasets.kqa import world
 from grid.datasets.kqa.facts import Facts
-from grid.datasets.kqa.phrases import Phrases
+from grid.datasets.kqa.phrases import Dead, Phrases
 from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions, sample
 from grid.datasets.kqa.words import load_words
-from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
-from grid.datasets.sampling import Order
-from grid.engines.sources import Hub
+from grid.datasets.sampling import KQA, HoldOut, Order, balanced, bin_of, bins
+from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.functions import TOOLS
-from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.reading import parse, read
+from grid.worlds.kopl.values import GLOSSARY, KoplError
 from grid.worlds.kopl.world import KoplWorld
 
 ADAPTER = 2
@@ -258,8 +254,8 @@ _ROUNDS = 20_000
 
 def generate(target: Path, seed: int) -> None:
     """Write `kb.json`, `train.json` and `val.json` into an existing folder."""
-    holds = stock.load_world()
-    kb = world.build(holds, stock.load_names(), seed)
+    holds = world.load_world()
+    kb = world.build(holds, world.load_names(), seed)
     run = executor(parse(kb, target / KB))
     known: set[str | Program] = set()
     trainings, tests = (
@@ -270,7 +266,7 @@ def generate(target: Path, seed: int) -> None:
         (target / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def unseen(holds: stock.WorldStock, seed: int) -> set[str]:
+def unseen(holds: world.WorldStock, seed: int) -> set[str]:
     """The attributes and relations that no training question needs: a share of each, drawn by lot."""
     rng = random.Random(derive_seed(seed, "unseen"))
     parts = ("attributes", "relations")
@@ -279,7 +275,7 @@ def unseen(holds: stock.WorldStock, seed: int) -> set[str]:
 
 
 def _questions(
-    facts: Facts, holds: stock.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
+    facts: Facts, holds: world.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
 ) -> list[Question]:
     """One part's questions: a sample balanced by nodes, then depth, then last function."""
     words, rng = load_words(holds), random.Random(seed)

@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from grid.datasets.kqa.clauses import LONG, Clause, Dead, listed
 from grid.datasets.kqa.facts import Attribute, Facts
-from grid.datasets.kqa.phrases import FILTERS, Phrase, Phrases
-from grid.datasets.kqa.trees import Tree, joined
+from grid.datasets.kqa.phrases import FILTERS, LONG, Clause, Dead, Phrase, Phrases, listed
+from grid.datasets.kqa.program import Tree, joined
 from grid.datasets.kqa.words import Compared, Words
 
 Item = TypeVar("Item")

@@ -11,11 +11,11 @@ from typing import Any
 
 from grid.core.errors import DataError
 from grid.core.types import Skipped, ToolCall
-from grid.datasets.balance import balanced
 from grid.datasets.files import read_json
 from grid.datasets.kqa.program import Executor, Program, breadth, calls, depth, masked, merged, read_program
-from grid.worlds.kopl.errors import KoplError
-from grid.worlds.kopl.results import same_answer
+from grid.datasets.sampling import balanced
+from grid.worlds.kopl.queries import same_answer
+from grid.worlds.kopl.values import KoplError
 
 KB, TRAIN, TEST = "kb.json", "train.json", "val.json"
 MAX_QUESTION_CHARACTERS = 10_000

@@ -9,12 +9,12 @@ import numpy as np
 from rich.table import Table
 
 from grid.core.types import to_json
-from grid.datasets.balance import KQA, bin_of, bins
-from grid.datasets.kqa import stock
+from grid.datasets.kqa import world as stock
 from grid.datasets.kqa.dataset import Kqa, KqaSynthetic
+from grid.datasets.kqa.program import problems
 from grid.datasets.kqa.records import Question
-from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.words import load_words
+from grid.datasets.sampling import KQA, bin_of, bins
 from grid.worlds.kopl.functions import FUNCTIONS
 
 

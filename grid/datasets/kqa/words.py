@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from grid.datasets.kqa.stock import WorldStock, read
+from grid.datasets.kqa.world import WorldStock, read
 
 Operator = Literal["=", "<", ">", "!="]
 

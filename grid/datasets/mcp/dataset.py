@@ -22,10 +22,9 @@ from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.mcp.tools import specs
 from grid.text import references
+from grid.text.answers import exact_match, f1
 from grid.text.arguments import misfit
-from grid.text.short_answers import exact_match, f1
-from grid.worlds.mcp.listing import Listing, listed
-from grid.worlds.mcp.server import RefusedError, Server, ServerError
+from grid.worlds.mcp.session import Listing, RefusedError, Server, ServerError, listed
 from grid.worlds.mcp.world import McpWorld
 
 # Tasks for the tools of an MCP server: JSON Lines, read strictly.

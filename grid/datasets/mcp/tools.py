@@ -9,7 +9,7 @@ from typing import Any
 from grid.core.errors import one_line
 from grid.core.types import RESULT, Parameter, Skipped, ToolSpec, to_json
 from grid.datasets.alternatives import choices, flat, type_text, whole
-from grid.datasets.grounding import children, listed, required
+from grid.datasets.grading import children, listed, required
 from grid.datasets.parameters import details
 from grid.text.objects import MAX_DEPTH, depth
 

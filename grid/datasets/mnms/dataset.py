@@ -39,8 +39,19 @@ from grid.core.types import (
 )
 from grid.core.world import State, own_state
 from grid.datasets.dataset import FileDataset, UnusableError
-from grid.datasets.mnms.records import SUFFIXES, Calls, Record, Split, as_links, as_references, read_record, read_rows
-from grid.datasets.mnms.tools import SPECS, TOOLS, Kind
+from grid.datasets.mnms.records import (
+    SPECS,
+    SUFFIXES,
+    TOOLS,
+    Calls,
+    Kind,
+    Record,
+    Split,
+    as_links,
+    as_references,
+    read_record,
+    read_rows,
+)
 from grid.datasets.sampling import Stratum
 from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.text import references

@@ -29,13 +29,11 @@ from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.dataset import FileDataset, UnusableError
-from grid.datasets.examining import WHOLE, done_section, query_section
 from grid.datasets.files import read_json
-from grid.datasets.grounding import described, listed
+from grid.datasets.grading import WHOLE, described, done_section, listed, query_section
 from grid.datasets.restbench.examples import Examples, kind_of
 from grid.text.words import stems
-from grid.worlds.rest.endpoint import Endpoint, Input
-from grid.worlds.rest.world import RestState, RestWorld
+from grid.worlds.rest.world import Endpoint, Input, RestState, RestWorld
 
 SEED = 0
 FULFILLED = Section(

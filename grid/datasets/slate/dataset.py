@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -25,10 +26,11 @@ from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Stratum
 from grid.datasets.slate import stock
-from grid.datasets.slate.cases import build_cases
+from grid.datasets.slate.drafts import Draft, DraftError
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
-from grid.datasets.slate.shop import shop
+from grid.datasets.slate.shop import Shop, shop
+from grid.datasets.slate.stock import Complexity, Stock
 from grid.text.references import final_steps
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
@@ -153,3 +155,59 @@ def generated(library_seed: int, cases: int) -> Path:
         (TOOLS, CASES),
         partial(generate, library_seed=library_seed, cases=cases),
     )
+
+
+# SLATE's cases: a query, a hierarchical plan with calls and outcomes, a resolution (egb_slate §3, appendix D).
+
+
+SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
+"""Appendix D, figure 9."""
+User = Literal["buyer", "seller"]
+
+
+def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> list[CaseRecord]:
+    """Draw `count` cases: users alternate, complexities come in their shares, workflows are dealt evenly.
+
+    Raises:
+        ValueError: the stock has no workflow of a kind, or one that cannot be made into a case.
+    """
+    rng = random.Random(f"slate-{seed}")
+    of_user: dict[User, list[Complexity]] = {
+        "buyer": _complexities((count + 1) // 2, rng),
+        "seller": _complexities(count // 2, rng),
+    }
+    decks: dict[tuple[User, Complexity], Iterator[tuple[Stock, str]]] = {}
+    dealt: Counter[str] = Counter()
+    cases = []
+    for index in range(count):
+        user: User = "buyer" if index % 2 == 0 else "seller"
+        complexity = of_user[user].pop()
+        if (user, complexity) not in decks:
+            decks[user, complexity] = _deal(stocks, user, complexity, rng)
+        stock, workflow = next(decks[user, complexity])
+        draws = random.Random(f"slate-{seed}-{index}")
+        try:
+            draft = Draft(stock, workflow, shop, draws)
+            cases.append(draft.case(f"slate-{index:04d}", seed + dealt[workflow]))
+        except DraftError as error:
+            raise DraftError(f"{stock.query_category}, workflow {workflow}: {error}") from None
+        dealt[workflow] += 1
+    return cases
+
+
+def _complexities(count: int, rng: random.Random) -> list[Complexity]:
+    drawn: list[Complexity] = [name for name, share in SHARES.items() for _ in range(round(share * count))]
+    drawn = (drawn + ["complex"] * count)[:count]
+    rng.shuffle(drawn)
+    return drawn
+
+
+def _deal(
+    stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
+) -> Iterator[tuple[Stock, str]]:
+    """The names of the workflows of a kind in seeded order, each once before any comes again."""
+    deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
+    if not deck:
+        raise ValueError(f"the stock has no {complexity} workflow for a {user}")
+    while True:
+        yield from rng.sample(deck, len(deck))

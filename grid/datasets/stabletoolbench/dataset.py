@@ -34,10 +34,10 @@ from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads, loads_storable
 from grid.datasets.dataset import RecordDataset
-from grid.datasets.examining import done_section, query_section
 from grid.datasets.files import fingerprint, folder
+from grid.datasets.grading import done_section, query_section
 from grid.datasets.sampling import Stratum
-from grid.datasets.stabletoolbench import names
+from grid.datasets.stabletoolbench import records as names
 from grid.datasets.stabletoolbench.records import (
     GROUPS,
     Api,

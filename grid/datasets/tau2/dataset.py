@@ -28,19 +28,27 @@ from grid.core.world import own_state
 from grid.datasets.alternatives import json_type
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import fingerprint
-from grid.datasets.grounding import children, described, listed, required, type_of
+from grid.datasets.grading import children, described, listed, required, type_of
 from grid.datasets.parameters import details
 from grid.datasets.sampling import Stratum, ordered
-from grid.datasets.tau2 import records, users
+from grid.datasets.tau2 import records
 from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders
 from grid.episode.plan_judging import JudgedTask, executed_examine
-from grid.worlds.tau2.databases import Version
-from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged, specs
-from grid.worlds.tau2.reward import Parts, reward, same_databases
-from grid.worlds.tau2.running import run
-from grid.worlds.tau2.state import Databases, Talk
-from grid.worlds.tau2.tasks import FunctionCall, Task
-from grid.worlds.tau2.world import SAY, TRANSFER, Tau2World
+from grid.worlds.tau2.package import (
+    Databases,
+    Domain,
+    DomainName,
+    FunctionCall,
+    Talk,
+    Task,
+    Version,
+    domain,
+    installed,
+    merged,
+    run,
+    specs,
+)
+from grid.worlds.tau2.world import SAY, TRANSFER, Parts, Tau2World, reward, same_databases
 
 User = Literal["model", "instructions"]
 _TALKING: tuple[DomainName, ...] = ("airline", "retail")
@@ -148,7 +156,7 @@ class Tau2(FileDataset[_Record]):
         """One task. Its reference are the gold actions, and the information that has to be told as the answer."""
         record = self.records[case_id]
         task, world, tools = record.task, record.world, tuple(self.tools.values())
-        query, reference = task.ticket if self._solo else users.ticket(task), _reference(world)
+        query, reference = task.ticket if self._solo else records.ticket(task), _reference(world)
         gold = tuple(call for call in reference.calls.values() if call)
         judged = JudgedTask(query, TaskKind("holistic"), tools, gold, policy=self._policy)
         return Problem(
@@ -175,7 +183,7 @@ class Tau2(FileDataset[_Record]):
 
     def _record(self, task: Task) -> _Record:
         guidelines = _guidelines(self._folders.user / GUIDELINES) if self._talks else ""
-        scenario = users.scenario(guidelines, task) if self._talks else ()
+        scenario = records.scenario(guidelines, task) if self._talks else ()
         begun = _databases(self._folders.domain, self._domain)
         try:
             begun = Databases(_over(begun.agent, task.data), begun.user and _over(begun.user, task.user_data))

@@ -12,8 +12,7 @@ from grid.core.types import Json
 from grid.datasets.dataset import UnusableError
 from grid.datasets.files import folder, read_json
 from grid.text.objects import MAX_DEPTH, depth
-from grid.worlds.tau2.package import Domain, DomainName, Requestor
-from grid.worlds.tau2.tasks import BASES, Action, Assertion, Basis, FunctionCall, Task
+from grid.worlds.tau2.package import BASES, Action, Assertion, Basis, Domain, DomainName, FunctionCall, Requestor, Task
 
 DOMAINS: tuple[DomainName, ...] = get_args(DomainName)
 BASE: tuple[DomainName, ...] = ("airline", "retail", "telecom")
@@ -232,3 +231,36 @@ def _text(given: Mapping[str, Any], key: str, must: bool = True) -> str:
     if must and not (found or "").strip():
         raise UnusableError(f"it has no {key}")
     return (found or "").strip()[:_MOST_TEXT]
+
+
+# What is told of the user: to whoever plays them, or, where nobody does, to the agent as a ticket.
+
+
+PARTS = {
+    "reason_for_call": "Why they get in touch",
+    "known_info": "What they know",
+    "unknown_info": "What they do not know",
+    "task_instructions": "What else holds for them",
+}
+"""What a user's instructions are about, by their names in the data."""
+TICKET = (
+    "A customer has written in, and nobody can be asked back. What follows was written for somebody who plays the "
+    "customer; take it as all that they know, want and would say, and that they agree to whatever does what they want.",
+    "When you finish, your answer is what they are told.",
+)
+
+
+def scenario(guidelines: str, task: Task) -> tuple[str, ...]:
+    """What somebody is told who plays the user: the data's guidelines, a persona where there is one, instructions."""
+    persona = ("Persona:", task.persona) if task.persona else ()
+    return (guidelines, *persona, "Instructions:", *_users_instructions(task))
+
+
+def ticket(task: Task) -> str:
+    """The user's instructions as a ticket: who solves it knows more from the start than one who has to ask."""
+    return "\n".join((*TICKET, *_users_instructions(task)))
+
+
+def _users_instructions(task: Task) -> tuple[str, ...]:
+    named = {**PARTS, **{name: name for name in task.instructions if name not in PARTS}}
+    return tuple(f"{named[part]}: {task.instructions[part]}" for part in named if part in task.instructions)

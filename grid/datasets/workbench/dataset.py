@@ -24,8 +24,7 @@ from grid.core.types import Case, Plan, ToolCall, ToolSpec, Trajectory
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.sampling import Stratum
 from grid.worlds.workbench import analytics, calendar, customers, email, projects
-from grid.worlds.workbench.table import Cell, Table
-from grid.worlds.workbench.tool import NOW, Workplace
+from grid.worlds.workbench.table import NOW, Cell, Table, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 
 # WorkBench's released files: six of queries with gold answers, five of tables, and one of employees' addresses.

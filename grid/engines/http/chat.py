@@ -3,18 +3,100 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from grid.core.engine import FunctionsAnswer, JsonAnswer, Prompt
-from grid.core.types import Json, to_json
+from grid.core.engine import FunctionsAnswer, JsonAnswer, Prompt, Source
+from grid.core.types import Json, Usage, to_json
 from grid.core.untrusted import loads
 from grid.engines.answer_schema import answer_schema
-from grid.engines.http.beside import Beside
-from grid.engines.http.content import Content, read_content
 from grid.text.native import as_message
 from grid.text.objects import whole
+
+# A message's content: a text, or a list of parts, as servers of Mistral's and others have it.
+
+
+_TEXT, _THOUGHT, _REFUSAL = ("text", "output_text"), ("thinking", "reasoning", "redacted_thinking"), "refusal"
+
+
+class Content(NamedTuple):
+    """What is the answer, what was thought before it, and the words of a refusal."""
+
+    text: str | None
+    thought: str = ""
+    refusal: str = ""
+
+
+def read_content(value: Any) -> Content:
+    """Texts are joined; thought is none of the answer, nor is a refusal.
+
+    Raises:
+        ValueError: what is no content, or a part that may be an answer and cannot be read.
+    """
+    if value is None or isinstance(value, str):
+        return Content(value)
+    if not isinstance(value, list):
+        raise ValueError("neither a text nor a list of parts")
+    texts, thoughts, refusals = list[str](), list[str](), list[str]()
+    for part in value:
+        if isinstance(part, str):
+            texts.append(part)
+        elif not isinstance(part, dict):
+            raise ValueError("a part that is no object")
+        elif (kind := part.get("type", "text")) in _TEXT:
+            texts.append(_text(part.get("text")))
+        elif kind in _THOUGHT:
+            thoughts.append(_thought(part))
+        elif kind == _REFUSAL:
+            refusals.append(str(part.get(_REFUSAL) or ""))
+        else:
+            raise ValueError(f"a part of type {str(kind)[:40]!r}, and not {', '.join((*_TEXT, *_THOUGHT, _REFUSAL))}")
+    return Content(*map("".join, (texts, thoughts, refusals)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a part of type 'text' without a text")
+    return value
+
+
+def _thought(part: dict[str, Any]) -> str:
+    """A thought is a text or has parts of its own; one that is not shown is none."""
+    for name in ("thinking", "reasoning", "text"):
+        value = part.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "".join(str(one.get("text") or "") for one in value if isinstance(one, dict))
+    return ""
+
+
+# What a server tells beside an answer: its tokens, and who gave it.
+
+
+_MAX_NAME = 200  # characters that are kept of a name
+
+
+class Beside(BaseModel):
+    """A body's keys of that kind, none of which a server must have, in whatever form."""
+
+    usage: Any = None
+    model: Any = None
+    system_fingerprint: Any = None
+    provider: Any = None  # as OpenRouter has it
+
+    @property
+    def source(self) -> Source:
+        """Who answered, as far as the server tells."""
+        return Source(*map(_name, (self.model, self.system_fingerprint, self.provider)))
+
+
+def _name(told: Any) -> str | None:
+    """On one line and not too long; None where it is no name."""
+    return (" ".join(told[:_MAX_NAME].split()) or None) if isinstance(told, str) else None
+
 
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
@@ -227,3 +309,182 @@ def _left_out(value: Json, arguments: bool) -> Json:
         return value
     kept = {name: item for name, item in value.items() if not (arguments and item is None)}
     return {name: item if arguments else _left_out(item, name == "arguments") for name, item in kept.items()}
+
+
+# A server's `usage` as counts: read in the one way that explains it, and not at all where none or several do.
+#
+# Servers leave it out, fill it with zeros, put cached tokens beside the prompt's, or thought beside the completion.
+
+
+_MOST = 2**27  # tokens: more than any model's context
+
+
+class Counts(NamedTuple):
+    """Tokens of a prompt, of them those that a cache had, of what was generated, and of that those of a thought."""
+
+    input: int
+    cached: int
+    output: int
+    reasoning: int
+
+    def usage(self, **more: int) -> Usage:
+        """As a Usage with further counts."""
+        return Usage(
+            input_tokens=self.input,
+            cached_input_tokens=self.cached,
+            output_tokens=self.output,
+            reasoning_tokens=self.reasoning,
+            **more,
+        )
+
+
+def counts(usage: Any, said: bool) -> Counts | None:
+    """What a server's `usage` tells of an answer; None where that is nothing, or contradicts itself.
+
+    `said`: whether the answer has a text, a call or a thought, which take tokens. A total, where there is one, tells
+    what the other counts leave out: cached tokens may stand beside the prompt's, and thought beside the completion.
+    More cached tokens than the prompt has can only stand beside it, whether or not the total has them.
+    """
+    try:
+        return _explained(usage, said)
+    except ValueError:
+        return None
+
+
+def _explained(usage: Any, said: bool) -> Counts | None:
+    prompt, completion = _told(usage, "prompt_tokens"), _told(usage, "completion_tokens")
+    if prompt is None or completion is None:
+        return None
+    total = _told(usage, "total_tokens")
+    cached = _told(usage, "prompt_tokens_details", "cached_tokens") or 0
+    thought = _told(usage, "completion_tokens_details", "reasoning_tokens") or _told(usage, "reasoning_tokens") or 0
+    readings = {
+        (read, written)
+        for read in _readings(prompt, cached, total is not None)
+        for written in _readings(completion, thought, total is not None)
+        if total in (None, read + written) or (cached > prompt and total == prompt + written)
+    }
+    if len(readings) != 1:
+        return None
+    ((read, written),) = readings
+    return Counts(read, cached, written, thought) if read and (written or not said) else None
+
+
+def _readings(whole: int, part: int, beside: bool) -> set[int]:
+    """A count with its part: within it where it can be, else, or where it may be `beside` it, the sum."""
+    within = {whole} if part <= whole else set[int]()
+    return within | {whole + part} if beside or not within else within
+
+
+def _told(found: Any, *path: str) -> int | None:
+    """The number at a place; None where nothing is there. Raises ValueError for what is no count of tokens."""
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or found != found // 1:
+        raise ValueError(found)
+    if not 0 <= found <= _MOST:
+        raise ValueError(found)
+    return int(found)
+
+
+# Whose failure a server's error is, by its codes and words: the prompt's, the model's, or (neither) the server's.
+
+
+_MAX_READ = 2000  # characters of each text
+_SERVER_S = frozenset({401, 402, 404, 408, 429})
+"""Statuses that say themselves what is wrong: the key, the bill, the address, the rate."""
+# How OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama, Mistral, Anthropic, Google, Bedrock,
+# Cohere, Together, Groq, xAI, Moonshot and Alibaba word a prompt that does not fit.
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|string_above_max_length|context ?(?:size|window|limit)"
+    r"|context length (?:of|is|exceeded)|maximum (?:context|model|prompt|input|sequence) length"
+    r"|longer than the (?:model's context|maximum)|(?:prompt|input|messages?) (?:is|are) too long"
+    r"|exceed(?:s|ed)?(?: the)? (?:context|model token limit)"
+    r"|exceed(?:s|ed)?(?: the)? max(?:imum)?(?: allowed)?(?: number of)? (?:input )?tokens"
+    r"|(?:prompt|input|sequence)s?\b.{0,60}\bexceed.{0,60}\b(?:length|tokens|context)"
+    r"|`?inputs`? tokens \+ `?max_new_tokens`? must be|`?inputs`? must have less than|should not exceed max_num_tokens"
+    r"|too many (?:input )?tokens(?!,? please wait)|range of input length"
+    r"|reduce the length of the (?:messages|prompt|input)"
+    r"|overflows\. however, the model is loaded with context",
+    re.IGNORECASE,
+)
+# What the model wrote does not fit what its server expects: Groq, harmony's parser in vLLM and others, Ollama,
+# llama.cpp, Google.
+_UNFIT = re.compile(
+    r"tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|failed to call a function"
+    r"|tool call validation failed|harmonyerror(?!.{0,60}(?:vocab|load))|tokens remaining in message header"
+    r"|while expecting start token|(?:error|failed) (?:to |while )?pars(?:e|ing) (?:the )?(?:tool call|input at pos)"
+    r"|malformed_function_call|model (?:output|generated output).{0,40}(?:parse|invalid)",
+    re.IGNORECASE,
+)
+# A filter came between: OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu, MiniMax, Bedrock.
+_FILTERED = re.compile(
+    r"content[_ ]?filter|content (?:management )?policy|content_policy|responsibleaipolicyviolation"
+    r"|data_?inspection_?failed|content exists risk|considered high risk|\bflagged\b|prohibited_content"
+    r"|safety (?:system|filter|policy)|content violates|new_sensitive|sensitive (?:content|words)|敏感"
+    r"|violat\w+ [^.\n]{0,40}(?:usage polic|usage guideline|safety)|guardrail",
+    re.IGNORECASE,
+)
+
+
+# The context's size, as vLLM, OpenAI, SGLang, TGI and Anthropic tell it.
+_SIZE = (
+    re.compile(r"\+ [\d,]+ > (\d[\d,]*)"),
+    re.compile(r"(?:context (?:length|limit|size|window)|must be <=)\D{0,20}(\d[\d,]*)", re.IGNORECASE),
+)
+_NUMBER = re.compile(r"\d[\d,]*")
+
+
+class Complaint(NamedTuple):
+    """An error's code (or type), its message, and all words in which it may say what is wrong."""
+
+    code: str
+    message: str
+    words: str
+
+
+def complaint(error: Any, text: str) -> Complaint:
+    """What an error says, in the ways that servers and gateways put it; `text` is the whole of it."""
+    if not isinstance(error, dict):
+        return Complaint("", str(error), str(error)[:_MAX_READ])
+    codes = [error[name] for name in ("code", "type", "error_type") if isinstance(error.get(name), str)]
+    message = str(error.get("message") or error.get("detail") or text)
+    inner, about = error.get("innererror"), error.get("metadata")
+    further = inner.get("code") if isinstance(inner, dict) else None
+    raw = about.get("raw") if isinstance(about, dict) else None  # a gateway's: what the server behind it said
+    words = [*codes, message[:_MAX_READ], *(str(part)[:_MAX_READ] for part in (further, raw) if part)]
+    return Complaint(codes[0] if codes else "", message, " ".join(words))
+
+
+def whose(status: int, words: str) -> Literal["context", "model"] | None:
+    """Whose an error of this HTTP status is that says so; None: the server's own.
+
+    `context`: the prompt does not fit. `model`: what the model wrote (or was to) is kept back, as its server could not
+    read it or a filter came between. Such are given with many statuses, also with those of failures that may pass.
+    """
+    if status in _SERVER_S or status < 400:
+        return None
+    if _UNFIT.search(words) or _FILTERED.search(words):
+        return "model"
+    return "context" if _TOO_LONG.search(words) else None
+
+
+def room(words: str, asked: int) -> int | None:
+    """The tokens that a context has left beside a prompt, of an error that tells; `asked` of them were too many.
+
+    Servers tell the context's size, and either the prompt's or the sum of both.
+    """
+    size = next((found for form in _SIZE if (found := form.search(words))), None)
+    if size is None:
+        return None
+    context = _number(size[1])
+    told = {_number(text) for text in _NUMBER.findall(words)}
+    prompts = {one - asked for one in told if one > context} | (told - {asked, context})
+    fitting = [one for one in prompts if 0 < one < context < one + asked]
+    return context - fitting[0] if len(fitting) == 1 else None
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))

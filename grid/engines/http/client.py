@@ -8,8 +8,8 @@ import os
 import random
 import re
 import time
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
@@ -17,9 +17,8 @@ from pydantic import BaseModel, ValidationError
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import to_json
 from grid.core.untrusted import loads
-from grid.engines.http.content import read_content
-from grid.engines.http.reasons import Complaint, complaint, room, whose
-from grid.engines.spans import Span
+from grid.engines.http.chat import Complaint, complaint, read_content, room, whose
+from grid.engines.rendering import Span
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 
 MAX_BYTES = 16 * 2**20  # of an answer
@@ -289,3 +288,53 @@ def read_key(name: str | None) -> str | None:
         what = "holds what no key does, as blanks or line ends" if key else "is not set"
         raise ConfigError("model.serving.api_key_env", name, f"an environment variable with a key; this one {what}")
     return key
+
+
+# What a request to a server says of the sampler, so that no default of the server shapes the distribution.
+
+
+Sampling = Literal["plain", "top_p", "server"]
+_KEYS: Mapping[str, dict[str, float]] = {
+    "plain": {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0},
+    "top_p": {"top_p": 1.0},
+    "server": {},
+}
+OMITTED = frozenset({"temperature", "seed", "tool_choice", "max_tokens", "max_completion_tokens", *_KEYS["plain"]})
+"""The keys that a chat request can do without."""
+_SHAPING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias")
+_FILLING = ("vllm", "sglang")  # servers that fill in the sampler of the model's generation config
+
+
+def keys(
+    sampling: Sampling | None, exact_choice: bool, extra: Mapping[str, Any], omit: Collection[str]
+) -> dict[str, Any]:
+    """A request's keys: those of the sampler but for what is left out, and `extra`, which has the last word."""
+    own = _KEYS[sampling or ("plain" if exact_choice else "top_p")]
+    return {**{key: value for key, value in own.items() if key not in omit}, **extra}
+
+
+def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
+    """The sampler as rows have it: what was sent, what was left out, and that the server's defaults hold for the rest.
+
+    Without `temperature` no planner's reaches the server.
+    """
+    shown = {key: value for key, value in sent.items() if key in _SHAPING}
+    return to_json(shown | ({"omitted": sorted(set(omit))} if omit else {}) | {"others": "server"})
+
+
+def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that no request can do without, and for one that `extra` sets."""
+    unknown = [key for key in omit if key not in OMITTED]
+    if unknown:
+        raise ConfigError("model.omit", list(omit), f"some of {', '.join(sorted(OMITTED))} (not {', '.join(unknown)})")
+    both = [key for key in omit if key in extra]
+    if both:
+        raise ConfigError("model.omit", list(omit), f"keys that model.extra does not set (not {', '.join(both)})")
+
+
+def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
+    """Raise ConfigError where nobody chose a sampler and the server, by its models' owners, fills one in."""
+    filling = sorted(set(_FILLING).intersection(filter(None, owners)))
+    if sampling is None and not exact_choice and filling:
+        allowed = f"plain, or server: {filling[0]}'s server fills in the sampler of the model's generation config"
+        raise ConfigError("model.sampling", None, allowed)

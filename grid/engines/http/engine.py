@@ -35,18 +35,15 @@ from grid.core.roles import ACTOR
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Usage
-from grid.engines import names
+from grid.engines import places as names
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
-from grid.engines.hosted import Occupancy
-from grid.engines.http import sampler as http_sampler
-from grid.engines.http.beside import Beside
-from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
+from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe
+from grid.engines.http import client as http_sampler
+from grid.engines.http.chat import OWN, Beside, Chat, Counts, Models, counts, messages, plain, question, told
 from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
-from grid.engines.http.counts import Counts, counts
 from grid.engines.language_model import Labels, check_labels, number_search
-from grid.engines.probe import CHOICE_PROBE, CLOCK, Probe
-from grid.engines.spans import Span, covered
+from grid.engines.rendering import Span, covered
 from grid.text.http import is_loopback
 
 _SEED_BITS = 31  # servers take no more

@@ -3,15 +3,172 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from grid.core.engine import Prompt
-from grid.core.types import RESULT, Json, Parameter, ToolSpec
-from grid.engines.lexical.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
+import numpy as np
+
+from grid.core.engine import Prompt, Section
+from grid.core.types import NO_TOOL, RESULT, USER, Json, Parameter, ToolSpec, hashed_once
+from grid.core.untrusted import loads
+from grid.engines.places import name_of
+from grid.text.arguments import RESULT_REFERENCE
 from grid.text.references import reference
-from grid.text.words import stems
+from grid.text.words import STOPWORDS, stems
+
+# Finding values in text: identifiers, dates, amounts, quantities, quoted strings, names, and output fields.
+
+
+Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
+MAX_CHARACTERS = 20_000  # of a text; what follows is not read
+MAX_RUN = 200  # characters of a value without a blank
+# What the patterns below repeat without an end. They look at a run from every place in it, so that runs are kept short.
+_LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+)
+_TIME = r"(?:\d{1,2}:\d{2}(?:\s?[AaPp][Mm])?|\d{1,2}\s?[AaPp]\.?[Mm]\b)"
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
+    ("quoted", re.compile(r"[\"“]([^\"“”]{1,200})[\"”]|(?<!\w)['‘]([^'‘’\n]{2,200})['’](?!\w)")),
+    (
+        "date",
+        re.compile(
+            rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]\d{{2}}:\d{{2}})?|\d{{1,2}}/\d{{1,2}}/\d{{2,4}}"
+            rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?"
+            rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?"
+        ),
+    ),
+    ("time", re.compile(_TIME)),
+    (
+        "money",
+        re.compile(r"[$€£]\s?\d[\d,]*(?:\.\d+)?|\d[\d,]*(?:\.\d+)?\s?(?:USD|EUR|dollars|yuan|RMB|euros)\b"),
+    ),
+    (
+        "path",
+        re.compile(
+            r"(?:[A-Za-z]:|(?<=\s)(?=/))?/?(?:[\w.-]+/)*[\w.-]+\.(?:txt|docx?|xlsx?|pptx?|pdf|md|csv|json|jpg|png)\b"
+        ),
+    ),
+    (
+        "identifier",
+        re.compile(
+            r"#?\b(?=[\w./-]*\d)(?=[\w./-]*[A-Z])[A-Za-z0-9]+(?:[-_/.][A-Za-z0-9]+)*\b|#\d+|\b\d{6,}\b|\b\d+(?:-\d+)+\b"
+        ),
+    ),
+    ("number", re.compile(r"\b\d[\d,]*(?:\.\d+)?%?")),
+    ("name", re.compile(r"\b[A-Z][\w'&]*(?:[ -][A-Z][\w'&-]*)*")),
+)
+_LABELLED = re.compile(r"[(,]\s*([A-Za-z][\w' ]{1,40}): ([^():]+?)(?=, [A-Za-z][\w' ]{1,40}: |\)|$)")
+_LABEL = 20  # characters of an entry's label at most
+_RETURNED = " returned "
+_SENTENCE, _EXTRACTION_CLAUSE = re.compile(r"[.!?]\s"), re.compile(r"[,;.!?](?:\s|$)")
+_OPENING = re.compile(r"(?:^|[.!?:]\s)$")
+_BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a value
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Found:
+    """A value seen in a text, the stems around it (nearest words count more), and where it stood."""
+
+    kind: Kind
+    value: Json
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    position: int
+
+
+@lru_cache(maxsize=16384)
+def values_in(text: str) -> tuple[Found, ...]:
+    """The values in a text in order, each stretch of text read as one value only, the more telling kind first.
+
+    The words before a value reach back to the value before it, those behind it to the next punctuation or value.
+    Linear in the text, of which `readable` says how much is read.
+    """
+    text = readable(text)
+    spans: list[tuple[int, int, Kind, str]] = []
+    taken = bytearray(len(text))
+    for kind, pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if taken.find(1, start, end) >= 0:
+                continue
+            value = next((group for group in match.groups() if group), match[0]) if match.groups() else match[0]
+            if kind == "name":
+                value = _proper(value, opens=_OPENING.search(text, max(start - 3, 0), start) is not None)
+            if value.strip():
+                spans.append((start, end, kind, value.strip()))
+                taken[start:end] = b"\1" * (end - start)
+    spans.sort()
+    found = []
+    # A single capitalised word may be a label (`SKU`), so it is no border.
+    borders = [(start, end) for start, end, kind, value in spans if kind != "name" or " " in value]
+    begins, stops = [0, *(begin for begin, _ in borders), len(text)], [0, *(stop for _, stop in borders)]
+    for start, end, kind, value in spans:
+        previous = stops[bisect_right(stops, start) - 1]
+        following = begins[bisect_left(begins, end, lo=1)]
+        before = _SENTENCE.split(text[max(previous, start - _BEFORE) : start])[-1]
+        after = _EXTRACTION_CLAUSE.split(text[end : min(following, end + _EXTRACTION_AFTER)])[0]
+        found.append(Found(kind, value, stems(before), stems(after), start))
+    return tuple(found)
+
+
+def readable(text: str) -> str:
+    """The first MAX_CHARACTERS of a text, with blanks in place of every run that is longer than a value (MAX_RUN)."""
+    return _LONG_RUN.sub(lambda match: " " * len(match[0]), text[:MAX_CHARACTERS])
+
+
+def _proper(name: str, opens: bool) -> str:
+    """A capitalised phrase without what only begins a sentence (`opens`); empty where nothing is left."""
+    words = name.split(" ")
+    first = 1 if opens and len(words) != 2 else 0
+    while first < len(words) and (words[first].lower() in STOPWORDS or len(words[first]) == 1 or "'" in words[first]):
+        first += 1
+    return " ".join(words[first:])
+
+
+@lru_cache(maxsize=65536)
+def unlabelled(entry: str) -> str:
+    """An entry without its label (`Query: `) and step number, which say nothing."""
+    label, colon, rest = entry.partition(": ")
+    return re.sub(r"^\d+(?:\.\d+)*\s+", "", rest if colon and len(label) <= _LABEL else entry)
+
+
+@lru_cache(maxsize=16384)
+def labelled_in(text: str) -> tuple[Found, ...]:
+    """Values written as `(Label: value, Label: value)`; the stems of its label stand before each."""
+    matches = _LABELLED.finditer(text[:MAX_CHARACTERS])
+    return tuple(Found("field", m[2].rstrip() or m[2][:1], stems(m[1]), (), m.start()) for m in matches)
+
+
+@lru_cache(maxsize=65536)
+def fields_in(entry: str) -> tuple[Found, ...]:
+    """The result fields that a history entry shows after 'returned'; the stems of its name stand before each."""
+    place = entry.find(_RETURNED + "{")
+    if place < 0:
+        return ()
+    try:
+        content = loads(entry[place + len(_RETURNED) :])
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(
+        Found("field", value, stems(name), (), 0) for name, value in _leaves(content) if value not in (None, "")
+    )
+
+
+def _leaves(content: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(content, dict):
+        for name, value in content.items():
+            if isinstance(value, dict):
+                yield from _leaves(value)
+            else:
+                yield name, value
+
 
 _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "date": frozenset({"date", "field"}),
@@ -217,3 +374,138 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
         return None
     _, line = max(lines, key=lambda item: (len(wanted & set(stems(item[1]))), item[0]))
     return line.split(" ", 1)[0]
+
+
+# What the lexical engine knows of whether a substep needs a tool: the stems that speak for one and those against.
+#
+# Learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` makes the lists anew): the stems that
+# there are twice as frequent in one kind of substep as in the other. The other half, and all of UltraTool, was not
+# looked at.
+
+
+_NONE = (
+    "after against amount answer apart befor besid both come compar count decid end enough figur go last leav letter "
+    "long messag mind money more no not noth number pay repli result right say seller stay step through two whether "
+    "wish word worth"
+)
+_TOOL = (
+    "account articl back book card case charg claim code counter discount file free late link list mail meet "
+    "membership new order owner page part place plan present purchas record refund renew review second site supplier "
+    "term those unit until up voucher"
+)
+FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
+
+
+def needs_none(stems: Collection[str]) -> bool:
+    """Whether more of a substep's stems speak against a tool than for one."""
+    found = set(stems)
+    return len(found & FOR_NONE) > len(found & FOR_TOOL)
+
+
+# Where the lexical engine stands: the outline's substeps or, without one, the clauses of the query in their order.
+
+
+_CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
+_MOST = 20
+_TRY = re.compile(r"This is try (\d{1,3}) of ")
+_RESULT = re.compile(RESULT_REFERENCE)
+
+
+def outline(prompt: Prompt) -> tuple[str, ...]:
+    """The outline's lines, each with its number; empty without one."""
+    return prompt.entries("task")[2:]
+
+
+@lru_cache(maxsize=4096)
+def clauses(query: str) -> tuple[str, ...]:
+    """A query's parts, each of which may want a call; at least one."""
+    parts = [part.strip(" .,;") for part in _CLAUSE.split(query)]
+    return tuple(part for part in parts if len(stems(part)) > 1)[:_MOST] or (query,)
+
+
+def query(prompt: Prompt) -> str:
+    """What the user said last: a later message, or the query itself."""
+    return _last_said(prompt)[1]
+
+
+def steps_done(prompt: Prompt) -> int:
+    """Steps that the history shows since the user's last message."""
+    return max(len(prompt.entries("history")) - 1, 0) - _last_said(prompt)[0]
+
+
+def _last_said(prompt: Prompt) -> tuple[int, str]:
+    """The number of steps before the user's last message, and the message."""
+    for place, line in reversed([*enumerate(prompt.entries("history"))]):
+        _, said, message = line.partition(f"\n{USER}")
+        if said:
+            return place, message
+    return 0, prompt.entries("task")[0].removeprefix("Query: ")
+
+
+def rejected_before(prompt: Prompt) -> int:
+    """How many answers to this prompt could not be used so far: a retry names its try."""
+    found = next((_TRY.match(entry) for entry in prompt.entries("retry")), None)
+    return int(found[1]) - 1 if found else 0
+
+
+def results(prompt: Prompt) -> tuple[str, ...]:
+    """References to the results that the history shows, the latest first."""
+    shown = (entry.partition(" returned {") for entry in reversed(prompt.entries("history")))
+    whole = (_RESULT.search(behind) for _, returned, behind in shown if returned)
+    return tuple(dict.fromkeys(found[0] for found in whole if found))
+
+
+def first_number(prompt: Prompt) -> int:
+    """The number of a path's first step: those of drafted outlines begin at 1."""
+    return 1 if outline(prompt) else 0
+
+
+def is_done(prompt: Prompt) -> bool:
+    """Whether every clause of the query has had its step, where no outline says what comes next."""
+    return not outline(prompt) and steps_done(prompt) >= len(clauses(query(prompt)))
+
+
+def at(prompt: Prompt, place: int) -> Prompt:
+    """The prompt as if it asked for the step at a place of the outline or of the query's clauses."""
+    lines = outline(prompt) or tuple(f"{number} {text}" for number, text in enumerate(clauses(query(prompt))))
+    request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
+    others = tuple(section for section in prompt.sections if section.kind != "request")
+    return replace(prompt, sections=(*others, request))
+
+
+def id_of(prompt: Prompt) -> str:
+    """The number of the present substep."""
+    return prompt.entries("request")[-1].partition(": ")[2].partition(" ")[0]
+
+
+def pointed(prompt: Prompt) -> Prompt:
+    """The prompt with a present substep, whether it names one or not."""
+    return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
+
+
+# What the lexical engine makes of a prompt's memory: what was done elsewhere at a substep of much the same words.
+
+
+_STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+)\"|.*no tool$)")
+
+
+def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarray:
+    """Of each option how like the present substep's words are to those of a substep at which its tool was taken.
+
+    Of all such substeps the likest: the share of words that both have among those that either has, 0 to 1; shape
+    (options,). Without an outline a trace's steps have no words.
+    """
+    found: dict[str, float] = {}
+    for trace in prompt.entries("memory")[1:]:
+        for tool, known in _steps(trace):
+            share = len(known & words) / len(known | words)
+            found[tool] = max(share, found.get(tool, 0.0))
+    return np.array([found.get(name_of(option), 0.0) if found else 0.0 for option in options])
+
+
+@lru_cache(maxsize=4096)
+def _steps(trace: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The steps of a trace that have words: the tool, or `no_tool`, and the substep's words."""
+    steps = filter(None, map(_STEP.match, trace.splitlines()))
+    read = ((step["tool"] or NO_TOOL, frozenset(stems(step["text"]))) for step in steps)
+    return tuple((tool, words) for tool, words in read if words)

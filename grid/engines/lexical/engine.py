@@ -50,13 +50,10 @@ from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.strict import STRICT
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
-from grid.engines.lexical import judge, plan_judge, points, remembering
-from grid.engines.lexical.arguments import fill
-from grid.engines.lexical.extraction import unlabelled
-from grid.engines.lexical.needs import needs_none
-from grid.engines.places import name_of, takes_answer
-from grid.engines.plan_writing import plan_text
-from grid.engines.tokens import count_tokens, prompt_tokens
+from grid.engines.language_model import count_tokens, prompt_tokens
+from grid.engines.lexical import arguments, judge, plan_judge
+from grid.engines.lexical.arguments import fill, needs_none, unlabelled
+from grid.engines.places import name_of, plan_text, takes_answer
 from grid.text.answers import read_call, read_plan
 from grid.text.arguments import allowed, take_results
 from grid.text.chains import Predicted, read_draft
@@ -130,14 +127,14 @@ class Lexical:
             found = np.array([sum(shares[i] for i, tool in enumerate(taken) if tool == name) for name in names])
             probabilities = found / found.sum() if found.sum() > 0 else np.full(len(names), 1 / len(names))
         else:
-            probabilities = _softmax(self._scores(points.pointed(prompt), options) / self.temperature)
+            probabilities = _softmax(self._scores(arguments.pointed(prompt), options) / self.temperature)
         return Choice(tuple(probabilities.tolist()), usage)
 
     def _ways(self, prompt: Prompt) -> list[tuple[list[Call], float]]:
         """What is left to do by each of the demonstrations' plans, with its score; none without demonstrations."""
         if not prompt.entries("demonstrations"):
             return []
-        question = Counter(stems(points.query(prompt)))
+        question = Counter(stems(arguments.query(prompt)))
         return plans_left(prompt, lambda texts: bm25(question, texts) / self.temperature)
 
     def _outline(self, prompt: Prompt) -> Sequence[str]:
@@ -145,7 +142,7 @@ class Lexical:
         ways = self._ways(prompt)
         best = max(ways, key=lambda way: way[1])[0] if ways else []
         texts = [" ".join([str(call["tool"]), *map(str, arguments_of(call).values())]) for call in best]
-        return texts or points.clauses(points.query(prompt))
+        return texts or arguments.clauses(arguments.query(prompt))
 
     def _plan(self, prompt: Prompt, answer: PlanAnswer, temperature: float, seed: int, index: int) -> list[Call]:
         """The rest of a demonstration's plan, or a call for each point that is left."""
@@ -154,30 +151,30 @@ class Lexical:
         if ways:
             scores = np.array([score for _, score in ways])
             order = _order(scores, temperature, seed, index)
-            calls = _nth([ways[place][0] for place in order], points.rejected_before(prompt))
+            calls = _nth([ways[place][0] for place in order], arguments.rejected_before(prompt))
             calls = calls[: answer.most] or [{"tool": FINISH, "arguments": {}}]
             return calls + [{"tool": NO_TOOL, "arguments": {}}] * (answer.least - len(calls))
-        done = points.steps_done(prompt)
-        left = answer.least if answer.may_decline else len(points.clauses(points.query(prompt))) - done
+        done = arguments.steps_done(prompt)
+        left = answer.least if answer.may_decline else len(arguments.clauses(arguments.query(prompt))) - done
         call, answers = ToolCallAnswer(answer.tools, answer.may_decline), takes_answer(answer.tools)
-        results, calls = points.results(prompt), list[Call]()
+        results, calls = arguments.results(prompt), list[Call]()
         for place in range(max(min(left, answer.most - answers), 1 - answers)):
-            here = self._at(points.at(prompt, done + place), call, results)
+            here = self._at(arguments.at(prompt, done + place), call, results)
             calls.append(here.filled(call, here.drawn(temperature, seed, index * answer.most + place)))
-            results = (reference(points.id_of(here.prompt), RESULT), *results)
-        return _with_answer(calls, prompt, points.first_number(prompt) + done) if answers else calls
+            results = (reference(arguments.id_of(here.prompt), RESULT), *results)
+        return _with_answer(calls, prompt, arguments.first_number(prompt) + done) if answers else calls
 
     def _predicted(
         self, prompt: Prompt, answer: ChainAnswer | MessagesAnswer, temperature: float, seed: int, index: int
     ) -> str:
         """Its plan as a chain, or the next steps of it as messages; it refuses nothing, and keeps to its draft."""
-        guided = bool(points.outline(prompt))
+        guided = bool(arguments.outline(prompt))
         if not guided and {tool.name for tool in answer.tools} <= {REJECT}:
             return plan_text(answer, [])
         if isinstance(answer, ChainAnswer):
             plan = PlanAnswer(answer.tools, answer.least, answer.most, answer.may_decline)
             return plan_text(answer, self._plan(prompt, plan, temperature, seed, index))
-        if points.is_done(prompt) and not takes_answer(answer.tools):
+        if arguments.is_done(prompt) and not takes_answer(answer.tools):
             return plan_text(answer, [])
         plan = PlanAnswer(answer.tools, answer.count if guided else 1, MOST_AHEAD, guided)
         return plan_text(answer, self._plan(prompt, plan, temperature, seed, index)[: answer.count])
@@ -188,10 +185,14 @@ class Lexical:
         ways = [(calls or [{"tool": decline, "arguments": {}}], score) for calls, score in self._ways(prompt)]
         ways = [(calls, score) for calls, score in ways if calls[0]["tool"] in named]
         if ways:
-            scores, rank = np.array([score for _, score in ways]), points.rejected_before(prompt)
+            scores, rank = np.array([score for _, score in ways]), arguments.rejected_before(prompt)
             orders = (_order(scores, temperature, seed, index) for index in range(n))
             return [to_json(_nth([ways[place][0][0] for place in order], rank)) for order in orders]
-        here, known, texts = self._at(points.pointed(prompt), answer, points.results(prompt)), dict[str, str](), []
+        here, known, texts = (
+            self._at(arguments.pointed(prompt), answer, arguments.results(prompt)),
+            dict[str, str](),
+            [],
+        )
         for index in range(n):
             option = here.drawn(temperature, seed, index)
             if option not in known:
@@ -202,7 +203,7 @@ class Lexical:
     def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
         """For the candidate whose words fit the request best."""
         candidates = next(section for section in prompt.sections if section.kind == "candidates").options
-        scores = self._scores(points.pointed(prompt), candidates) / self.temperature
+        scores = self._scores(arguments.pointed(prompt), candidates) / self.temperature
         votes = [_order(scores, temperature, seed, index)[0] for index in range(n)]
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
@@ -228,11 +229,11 @@ class Lexical:
         ):
             for stem in stems(" ".join(map(unlabelled, entries))):
                 query[stem] = query.get(stem, 0.0) + weight
-        scores = bm25(query, options) + self.memory_weight * remembering.shares(prompt, options, frozenset(substep))
+        scores = bm25(query, options) + self.memory_weight * arguments.shares(prompt, options, frozenset(substep))
         for index in documents(tuple(options)).no_tool:
             if needs_none(substep):
                 scores[index] += self.no_tool_bonus
-        if points.is_done(prompt):
+        if arguments.is_done(prompt):
             for index in documents(tuple(options)).finish:
                 scores[index] += self.no_tool_bonus
         return scores
@@ -270,7 +271,7 @@ class _Point(NamedTuple):
     def drawn(self, temperature: float, seed: int, index: int) -> str:
         """An option; on a further try the next best."""
         order = _order(self.scores, temperature, seed, index)
-        return self.options[order[points.rejected_before(self.prompt) % len(order)]]
+        return self.options[order[arguments.rejected_before(self.prompt) % len(order)]]
 
     def filled(self, answer: ToolCallAnswer, option: str) -> Call:
         """The call of an option; of no tool where the answer has none of its name."""
@@ -320,9 +321,9 @@ def said(prompt: Prompt) -> str:
 
 def thought(prompt: Prompt) -> str:
     """The clause of the query, or the substep, that comes next."""
-    if points.is_done(prompt):
+    if arguments.is_done(prompt):
         return "Nothing is left to be done."
-    return points.pointed(prompt).entries("request")[-1].partition(": ")[2].partition(" ")[2]
+    return arguments.pointed(prompt).entries("request")[-1].partition(": ")[2].partition(" ")[2]
 
 
 def lesson(prompt: Prompt) -> str:
@@ -343,7 +344,7 @@ def lesson(prompt: Prompt) -> str:
 def critique(prompt: Prompt) -> str:
     """Which planned call shares fewest words with the request."""
     draft: Predicted = read_draft(prompt.entries("draft")[-1])
-    request, calls = set(stems(points.query(prompt))), [call for call in draft.calls if call]
+    request, calls = set(stems(arguments.query(prompt))), [call for call in draft.calls if call]
     if not calls:
         return "The draft calls no tool; look again at what the request takes."
 
@@ -440,9 +441,9 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
     solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
     made = [step for step in map(_made, prompt.entries("history")) if step]
     failed = [step.call for step in made if not step.succeeded]
-    following = points.first_number(prompt) + points.steps_done(prompt)
+    following = arguments.first_number(prompt) + arguments.steps_done(prompt)
     listed = _listed(prompt)
-    plans = [_adapted(plan, text, points.query(prompt), listed) for text, plan in solved]
+    plans = [_adapted(plan, text, arguments.query(prompt), listed) for text, plan in solved]
     left = [_left(plan, made, following) for plan in plans]
     near = scores([text for text, _ in solved])
     shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])

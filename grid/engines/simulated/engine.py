@@ -33,13 +33,10 @@ from grid.core.strict import STRICT
 from grid.core.types import MAX_SCORE, Json, ToolSpec, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
 from grid.engines.informed import SinglePass, Stage
-from grid.engines.recovering import places_of
-from grid.engines.simulated.deciding import Deciding
-from grid.engines.simulated.difficulty import Difficulty, chances, uniforms
+from grid.engines.language_model import count_tokens, places_of, prompt_tokens
 from grid.engines.simulated.judge import shares
-from grid.engines.simulated.policy import Policy
-from grid.engines.simulated.refining import Planted
-from grid.engines.tokens import count_tokens, prompt_tokens
+from grid.engines.simulated.plans import Difficulty, Planted, chances, uniforms
+from grid.engines.simulated.policy import Deciding, Policy
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]
@@ -65,8 +62,8 @@ class Simulated:
         misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
             forgiving tools may read it as it was meant.
         recovery: the share of cases in which it calls the replacement of a tool that it saw failing
-            (`grid.engines.recovering`; `robustness=broken_tool`). The paper's models replace it in over 77% of cases,
-            the best, to under 45% (agent_planning_benchmark §4.2.3).
+            (`grid.engines.language_model`; `robustness=broken_tool`). The paper's models replace it in over 77% of
+            cases, the best, to under 45% (agent_planning_benchmark §4.2.3).
         refusal: the probability that it refuses a case that cannot be solved, where refusing is offered.
         overrefusal: that it refuses one that can.
         repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
+
+from grid.core.chains import ChainCall
 from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, Json
-from grid.engines.places import Place, takes_answer
-from grid.engines.plan_writing import plan_text, refusal_text
-from grid.engines.simulated.calls import results
-from grid.engines.simulated.difficulty import uniforms
-from grid.engines.simulated.refining import CANNOT, REASON, UNFOUNDED, Draft, faults, numbers, says
+from grid.core.seeds import derive_seed
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
+from grid.core.untrusted import loads
+from grid.engines.places import Place, Places, plan_text, refusal_text, takes_answer
+from grid.text.arguments import misfit, misplaced
+from grid.text.chains import Predicted, read_draft
+from grid.text.references import found_in, reference
 
 if TYPE_CHECKING:
     from grid.engines.simulated.policy import Policy
@@ -93,3 +103,255 @@ def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, 
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
     return others[int(uniform * len(others))], "wrong"
+
+
+# What is planted in the simulated policy's plans: refusals, critiques of a draft, and what a rewriting makes of it.
+#
+# A critique names each step that is not the reference's with the probability `repair`, and each that is with
+# `overcorrection`. A rewriting believes it: a wrong step that is named is set right, a right one is spoilt, all others
+# stay. So of the wrong steps a share of `repair` is set right, whoever criticises; a critique of another engine, which
+# names no step in this way, changes nothing.
+
+
+CANNOT = "The request cannot be carried out with these tools."
+UNFOUNDED = "The refusal is unfounded."
+CONFIRMED = "The draft is right as it stands."
+FAULT = "Step {number} is at fault."
+_NAMED = re.compile(r"\bStep (\S+) is at fault\b")
+REASON = "What is asked for cannot be had with what there is."
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The keys of the policy that plans and refusals depend on."""
+
+    refusal: float = 0.4
+    overrefusal: float = 0.01
+    repair: float = 0.3
+    overcorrection: float = 0.03
+    taxonomy: float = 0.3
+
+    def refuses(self, unsolvable: bool, uniform: float) -> bool:
+        """Whether a case is refused, by a uniform number."""
+        return uniform < (self.refusal if unsolvable else self.overrefusal)
+
+    def seen(self, prompt: Prompt) -> float:
+        """The probability that a critique sees a fault: more where it is told the kinds of error."""
+        return min(self.repair + (self.taxonomy if prompt.entries("errors") else 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft as a prompt shows it: its calls by place, None where a step takes none, and whether it refuses.
+
+    `whole`: it is the plan of all that is left, so that a step may be missing.
+    """
+
+    calls: tuple[ChainCall | None, ...]
+    refused: bool
+    whole: bool
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> Draft | None:
+        """The prompt's draft; None without one."""
+        shown = prompt.entries("draft")
+        if not shown:
+            return None
+        found: Predicted = read_draft(shown[-1])
+        kept = [call for call in found.calls if call is None or call.name != REJECT]
+        value = loads(shown[-1])
+        messages = isinstance(value, list) or "tool_calls" in value
+        return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
+
+    def at(self, index: int) -> dict[str, Json]:
+        """The call at an index as text has it; of no tool where there is none."""
+        call = self.calls[index] if index < len(self.calls) else None
+        return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
+
+    def right(self, index: int, place: Place | None) -> bool:
+        """Whether the step at an index is the reference's."""
+        call = self.calls[index] if index < len(self.calls) else None
+        if place is not None and place.call is not None:
+            wanted = place.call.tool, dict(place.call.arguments)
+            return call is not None and (call.name, dict(call.arguments)) == wanted
+        if call is None or place is None:
+            return call is None
+        return call.name == FINISH and dict(call.arguments) in ({}, {"answer": place.answer})
+
+
+def numbers(draft: Draft, places: Sequence[Place]) -> list[str]:
+    """The numbers of a draft's steps, and of those that it lacks."""
+    first = int(places[0].number) if places and places[0].number.isdecimal() else 0
+    known = [place.number for place in places]
+    return [*known, *(str(first + index) for index in range(len(known), len(draft.calls)))]
+
+
+def critique(planted: Planted, draft: Draft, prompt: Prompt, places: Places, base: int, index: int) -> str:
+    """What is said of a draft, by the probabilities that are planted."""
+    seen, drawn, unsolvable = planted.seen(prompt), uniforms(base, index, 0)[0], places.reference.unsolvable
+    if draft.refused:
+        return UNFOUNDED if drawn < (planted.overcorrection if unsolvable else seen) else CONFIRMED
+    if unsolvable:
+        return CANNOT if drawn < seen else CONFIRMED
+    left = places.of_turn(prompt, len(draft.calls))
+    kept = [place for at, place in enumerate(left) if at < len(draft.calls) or (draft.whole and place.right != FINISH)]
+    wrong = {
+        number: not draft.right(at, kept[at] if at < len(kept) else None)
+        for at, number in enumerate(numbers(draft, kept))
+    }
+    named = [
+        FAULT.format(number=number)
+        for place, (number, fault) in enumerate(wrong.items(), start=1)
+        if uniforms(base, index, place)[0] < (seen if fault else planted.overcorrection)
+    ]
+    return "\n".join(named) or CONFIRMED
+
+
+def faults(prompt: Prompt) -> frozenset[str]:
+    """The numbers of the steps that a prompt's critique names."""
+    return frozenset(number for line in prompt.entries("critique") for number in _NAMED.findall(line))
+
+
+def says(prompt: Prompt, what: str) -> bool:
+    """Whether a prompt's critique says CANNOT or UNFOUNDED."""
+    return any(what in line for line in prompt.entries("critique"))
+
+
+# How hard a case's steps are, on the logit scale.
+
+
+LESSON = 2.0
+"""What a lesson that names the step adds to both skills there, on the logit scale: odds 7.4 times as good."""
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """The effects of one case: normal around 0, of the two spreads, and the same for all trials and planners."""
+
+    seed: int
+    case_spread: float
+    step_spread: float
+    _known: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def effect(self, step: str, drawing: str = "") -> float:
+        """A step's, above 0 where it is easy; under another `drawing`, that of a step like it in another case."""
+        found = self._known.get((step, drawing))
+        if found is None:
+            case = normal(self.seed, f"case{drawing}", *([step] if drawing else []))
+            found = self.case_spread * case + self.step_spread * normal(self.seed, f"step{drawing}", step)
+            self._known[step, drawing] = found
+        return found
+
+
+def logit(skill: float) -> float:
+    """ln(p / (1 - p)); infinite for 0 and 1, so that no difficulty spoils a skill of 1."""
+    if skill in (0, 1):
+        return math.inf if skill else -math.inf
+    return math.log(skill / (1 - skill))
+
+
+def chance(skill: float, effect: float) -> float:
+    """The probability of being right where the effects on the logit scale sum to `effect`."""
+    return 0.5 * (1 + math.tanh((logit(skill) + effect) / 2))
+
+
+def chances(skill: float, effects: np.ndarray) -> np.ndarray:
+    """The same for many effects at once."""
+    result: np.ndarray = 0.5 * (1 + np.tanh((logit(skill) + effects) / 2))
+    return result
+
+
+def normal(seed: int, *key: object) -> float:
+    """A standard normal number that depends on seed and key only."""
+    return random.Random(derive_seed(seed, *key)).gauss(0.0, 1.0)
+
+
+def uniforms(*key: int) -> tuple[float, float, float]:
+    """Three numbers in [0, 1) that depend on the key only."""
+    digest = hashlib.blake2b(",".join(map(str, key)).encode(), digest_size=24).digest()
+    first, second, third = (int.from_bytes(digest[place : place + 8], "big") >> 11 for place in (0, 8, 16))
+    return first * 2**-53, second * 2**-53, third * 2**-53
+
+
+# The simulated policy's calls as it writes them, right or wrong: all have the form that their tools ask for.
+#
+# A call that does not fit a tool which takes results is asked for again instead of being run: a policy that wrote its
+# errors in such calls would be right more often than it is told to be.
+
+
+_NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})*(?= )")
+_TEXTS = ("string", "date")
+
+
+def results(prompt: Prompt) -> dict[str, bool]:
+    """The steps that a prompt shows by number, in their order: whether they may have a result.
+
+    A call that is shown without its outcome may.
+    """
+    numbered = [(_NUMBER.match(line), line) for line in prompt.entries("history")]
+    return {found[0]: '{"tool"' in line and " failed: {" not in line for found, line in numbered if found}
+
+
+def told(answer: str | None, before: Mapping[str, bool]) -> str:
+    """What it finishes with: the result that is the answer, or words where the step of that result has none."""
+    if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
+        return UNKNOWN
+    return answer
+
+
+@dataclass(frozen=True)
+class Writer:
+    """How calls of some tools are written."""
+
+    tools: Mapping[str, ToolSpec]
+
+    def call(self, tool: str, known: ToolCall | None, right: bool, before: Mapping[str, bool]) -> dict[str, Json]:
+        """A call of a tool as text.
+
+        Args:
+            tool: its name, or that of no tool.
+            known: the right call, where it is of this tool.
+            right: whether its arguments are the right ones. Otherwise it has every argument that it must have, and of
+                those that are plain texts none has the right value.
+            before: the steps before it, by number: whether they may have a result.
+        """
+        if tool in (NO_TOOL, FINISH, GIVE_UP):
+            return {"tool": tool, "arguments": {}}
+        spec = self.tools.get(tool)
+        if spec and spec.takes_results:
+            return self._exact(spec, known, right, before)
+        if known:
+            arguments: dict[str, Json] = dict(known.arguments) if right else dict.fromkeys(known.arguments, UNKNOWN)
+        else:
+            arguments = {one.name: UNKNOWN for one in spec.parameters if one.required} if spec else {}
+        return {"tool": tool, "arguments": arguments}
+
+    def _exact(
+        self, spec: ToolSpec, known: ToolCall | None, right: bool, before: Mapping[str, bool]
+    ) -> dict[str, Json]:
+        """The call of a tool that takes results; that of another where no call of it is right, or none wrong."""
+        given: Mapping[str, Json] = known.arguments if known else {}
+        texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
+        arguments = {one.name: given.get(one.name, _any(one, before)) for one in spec.parameters}
+        if not right:
+            arguments |= dict.fromkeys(texts, UNKNOWN)
+        call = ToolCall(spec.name, arguments)
+        # Some planners are shown nothing of the steps before: what the right call refers to is there all the same.
+        lost = any(before.get(step) is False for step, _ in found_in(call)) if right else misplaced(call, before)
+        if misfit(call, spec) or lost or not (right or texts):
+            return self._failing()
+        return {"tool": spec.name, "arguments": arguments}
+
+    def _failing(self) -> dict[str, Json]:
+        """A call that can be run anywhere and asks for what there is not."""
+        free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
+        tool = min(free, key=lambda one: one.name, default=None)
+        return self.call(tool.name, None, False, {}) if tool else {"tool": NO_TOOL, "arguments": {}}
+
+
+def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:
+    """Some value that an argument may have."""
+    if parameter.type != RESULT:
+        return parameter.values[0] if parameter.values else UNKNOWN
+    latest = next((step for step, has_result in reversed([*before.items()]) if has_result), UNKNOWN)
+    return reference(latest, RESULT)

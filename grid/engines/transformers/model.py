@@ -21,7 +21,7 @@ from transformers.masking_utils import sdpa_mask
 
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import ChoiceSearch, Prefix
-from grid.engines.transformers.batches import Ongoing
+from grid.engines.transformers.engine import Ongoing
 from grid.engines.transformers.grammar import forbid
 
 NOT_NUMBERS = "the model's logits are not numbers (NaN)"

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from grid.core.errors import ConfigError, EngineDiedError
-from grid.engines import own_log
-from grid.engines.hosted import Occupancy
-from grid.engines.progress import Progress
+from grid.engines import hosted
+from grid.engines.hosted import Occupancy, Progress
 
 # All processes that an engine starts, ended with the process that started it.
 
@@ -172,13 +171,13 @@ def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | 
         config = made.create_engine_config(UsageContext.LLM_CLASS)  # whose defaults are for throughput
     except (ValueError, OSError) as error:
         raise ConfigError("model", str(folder), f"a model and values that vLLM can serve ({error})") from None
-    loggers, written = [lambda config, index: steps], own_log.sizes()
+    loggers, written = [lambda config, index: steps], hosted.sizes()
     try:
         executor = Executor.get_class(config)
         return AsyncLLM(config, executor, log_stats=False, log_requests=False, stat_loggers=loggers)
     except Exception as error:  # noqa: BLE001 - a RuntimeError, a TimeoutError, or what its sockets raise
         # The error says "See root cause above": the engine's process has written it to the outputs that it shares.
-        cause = "".join(f"\n  {line}" for line in own_log.tail(_TAIL_LINES, since=written))
+        cause = "".join(f"\n  {line}" for line in hosted.tail(_TAIL_LINES, since=written))
         raise EngineDiedError(f"vLLM's engine process did not start: {error}{cause}") from None
 
 

@@ -1,33 +1,44 @@
-"""What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
-
-Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
-are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add` in it.
-"""
+"""What every planner that searches a tree is configured with, and how its search ends."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from grid.core.engine import Prompt, Section
-from grid.core.errors import VerdictError
-from grid.core.types import Step, ToolCall, Trajectory, Usage
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.core.engine import SAMPLE, Prompt, ScoreAnswer, Section
+from grid.core.errors import BudgetError, VerdictError
+from grid.core.problem import BRANCHING
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
+from grid.core.types import NO_TOOL, Observation, Step, ToolCall, Trajectory, Usage
 from grid.core.world import State
+from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
 from grid.episode.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
 from grid.episode.episode import Episode
+from grid.episode.judging import outcome_section, proposal_section
 from grid.episode.progress import Executed
-from grid.episode.tree import Node
+from grid.episode.tree import Node, Pruned
 from grid.episode.view import Path, View
-from grid.planners.search import evaluating
-from grid.planners.search.gate import Repeats, unfit
 from grid.planners.side_by_side import every
 from grid.planners.votes import entropy
 from grid.text import references
+from grid.text.arguments import misfit
+
+# What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
+#
+# Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and
+# nodes are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add`
+# in it.
 
 
 class Search:
@@ -217,7 +228,7 @@ class Search:
         """r_pre(s, a): how promising the judge finds a node's action before it is run."""
         if node.r_pre is None:
             view, action = self._edge(node)
-            asked = evaluating.before(self.episode, view, action)
+            asked = before(self.episode, view, action)
             node.pre_asked, node.r_pre = question(asked), await self.scores.ask(asked, "pre")
         return node.r_pre
 
@@ -230,9 +241,9 @@ class Search:
             view, action = self._edge(node)
             observation, kind = self._get(node).steps[-1].observation, "post"
             if action.call is None or observation is None:
-                asked, kind = evaluating.before(self.episode, view, action), "pre"
+                asked, kind = before(self.episode, view, action), "pre"
             else:
-                asked = evaluating.after(self.episode, view, action, observation)
+                asked = after(self.episode, view, action, observation)
             node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, kind)
         return node.r_post
 
@@ -245,7 +256,7 @@ class Search:
         temperature: float = 0.0,
     ) -> float:
         """What the judge says of all steps up to a node together; `planned`: none of them was run."""
-        asked = evaluating.so_far(self.episode, self._get(node).lines, planned, lessons)
+        asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
     # --- what is best
@@ -378,3 +389,171 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
         raise
     done.set_result(result)
     return result
+
+
+# What a judge is asked in a search: a call before it is run, what it returned, and all that was done so far.
+#
+# The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is that of planners which score
+# states (LATS, best-first, A*, tree of thoughts): one prompt for all of them, so that they differ in how they search
+# alone.
+
+
+_WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
+BEFORE = Section(
+    "role",
+    (
+        _WHO,
+        "A call is proposed. It has not been run: judge how promising it is as the very next step, and do not imagine "
+        "what it would return. A coarse score will do.",
+        "Score low what is of another domain than is needed; what leaves out something that the request or the tool's "
+        "arguments demand; what repeats an earlier call without a new benefit; what guesses where another tool is more "
+        "direct.",
+    ),
+)
+AFTER = Section(
+    "role",
+    (
+        _WHO,
+        "A call was run. Judge what this one call has added to what was known before it, not the whole of the work. A "
+        "coarse score will do.",
+        "Ask whether what it returned serves the request or the present substep, whether it is plausible and free of "
+        "errors and contradictions, whether it is to the point, and whether it keeps to what was demanded.",
+    ),
+)
+SO_FAR = Section(
+    "role",
+    (
+        _WHO,
+        "Judge all steps so far together: how likely it is that they lead to the request being carried out, or, where "
+        "they are complete, that it was carried out. A coarse score will do.",
+    ),
+)
+BETTER = Section(
+    "role",
+    (
+        _WHO,
+        "Two steps were tried at the same point. Judge the one that stands last against the other: the middle of the "
+        "scale is for two that are as good, the best score for one that brings the request much nearer to its end.",
+    ),
+)
+BEST = Section(
+    "role",
+    (
+        _WHO,
+        "Several plans are shown, a step a line, as far as each was thought out; no step of any has been run. Look at "
+        "each of them: whether its steps serve the request, in this order, and whether their arguments can be known.",
+    ),
+)
+WHOLE = Section("proposal", ("All steps above are judged together.",))
+PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
+NONE = Section("proposal", ("Call:", "none"))
+
+
+def before(episode: Episode, view: View, action: Action) -> Prompt:
+    """How promising is this action as the next one (B.7)?"""
+    return _asked(BEFORE, episode, view.history, prompts.request_section(view.substep), _proposal(view, action))
+
+
+def after(episode: Episode, view: View, action: Action, observation: Observation) -> Prompt:
+    """What has this call added (B.8)? `view` is of the context before it."""
+    shown = _proposal(view, action), outcome_section(observation)
+    return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
+
+
+def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
+    """How much better than another step at the same point, which a line tells of, is this one?"""
+    outcome = (outcome_section(observation),) if observation else ()
+    shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
+    return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
+
+
+def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
+    """How well do all steps so far go? `lines` tell them; `planned`: none was run. `lessons`: of earlier failures."""
+    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
+
+
+def best(episode: Episode) -> Prompt:
+    """Which of the candidates is the best? None of their steps was run."""
+    return prompts.prompt(ScoreAnswer(), BEST, prompts.notes_section(episode), prompts.task_section(episode))
+
+
+def _asked(
+    role: Section, episode: Episode, lines: Sequence[str], *shown: Section, lessons: Sequence[str] = ()
+) -> Prompt:
+    told = prompts.notes_section(episode), prompts.task_section(episode)
+    learned, done = prompts.lessons_section(lessons), prompts.history_section(lines)
+    return prompts.prompt(ScoreAnswer(), role, *told, learned, done, *shown)
+
+
+def _proposal(view: View, action: Action) -> Section:
+    if action.tool == NO_TOOL:
+        return NONE
+    call = action.call or prompts.finishing(action.answer)
+    return proposal_section(view.offer.tools[call.tool], call)
+
+
+# The gate on calls: what does not fit a tool's schema is not executed, nor shown to a judge (tooltree §4.1).
+
+
+Repeats = Literal["path", "state"]
+"""Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
+
+
+def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | None:
+    """Why an action cannot be executed at a node, which `view` looks from; None where it can."""
+    if action.unreadable is not None:
+        return "unreadable"
+    if action.call is None:
+        return "given_up" if action.given_up else None
+    if misfit(action.call, view.offer.tools[action.call.tool]):
+        return "schema"
+    return "repeated" if not view.guided and _repeated(node, action.call, repeats) else None
+
+
+def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
+    """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
+    text = call.text()
+    for edge in node.edges():
+        made = edge.action.call if edge.action else None
+        if made and made.text() == text:
+            before = edge.parent.path if edge.parent else None
+            if repeats == "path" or (before and node.path and before.state == node.path.state):
+                return True
+    return False
+
+
+@dataclass(frozen=True, config=STRICT)
+class TreeSearch(Acting, ABC):
+    """A search over paths of calls, until it stops by itself or `budget.*` is used up; its best path is the result.
+
+    `branching` is how many actions are proposed at a node. `oracle_stop`: each complete path is asked about, and the
+    first that resolves the case ends the search (the protocol of EGB and LATS); without it nobody is asked. `repeats`:
+    which calls are not admissible again on a path without an outline, any that the `path` has made (tooltree §3.1:
+    A(s) without a_1 to a_t) or those that it made from the same `state`.
+    """
+
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
+    branching: Annotated[int, Field(ge=1, le=2000)] = 5
+    oracle_stop: bool = False
+    repeats: Repeats = "path"
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING, JUDGE})
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Search; the best path, with every step that was taken.
+
+        Raises:
+            VerdictError: not one of the judge's answers has a score.
+        """
+        search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats, look=self.look)
+        with suppress(BudgetError):  # the episode says which part
+            await self.search(search)
+        search.scores.check()
+        return search.trajectory()
+
+    def look(self, view: View) -> View:
+        """What a decision sees and may take; as it is, if a planner does not say otherwise."""
+        return view
+
+    @abstractmethod
+    async def search(self, search: Search) -> None:
+        """Grow the tree, and say of each path that may be the answer what it is worth (`Search.reached`)."""

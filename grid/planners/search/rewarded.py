@@ -17,8 +17,7 @@ from grid.core.errors import BudgetError
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.episode.tree import Node, backup, finish
-from grid.planners.search.kernel import Search
-from grid.planners.search.planner import TreeSearch
+from grid.planners.search.kernel import Search, TreeSearch
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

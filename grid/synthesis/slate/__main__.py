@@ -51,7 +51,7 @@ def _run(wanted: Construction) -> None:
     from grid.cluster.answering import Answering, loaded
     from grid.core.engine import SAMPLE
     from grid.core.roles import ACTOR, SIMULATOR
-    from grid.engines.probe import Probe
+    from grid.engines.hosted import Probe
     from grid.settings.build import build_engine
     from grid.settings.make import unpriced
     from grid.settings.prices import prices_of

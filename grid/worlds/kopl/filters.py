@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from grid.worlds.handles import shown
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.sets import DIRECTIONS, EntitySet, related
-from grid.worlds.kopl.values import OPERATORS, condition, parse
+from grid.worlds.kopl.values import OPERATORS, KoplError, condition, parse
 
 NOTHING = EntitySet((), sorted_once=True)
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from grid.core.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.text.references import reference
 from grid.worlds.kopl import filters, queries
-from grid.worlds.kopl.results import Answer, Result, Texts, Values
+from grid.worlds.kopl.queries import Answer, Result, Texts, Values
 from grid.worlds.kopl.sets import EntitySet
 
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]

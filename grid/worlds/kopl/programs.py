@@ -7,9 +7,9 @@ from typing import Any
 
 from grid.worlds.handles import shown
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError, ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, Function
-from grid.worlds.kopl.results import Result
+from grid.worlds.kopl.queries import Result
+from grid.worlds.kopl.values import KoplError, ProgramError
 
 Program = Sequence[Mapping[str, Any]]
 _ALIASES = {"What": "QueryName"}  # released programs have both

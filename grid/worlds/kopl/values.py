@@ -8,8 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from grid.worlds.handles import shown
-from grid.worlds.kopl.errors import KoplError
+from grid.worlds.handles import CallError, shown
 
 Kind = Literal["string", "quantity", "time"]
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -138,3 +137,40 @@ def _moment(text: str) -> tuple[int, ...]:
     first, last = text.find(mark), text.rfind(mark)
     day = dt.date(int(text[:first]), int(text[first + 1 : last]), int(text[last + 1 :]))
     return (day.year, day.month, day.day)
+
+
+# Why a call of the knowledge base's functions, or a program of them, has no result.
+
+
+class KoplError(CallError):
+    """A call that cannot have a result; the message says why in one sentence."""
+
+
+class ProgramError(KoplError):
+    """A program that cannot run: the step (from 0; None for the whole of it) and what is wrong."""
+
+    def __init__(self, step: int | None, message: str) -> None:
+        self.step, self.message = step, message
+        super().__init__(message if step is None else f"step {step}: {message}")
+
+    def __reduce__(self) -> tuple[type[ProgramError], tuple[int | None, str]]:
+        """So that it travels between processes."""
+        return type(self), (self.step, self.message)
+
+
+# What KoPL's tools speak of, as planners are told (planning_horizon §4.1).
+
+
+GLOSSARY = (
+    "- entity: a person, a place, a work or another single thing, with a name. Several may have one name.",
+    "- concept: a kind of entities, with narrower concepts below it. A concept is found by its name as entities are.",
+    "- attribute: a key of an entity and its value, of one of four types: a text, a number (with its unit where it has "
+    "one), a year, or a date.",
+    "- relation: what leads from one entity, the subject, to another, the object. It is followed forward, from subject "
+    "to object, or backward.",
+    "- fact: one attribute of an entity with its value, or one relation between two entities.",
+    "- qualifier: a key and a value that say more of one fact, such as since when it holds. Its value is of the same "
+    "four types.",
+    "- entity set: what most tools take and return. A set that was filtered by an attribute or reached by a relation "
+    "keeps the facts by which its entities were found: qualifier filters look at those.",
+)

@@ -11,11 +11,10 @@ from grid.core.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, Tool
 from grid.core.world import State, own_state
 from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, Sort, sort_of
-from grid.worlds.kopl.queries import between
-from grid.worlds.kopl.results import Result, is_empty, same_answer, texts, told
+from grid.worlds.kopl.queries import Result, between, is_empty, same_answer, texts, told
 from grid.worlds.kopl.sets import DIRECTIONS, Attribute, EntitySet, Fact
+from grid.worlds.kopl.values import KoplError
 from grid.worlds.schema import ERROR, Expected, Vocabulary
 
 _TOLD: dict[Sort, str] = {

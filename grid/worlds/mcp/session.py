@@ -1,28 +1,83 @@
-"""A session with an MCP server: the official client over pipes of our own.
-
-The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the standard
-error. Here all three have bounds. The client's cancel scopes have to be entered and left by one task: a session has a
-task that owns it, and requests are handed to that.
-"""
+"""The tools that an MCP server lists, page by page, with bounds."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from grid.core.errors import ConfigError, one_line
 from grid.core.untrusted import loads_storable
-from grid.worlds.mcp.process import ServerProcess
-from grid.worlds.mcp.server import MESSAGES, RefusedError, Server, ServerError
 
 if TYPE_CHECKING:
     import anyio
     from mcp import ClientSession
     from mcp.shared.message import SessionMessage
+
+_PAGES = 100
+
+
+class Listing(NamedTuple):
+    """A server's name and version as it says, and its tools as it tells them."""
+
+    server: str
+    tools: list[dict[str, Any]]
+
+
+def listed(server: Server) -> Listing:
+    """What a server lists that is started for this alone.
+
+    Raises:
+        ConfigError: the client is not installed, or the server can never start.
+        RefusedError: a listing that is none, or more tools than `max_tools`.
+        ServerError: the server ends, hangs or sends too much.
+    """
+    with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
+        return thread.submit(lambda: asyncio.run(_listed(server))).result()
+
+
+async def _listed(server: Server) -> Listing:
+    session = Session(server)
+    try:
+        await session.start()
+        tools = await session.ask(lambda client: _every_tool(client, server.max_tools), server.start_seconds)
+        return Listing(session.told, tools)
+    finally:
+        await session.close()
+
+
+async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
+    """All pages of a listing; raises ServerError for too many pages or tools."""
+    from mcp_types import PaginatedRequestParams
+
+    tools, cursor = list[dict[str, Any]](), None
+    for _ in range(_PAGES):
+        page = await client.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        tools += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+        if len(tools) > most:
+            raise ServerError(f"it lists more than {most:,} tools (dataset.max_tools)")
+        cursor = page.next_cursor
+        if cursor is None:
+            return tools
+    raise ServerError(f"its list of tools has more than {_PAGES} pages")
+
+
+# A session with an MCP server: the official client over pipes of our own.
+#
+# The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the
+# standard error. Here all three have bounds. The client's cancel scopes have to be entered and left by one task: a
+# session has a task that owns it, and requests are handed to that.
+
 
 T = TypeVar("T")
 Work = Callable[["ClientSession"], Awaitable[T]]
@@ -219,3 +274,186 @@ def _message(line: bytes) -> SessionMessage | None:
         reason = one_line(error, _SHOWN)
         raise ServerError(f"it sent what is no message of JSON-RPC: {reason}") from None
     return None if isinstance(message, JSONRPCNotification) else SessionMessage(message)
+
+
+# One process of an MCP server: in a session and a folder of its own, read with bounds, ended with all its children.
+
+
+_KEPT = 4_000  # bytes of what it writes to its standard error
+_PROCESS_SHOWN = 300  # characters of these
+_SECRET = 4  # characters from which on a variable's value is hidden in what is shown
+_REAP_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+class ServerProcess:
+    """A process that was started; `end` kills it, `gone` waits until nothing of it is left."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
+        self._process, self._folder, self._secrets = process, folder, secrets
+        self._errors = b""
+        self._ended = False
+        self._listening = asyncio.create_task(self._listen())
+        self._watching = asyncio.create_task(self._watch())
+
+    @classmethod
+    async def start(cls, server: Server) -> ServerProcess:
+        """Start a server in a copy of its folder; raises ServerError, or ConfigError for what can never start."""
+        program, variables = server.program(), server.environment()
+        folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
+        try:
+            if server.folder is not None:
+                shutil.copytree(Path(server.folder).expanduser(), folder, symlinks=True, dirs_exist_ok=True)
+            process = await asyncio.create_subprocess_exec(
+                *_dying_with_parent(),
+                program,
+                *server.args,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=variables,
+                cwd=folder,
+                limit=MESSAGE_BYTES,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, shutil.Error) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ServerError(f"it cannot be started: {one_line(error, _PROCESS_SHOWN)}") from None
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        hidden = tuple(variables[name] for name in server.env if len(variables[name]) >= _SECRET)
+        return cls(process, folder, hidden)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it writes, line by line, until it has ended; raises ServerError for a line without an end."""
+        assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                raise ServerError(f"it sent a message of more than {MESSAGE_BYTES:,} bytes") from None
+            except OSError:
+                return
+            if not line:
+                return
+            yield line
+
+    async def write(self, line: bytes) -> None:
+        """Hand it a line; raises OSError where it reads no more."""
+        assert self._process.stdin is not None  # noqa: S101
+        self._process.stdin.write(line)
+        await self._process.stdin.drain()
+
+    def told(self) -> str:
+        """The end of what it wrote to its standard error, on one line, without the values of passed variables."""
+        text = self._errors.decode(errors="replace")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        flat = one_line(text, _KEPT)
+        return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
+
+    async def status(self) -> str:
+        """How it ended of itself, as an unfinished sentence."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):  # its output is closed, so that it is about to end
+                await asyncio.shield(self._listening)
+                code = await self._process.wait()
+                return f"it was ended by signal {-code}" if code < 0 else f"it ended with status {code}"
+        return "it closed its output"
+
+    def end(self) -> None:
+        """Kill it and all of its process group; at once, so that no cancellation comes between."""
+        if not self._ended:
+            self._ended = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        """End it, and see to it that neither process nor folder is left."""
+        self.end()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REAP_SECONDS):
+                    await self._process.wait()
+        finally:
+            self._listening.cancel()
+            self._watching.cancel()
+            self._process._transport.close()  # type: ignore[attr-defined]  # a child that left the group may hold pipes
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None  # noqa: S101
+        while part := await self._process.stderr.read(_KEPT):
+            self._errors = (self._errors + part)[-_KEPT:]
+
+    async def _watch(self) -> None:
+        """End what it leaves behind, which may hold its pipes: nobody would hear that it ended."""
+        while self._process.returncode is None:
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.end()
+
+
+def _dying_with_parent() -> tuple[str, ...]:
+    """What a command begins with so that the kernel kills it with the thread that starts it, where Linux has it.
+
+    A worker that is killed could end nothing itself, and a server that hangs would not see its input close.
+    """
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+
+
+# How an MCP server is started, and what it may take.
+
+
+MESSAGE_BYTES = 4 * 2**20
+"""Of one message of a server's."""
+MESSAGES = 10_000
+"""That a server may send before it answers one request; of its notifications nothing is kept."""
+
+
+class ServerError(Exception):
+    """Why a server is of no use any more, as an unfinished sentence."""
+
+
+class RefusedError(Exception):
+    """Why a server did not carry out a request, as an unfinished sentence; it goes on."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that speaks MCP over its standard input and output.
+
+    Attributes:
+        command: the program, by its path or its name on PATH.
+        args: what it is started with.
+        env: the names of the environment variables that it is given besides PATH.
+        folder: a folder of which each process has a copy of its own to work in; None: an empty one.
+        start_seconds: until it has been started, and until all its tools are listed.
+        seconds: for one call.
+        result_characters: of one call's result.
+        max_tools: that it may list.
+    """
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    folder: str | None = None
+    start_seconds: float = 30.0
+    seconds: float = 30.0
+    result_characters: int = 20_000
+    max_tools: int = 200
+
+    def program(self) -> str:
+        """The program's path; raises ConfigError where there is none that can be run."""
+        found = shutil.which(os.path.expanduser(self.command))
+        if found is None:
+            raise ConfigError("dataset.command", self.command, "a program that can be run, by its path or on PATH")
+        return os.path.abspath(found)
+
+    def environment(self) -> dict[str, str]:
+        """PATH and the variables that are passed on; raises ConfigError where one is not set."""
+        missing = [name for name in self.env if name not in os.environ]
+        if missing:
+            raise ConfigError("dataset.env", missing[0], "the names of variables that are set")
+        return {name: os.environ[name] for name in ("PATH", *self.env) if name in os.environ}

@@ -15,12 +15,11 @@ from grid.core.errors import ToolError
 from grid.core.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to_json
 from grid.core.world import State, own_state
 from grid.text import references
+from grid.text.answers import exact_match
 from grid.text.objects import MAX_CHARACTERS, MAX_DEPTH, depth, objects
-from grid.text.short_answers import exact_match
 from grid.worlds.equivalence import equivalent
 from grid.worlds.lookup import Entry, means
-from grid.worlds.mcp.server import RefusedError, Server, ServerError
-from grid.worlds.mcp.session import Session
+from grid.worlds.mcp.session import RefusedError, Server, ServerError, Session
 from grid.worlds.schema import ERROR
 
 if TYPE_CHECKING:

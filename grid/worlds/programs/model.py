@@ -1,17 +1,121 @@
-"""Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+"""What the facts of a typed program are worth: values that are made up, plausible, and the same for the same fact.
 
-A *fact* is a term: a constant that the query tells, or a function applied to facts. Two calls that apply one function
-to the same facts find the same fact, whatever the tools are called. A task is solved when all wanted facts were found
-and no constraint was broken.
+A function's `kind` is a template; what stands in braces is filled in:
+
+    {n:3-28}      a whole number of a range
+    {m:80-900}    two decimals
+    {d4} {x4} {l2}  digits, hexadecimal digits, capital letters
+    {w:red|blue}  one of the words
+    {date:2026}   a day of the year, as 14 March 2026
+    {time}        a time of day, as 17:05
+    {0}           the first input's value, cut short
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime as dt
+import random
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
+from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolSpec, hashed_once
+from grid.text.words import stems, terms
+
+LONGEST = 40
+"""Characters of an input's value that a template shows."""
+_SLOT = re.compile(r"\{(?:(n|m):(\d+)-(\d+)|([dxl])(\d+)|w:([^{}]+)|date:(\d{4})|(time)|(\d))\}")
+_ALPHABETS = {"d": "0123456789", "x": "0123456789abcdef", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ"}
+_MINUTES = range(7 * 60, 22 * 60, 5)
+
+
+def value(function: Function, inputs: Sequence[str]) -> str:
+    """What a function finds for these values: nothing but they and the function decide it."""
+    rng = random.Random(derive_seed(0, "value", function.name, *inputs))
+    return fill(function.kind, rng, inputs)
+
+
+def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
+    """A fact's value; `functions` are those that it is made by, by name. Raises KeyError where one is not there."""
+    return _value_of(fact, functions, {})
+
+
+def _value_of(fact: Fact, functions: Mapping[str, Function], known: dict[Fact, str]) -> str:
+    if isinstance(fact, Constant):
+        return fact.value
+    if fact not in known:
+        known[fact] = value(functions[fact.function], [_value_of(one, functions, known) for one in fact.inputs])
+    return known[fact]
+
+
+def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Function]) -> bool:
+    """Whether different facts have different values, so that a value tells which fact it is."""
+    different, known = set(facts), dict[Fact, str]()
+    return len({_value_of(fact, functions, known) for fact in different}) == len(different)
+
+
+def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
+    """A template filled in. Raises ValueError for braces that are no slot, or an input that is not there."""
+    rest: str = _SLOT.sub("", template)
+    if "{" in rest or "}" in rest:
+        allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
+        raise ValueError(f"template {template!r}: braces hold {allowed}")
+
+    def slot(match: re.Match[str]) -> str:
+        kind, low, high, letters, count, words, year, time, place = match.groups()
+        if kind:
+            return _number(kind, int(low), int(high), rng)
+        if letters:
+            return "".join(rng.choices(_ALPHABETS[letters], k=int(count)))
+        if words:
+            chosen: str = rng.choice(words.split("|"))
+            return chosen
+        if year:
+            day = dt.date(int(year), 1, 1) + dt.timedelta(rng.randrange(365))
+            return f"{day.day} {day:%B %Y}"
+        if time:
+            return "{:02}:{:02}".format(*divmod(rng.choice(_MINUTES), 60))
+        if int(place) >= len(inputs):
+            raise ValueError(f"template {template!r}: there is no input {place}, only {len(inputs)}")
+        text = inputs[int(place)]
+        return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()}…"
+
+    filled: str = _SLOT.sub(slot, template)
+    return filled
+
+
+def possibilities(template: str) -> int:
+    """In how many ways a template can be filled in, inputs left aside."""
+    ways = 1
+    for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
+        if kind:
+            ways *= (int(high) - int(low) + 1) * (100 if kind == "m" else 1)
+        elif letters:
+            ways *= len(_ALPHABETS[letters]) ** int(count)
+        elif words:
+            ways *= len(words.split("|"))
+        elif year:
+            ways *= 365
+        elif time:
+            ways *= len(_MINUTES)
+    return ways
+
+
+def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
+    return str(rng.randint(low, high)) if kind == "n" else f"{rng.randint(low * 100, high * 100) / 100:.2f}"
+
+
+# Whether calls keep to a task's constraints: what has to be remembered of them, and what a call breaks.
+
+
+# Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+#
+# A *fact* is a term: a constant that the query tells, or a function applied to facts. Two calls that apply one function
+# to the same facts find the same fact, whatever the tools are called. A task is solved when all wanted facts were found
+# and no constraint was broken.
 
 
 @hashed_once
@@ -149,3 +253,147 @@ def subfacts(fact: Fact) -> Iterator[Applied]:
         for part in fact.inputs:
             yield from subfacts(part)
         yield fact
+
+
+# Whether a text describes a value or is one.
+
+
+_EMPTY = frozenset(["", "none", "null", "n/a", "na", "-", "?", "...", "…"])
+_PLACEHOLDER = re.compile(
+    r"[<{\[].*[>}\]]|\b(?:tbd|placeholder|to be determined|to be filled|some value|x{3,})\b", re.I
+)
+_DETERMINER = re.compile(
+    r"(?:the|a|an|this|that|these|those|all|each|every|any|my|our|their|its|his|her|both|some|same|user'?s?|"
+    r"whatever|whichever|something|anything|appropriate|relevant|suitable|corresponding)\b",
+    re.I,
+)
+_BETWEEN_WORDS = re.compile(r"\b(?:of|for|from|in|at|on|by|with|to|about|between|per|using|as|based)\b", re.I)
+_REFERS = re.compile(
+    r"\b(?:step|output|result|return(?:s|ed)?|obtained|retrieved|previous(?:ly)?|earlier|above|computed|calculated|"
+    r"extracted|provided|identified|found|generated|determined|selected|query|request(?:ed)?|specified|given|mentioned|"
+    r"fetched|received|produced|created|derived)\b",
+    re.I,
+)
+
+
+def folded(text: str) -> str:
+    """A value as it is compared: without case, outer quotes, and what white space there is."""
+    return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
+
+
+def empty(text: str) -> bool:
+    """Whether a text stands for no value at all."""
+    return folded(text) in _EMPTY
+
+
+@lru_cache(maxsize=65536)
+def bag(text: str) -> frozenset[str]:
+    """The words of a text as stems, names taken apart, and its numbers."""
+    return frozenset(stems(text)) | {word for word in terms(text) if any(char.isdigit() for char in word)}
+
+
+def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
+    """Whether a text is words about a value, not the value; `known` are words that such values go by.
+
+    It begins with a determiner, has three words or more and neither capitals nor digits, speaks of steps, results or
+    the query, holds a place for a value, has no word that is not known, or joins a known word to others ("forecast for
+    Lisbon").
+    """
+    if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
+        return True
+    if text.count(" ") > 1 and text.islower() and not any(char.isdigit() for char in text):
+        return True
+    letters = {word for word in words if word.isalpha()}
+    if not letters or letters != words:
+        return bool(letters & known) and bool(_BETWEEN_WORDS.search(text))
+    return letters <= known or (bool(letters & known) and bool(_BETWEEN_WORDS.search(text)))
+
+
+BEFORE, AT_MOST, REQUIRE = "before", "at_most", "require_function"
+FORBID_FUNCTION, FORBID_TOOL = "forbid_function", "forbid_tool"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What calls up to now mean for the constraints: functions called that a constraint speaks of, and how often.
+
+    `counts` goes with the constraints of the kind at_most; a count stops one above what is allowed.
+    """
+
+    called: frozenset[str] = frozenset()
+    counts: tuple[int, ...] = ()
+    broken: frozenset[int] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A task's constraints.
+
+    Raises:
+        ValueError: a constraint is of no known kind, or lacks what its kind speaks of.
+    """
+
+    constraints: tuple[Constraint, ...]
+
+    def __post_init__(self) -> None:
+        for constraint in self.constraints:
+            wanted = 2 if constraint.kind in (BEFORE, AT_MOST) else 1
+            if constraint.kind not in (BEFORE, AT_MOST, REQUIRE, FORBID_FUNCTION, FORBID_TOOL):
+                raise ValueError(f"no kind of constraint: {constraint.kind!r}")
+            if len(constraint.arguments) != wanted:
+                raise ValueError(f"{constraint.kind} takes {wanted} arguments, not {constraint.arguments}")
+            if constraint.kind == AT_MOST and not constraint.arguments[1].isdecimal():
+                raise ValueError(f"at_most takes a number of calls, not {constraint.arguments[1]!r}")
+
+    @cached_property
+    def limits(self) -> tuple[tuple[int, str, int], ...]:
+        """The constraints of the kind at_most: place, function, most calls."""
+        return tuple(
+            (place, one.arguments[0], int(one.arguments[1]))
+            for place, one in enumerate(self.constraints)
+            if one.kind == AT_MOST
+        )
+
+    @cached_property
+    def watched(self) -> frozenset[str]:
+        """The functions of which it matters whether they were called."""
+        return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
+
+    @property
+    def start(self) -> Kept:
+        """No call was made."""
+        return Kept(counts=(0,) * len(self.limits))
+
+    def after(self, kept: Kept, tool: str, functions: Sequence[str]) -> Kept:
+        """After a call of a tool that applies the functions in this order."""
+        called, broken = set(kept.called), set(kept.broken)
+        counts = list(kept.counts)
+        for function in functions:
+            for place, one in enumerate(self.constraints):
+                if (one.kind == FORBID_FUNCTION and one.arguments[0] == function) or (
+                    one.kind == BEFORE and one.arguments[1] == function and one.arguments[0] not in called
+                ):
+                    broken.add(place)
+            for number, (place, limited, most) in enumerate(self.limits):
+                if limited == function:
+                    counts[number] = min(counts[number] + 1, most + 1)
+                    if counts[number] > most:
+                        broken.add(place)
+            if function in self.watched:
+                called.add(function)
+        broken.update(
+            place for place, one in enumerate(self.constraints) if one.kind == FORBID_TOOL and one.arguments[0] == tool
+        )
+        return Kept(frozenset(called), tuple(counts), frozenset(broken))
+
+    def unmet(self, kept: Kept) -> frozenset[int]:
+        """The constraints that ask for a call which has not been made."""
+        return frozenset(
+            place
+            for place, one in enumerate(self.constraints)
+            if one.kind == REQUIRE and one.arguments[0] not in kept.called
+        )
+
+    def texts(self, places: Collection[int]) -> list[str]:
+        """The constraints' sentences."""
+        return [self.constraints[place].text or str(self.constraints[place]) for place in sorted(places)]

@@ -16,7 +16,7 @@ from grid.core.seeds import derive_seed
 from grid.core.types import Json
 from grid.text.references import PATTERN, reference
 from grid.worlds.programs.model import Applied, Constraint, Fact, Task, TypedTool
-from grid.worlds.programs.universe import inputs_of, wiring_of
+from grid.worlds.programs.world import inputs_of, wiring_of
 
 # A reference chain taken apart, so that it can be changed and written down again, as references or in words.
 

@@ -23,14 +23,11 @@ from typing import NamedTuple
 
 from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
 from grid.core.errors import one_line, shown_value
-from grid.text.refusals import asks_back, declines, passes
-from grid.worlds.programs.model import Applied, Fact, Task, TypedTool
-from grid.worlds.programs.resolving import Is, Meaning, resolve
-from grid.worlds.programs.rules import Kept, Rules
-from grid.worlds.programs.search import plan_cost
+from grid.text.answers import asks_back, declines, passes
+from grid.worlds.programs.model import Applied, Fact, Kept, Rules, Task, TypedTool
+from grid.worlds.programs.search import Is, Meaning, plan_cost, resolve
 from grid.worlds.programs.steps import Slot, Steps, is_stray, stray
-from grid.worlds.programs.universe import Action, Universe, inputs_of
-from grid.worlds.programs.world import replayed
+from grid.worlds.programs.world import Action, Universe, inputs_of, replayed
 
 # Which needed fact each call of a chain attempts.
 #

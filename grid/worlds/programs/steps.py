@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from grid.worlds.programs.describing import bag, folded
-from grid.worlds.programs.model import Applied, Constant, Fact
-from grid.worlds.programs.universe import Universe
+from grid.worlds.programs.model import Applied, Constant, Fact, bag, folded
+from grid.worlds.programs.world import Universe
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from grid.worlds.scenes.code import CodeError, Function, shown
+from grid.worlds.scenes.tools import CodeError, Function, shown
 
 Monomial: TypeAlias = tuple[tuple[str, int], ...]
 """Variables with their exponents, by name; () for the constant."""

@@ -7,10 +7,21 @@ has a name here, since later calls refer to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import math
+import operator
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from grid.core.types import Parameter, ToolSpec
+from grid.text.words import stems
 
 PERCEPTION, OPERATION, LOGIC, CREATIVITY = "perception", "operation", "logic", "creativity"
 _IMAGE = Parameter("image", "string", "the name of an image: one of the request's, or one that a tool returned")
@@ -124,3 +135,249 @@ _TOOLS = (
 )  # fmt: skip
 TOOLS: Mapping[str, ToolSpec] = MappingProxyType({tool.name: tool for tool in _TOOLS})
 """By name."""
+
+
+# The web that GoogleSearch looks into: a small set of entries, each about one thing.
+
+
+class Entry(NamedTuple):
+    """What a page says of something that has a name."""
+
+    name: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Web:
+    """Entries. A query finds those whose whole names it has, first the one with which it shares most other words.
+
+    So a search for watches finds the watch of no brand: whoever looks for one must have read its name.
+    """
+
+    entries: tuple[Entry, ...]
+
+    @cached_property
+    def _words(self) -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
+        return {
+            one.title: (frozenset(stems(one.name)), frozenset(stems(f"{one.title} {one.text}"))) for one in self.entries
+        }
+
+    def found(self, query: str, most: int) -> Sequence[Entry]:
+        """At most so many entries."""
+        wanted = frozenset(stems(query))
+        ranked = []
+        for entry in self.entries:
+            name, words = self._words[entry.title]
+            if name <= wanted:
+                ranked.append((-len(words & wanted), entry))
+        return [entry for _, entry in sorted(ranked)[:most]]
+
+
+# A small part of Python, read with `ast` and carried out with limits: what the tools take as expressions and code.
+#
+# Nothing is ever evaluated by Python itself. There are numbers, texts, tuples, lists and dicts, arithmetic, indexing,
+# names, and calls of the functions that a tool knows; no loops, no attributes, no other functions.
+
+
+Function = Callable[..., Any]
+MAX_CHARACTERS = 4000
+_MAX_NODES = 1000
+_MAX_DEPTH = 50
+_MAX_BITS = 1000  # of an integer: a double holds it
+_MAX_TEXT = 2000  # characters of a text that code puts together
+_MAX_ITEMS = 200  # of a list, those of the lists in it included
+_BINARY: dict[type[ast.operator], Function] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_UNARY: dict[type[ast.unaryop], Function] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+
+
+class CodeError(ValueError):
+    """What cannot be carried out, and why."""
+
+
+def calculated(expression: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
+    """The value of one expression; raises CodeError."""
+    body = _parsed(expression).body
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        raise CodeError("one expression is expected")
+    return Interpreter(functions, dict(names)).value(body[0].value)
+
+
+def solution(command: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
+    """What the code's function `solution` returns; raises CodeError."""
+    body = _parsed(unfenced(command)).body
+    found: list[ast.stmt] | None = None
+    interpreter = Interpreter(functions, dict(names))
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "solution":
+            found = statement.body
+        else:
+            interpreter.run(statement)
+    if found is None:
+        raise CodeError("the code has no function `solution`")
+    for statement in found:
+        if isinstance(statement, ast.Return):
+            return None if statement.value is None else interpreter.value(statement.value)
+        interpreter.run(statement)
+    return None
+
+
+def unfenced(command: str) -> str:
+    """Code without the Markdown fence around it."""
+    for fence in ("```python", "```"):
+        if fence in command:
+            return command.split(fence, 1)[1].split("```", 1)[0]
+    return command
+
+
+def _parsed(text: str) -> ast.Module:
+    if len(text) > MAX_CHARACTERS:
+        raise CodeError(f"more than {MAX_CHARACTERS:,} characters")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of what is odd in the code, and no concern of ours
+            tree = ast.parse(textwrap.dedent(text).strip())
+        nodes = sum(1 for _ in ast.walk(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise CodeError(f"no readable Python ({type(error).__name__})") from None
+    if nodes > _MAX_NODES:
+        raise CodeError(f"more than {_MAX_NODES:,} parts")
+    return tree
+
+
+class Interpreter:
+    """Carries out statements one after another. `names` are the variables, which statements add to."""
+
+    def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
+        self._functions = functions
+        self._names = names
+        self._depth = 0
+
+    def run(self, statement: ast.stmt) -> None:
+        """One statement: an import (nothing happens), an assignment, or an expression."""
+        match statement:
+            case ast.Import() | ast.ImportFrom():
+                return
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, self.value(value))
+            case ast.Expr(value=value):
+                self.value(value)
+            case _:
+                raise CodeError(f"{type(statement).__name__} cannot be used here")
+
+    def value(self, node: ast.expr) -> Any:
+        """The value of an expression."""
+        self._depth += 1
+        try:
+            if self._depth > _MAX_DEPTH:
+                raise CodeError(f"nested more than {_MAX_DEPTH} deep")
+            return _checked(self._value(node))
+        except CodeError:
+            raise
+        except (ArithmeticError, ValueError, TypeError, LookupError) as error:
+            raise CodeError(f"{type(error).__name__}: {str(error)[:200]}") from None
+        finally:
+            self._depth -= 1
+
+    def _assign(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self._names[target.id] = value
+        elif isinstance(target, ast.Tuple) and isinstance(value, tuple | list) and len(value) == len(target.elts):
+            for one, item in zip(target.elts, value, strict=True):
+                self._assign(one, item)
+        else:
+            raise CodeError("this assignment cannot be used here")
+
+    def _value(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() | None as value):
+                return value
+            case ast.Name(id=name) if name in self._names:
+                return self._names[name]
+            case ast.Attribute(value=ast.Name(), attr=name) if name in self._names:  # math.pi
+                return self._names[name]
+            case ast.BinOp(left=left, op=kind, right=right):
+                return _computed(kind, self.value(left), self.value(right))
+            case ast.UnaryOp(op=kind, operand=operand) if type(kind) in _UNARY:
+                return _UNARY[type(kind)](self.value(operand))
+            case ast.Tuple(elts=items):
+                return tuple(map(self.value, items))
+            case ast.List(elts=items):
+                return [self.value(item) for item in items]
+            case ast.Dict(keys=keys, values=values) if all(keys):
+                return {self.value(key): self.value(value) for key, value in zip(keys, values, strict=True) if key}
+            case ast.Subscript(value=whole, slice=index):
+                return self.value(whole)[self.value(index)]
+            case ast.JoinedStr(values=parts):
+                return "".join(str(self.value(part)) for part in parts)
+            case ast.FormattedValue(value=value):
+                return self.value(value)
+            case ast.Call():
+                return self._called(node)
+        raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
+
+    def _called(self, node: ast.Call) -> Any:
+        """A function is known by its last name: `math.sqrt` and `sqrt`, `plt.bar` and `axes.bar` are one."""
+        match node.func:
+            case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
+                if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):
+                    raise CodeError("splats cannot be used here")
+                given = {one.arg: self.value(one.value) for one in node.keywords if one.arg}
+                return self._functions[name](*map(self.value, node.args), **given)
+        raise CodeError(f"there is no function {ast.unparse(node.func)[:80]!r} here")
+
+
+def _computed(kind: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(left, str) and isinstance(right, str) and isinstance(kind, ast.Add):
+        return left + right
+    for one in (left, right):
+        if isinstance(one, str | list | tuple | dict | bool | None):
+            raise CodeError(f"no arithmetic on a {type(one).__name__}")
+    if isinstance(kind, ast.Pow):
+        return power(left, right)
+    if type(kind) not in _BINARY:
+        raise CodeError(f"{type(kind).__name__} cannot be used here")
+    return _BINARY[type(kind)](left, right)
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """`base ** exponent`, where that stays small."""
+    if isinstance(base, int | Fraction) and isinstance(exponent, int | Fraction):
+        size = max(Fraction(base).numerator.bit_length(), Fraction(base).denominator.bit_length())
+        if size * abs(float(exponent)) > _MAX_BITS:
+            raise CodeError("a number of too many digits")
+    return base**exponent
+
+
+def _checked(value: Any) -> Any:
+    if isinstance(value, complex) or (isinstance(value, float) and not math.isfinite(value)):
+        raise CodeError("the result is no real number")
+    if isinstance(value, int | Fraction) and value.numerator.bit_length() > _MAX_BITS:
+        raise CodeError("a number of too many digits")
+    if isinstance(value, str) and len(value) > _MAX_TEXT:
+        raise CodeError("a text of too many characters")
+    if isinstance(value, list | tuple | dict) and sum(1 for _ in islice(_items(value), _MAX_ITEMS + 1)) > _MAX_ITEMS:
+        raise CodeError("a list of too many items")
+    return value
+
+
+def _items(value: Any) -> Iterator[Any]:
+    for item in value.values() if isinstance(value, dict) else value:
+        yield item
+        if isinstance(item, list | tuple | dict):
+            yield from _items(item)
+
+
+def shown(value: float | Fraction) -> str:
+    """A number with twelve significant digits at most: 19.1, not 19.099999999999998. Fractions as 7/2."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return f"{value:.12g}"

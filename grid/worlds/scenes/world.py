@@ -11,11 +11,22 @@ from typing import Any, ClassVar
 
 from grid.core.types import Observation, ToolCall, to_json
 from grid.core.world import State, own_state
-from grid.worlds.scenes import algebra, seeing
-from grid.worlds.scenes.code import MAX_CHARACTERS, CodeError, Function, calculated, power, shown, solution
-from grid.worlds.scenes.given import CallError, Given, Outcome
-from grid.worlds.scenes.scene import SIZE, Chart, Line, Mark, Scene, Thing, Written, same_picture
-from grid.worlds.scenes.web import Web
+from grid.worlds.scenes import algebra
+from grid.worlds.scenes import scene as seeing
+from grid.worlds.scenes.scene import (
+    SIZE,
+    CallError,
+    Chart,
+    Given,
+    Line,
+    Mark,
+    Outcome,
+    Scene,
+    Thing,
+    Written,
+    same_picture,
+)
+from grid.worlds.scenes.tools import MAX_CHARACTERS, CodeError, Function, Web, calculated, power, shown, solution
 from grid.worlds.schema import ERROR
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 from grid.core.types import FINISH, RESULT, Observation, Parameter, ToolCall, ToolSpec
 from grid.core.world import State, own_state
+from grid.text.answers import exact_match, parts_of
 from grid.text.references import PATTERN, numbered
-from grid.text.short_answers import exact_match, parts_of
 from grid.worlds.schema import ERROR
-from grid.worlds.search.corpus import Corpus
-from grid.worlds.search.readers import ByModel, ByReference, ByRules, Evidence, Found, Reader
+from grid.worlds.search.readers import ByModel, ByReference, ByRules, Corpus, Evidence, Found, Reader
 from grid.worlds.simulated import Simulator
 
 SEARCH, COMMONSENSE = "search", "commonsense"

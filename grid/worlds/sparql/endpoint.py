@@ -12,11 +12,9 @@ from grid.core.errors import ConfigError, EngineError, one_line
 from grid.core.untrusted import loads
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 from grid.worlds.schema import Vocabulary
-from grid.worlds.sparql import lookups
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import XSD, Entity, Expression, Value
+from grid.worlds.sparql import tools
 from grid.worlds.sparql.graph import Limits, Node, Row, SelectGraph, ordered, vocabularies
-from grid.worlds.sparql.queries import NS, OFFSET, Dialect, query
+from grid.worlds.sparql.queries import NS, OFFSET, XSD, Dialect, Entity, Expression, SparqlError, Value, query
 
 if TYPE_CHECKING:
     import httpx
@@ -99,9 +97,9 @@ class EndpointGraph(SelectGraph):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All relations and classes that Freebase's own schema declares, asked for once; no names of entities."""
         return vocabularies(
-            self.schema(lookups.declared_relations()),
-            self.schema(lookups.declared_relations(literals=True)),
-            self.schema(lookups.declared_classes()),
+            self.schema(tools.declared_relations()),
+            self.schema(tools.declared_relations(literals=True)),
+            self.schema(tools.declared_classes()),
             (),
         )
 

@@ -1,18 +1,47 @@
-"""A graph of Freebase's form: what it answers, whoever holds it."""
+"""What calls return: a set of entities and values with the expression that denotes it, how it is told, what it is."""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
+from time import monotonic
 from typing import Protocol, TypeAlias, TypeVar
 
+import pyoxigraph as ox
+
+from grid.core.errors import one_line
+from grid.core.types import BETWEEN
+from grid.worlds.kopl.queries import SHOWN, same_answer
 from grid.worlds.schema import Vocabulary
-from grid.worlds.sparql import lookups
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import NAME, Entity, Expression, Value
+from grid.worlds.sparql import tools
+from grid.worlds.sparql.queries import (
+    NAME,
+    NS,
+    XSD,
+    Arg,
+    Count,
+    Entity,
+    Expression,
+    SparqlError,
+    Value,
+    members,
+    ordered_by,
+    walk,
+)
 from grid.worlds.sparql.tools import FORWARD
+
+# A graph in a store of pyoxigraph's, in memory or on disk.
+
+
+# A graph of Freebase's form: what it answers, whoever holds it.
+
 
 Node: TypeAlias = Entity | Value
 """What a variable may be. An IRI of another namespace than Freebase's is a Value of the datatype xsd:anyURI."""
@@ -108,28 +137,28 @@ class SelectGraph(ABC):
         """The relations that find_relation can follow from entities in a direction, sorted."""
         asked = _spread(ids)
         return self.schema(
-            lookups.leading_to(asked, _FACTS) if direction == FORWARD else lookups.leading_from(asked, _FACTS)
+            tools.leading_to(asked, _FACTS) if direction == FORWARD else tools.leading_from(asked, _FACTS)
         )
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
         """The relations that lead from entities to literals, sorted."""
-        return self.schema(lookups.leading_from(_spread(ids), _FACTS, literals=True))
+        return self.schema(tools.leading_from(_spread(ids), _FACTS, literals=True))
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
         """By id an entity's name; of several the first in order."""
-        return {identity: found[0] for identity, found in self._told(lookups.names, ids).items()}
+        return {identity: found[0] for identity, found in self._told(tools.names, ids).items()}
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
         """By id an entity's classes, sorted."""
-        return self._told(lookups.types, ids)
+        return self._told(tools.types, ids)
 
     def named(self, text: str) -> tuple[str, ...]:
         """The ids of the entities of a name, sorted."""
-        return tuple(sorted({node.id for (node,) in self.rows(lookups.named(text)) if isinstance(node, Entity)}))
+        return tuple(sorted({node.id for (node,) in self.rows(tools.named(text)) if isinstance(node, Entity)}))
 
     def has(self, identity: str) -> bool:
         """Whether anything is said of an entity or a class."""
-        return any(True for _ in self.rows(lookups.known(identity)))
+        return any(True for _ in self.rows(tools.known(identity)))
 
     def schema(self, query: str) -> tuple[str, ...]:
         """The names of Freebase's schema among the results of a query for one variable, sorted."""
@@ -175,3 +204,333 @@ def _spread(ids: Collection[str]) -> Sequence[str]:
     """So many of them that they can be gone through: evenly spread where there are more."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
+
+
+# Numbers, dates and texts: which literals there can be, and how one is read from words.
+
+
+MAX_CHARACTERS = 1_000
+"""Of a literal that a planner gives."""
+_ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+_YEAR = r"(-?[0-9]{4,9})"
+_DATE = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}){_ZONE}")
+_MONTH = re.compile(rf"{_YEAR}-([0-9]{{2}}){_ZONE}")
+_MOMENT = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}})(?:\.[0-9]+)?{_ZONE}")
+_GRAPH_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})")
+_FLOAT = re.compile(rf"{_DECIMAL.pattern}(?:[eE][+-]?[0-9]{{1,4}})?|[+-]?INF")
+_PLAIN_YEAR = re.compile(r"[0-9]{4}")
+_PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_PLAIN_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
+_PLAIN_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.Z+\-]+")
+_PLAIN_FLOAT = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
+
+
+def _day(year: str, month: str, day: str) -> bool:
+    """Whether a day is one of the Gregorian calendar, of any year."""
+    try:
+        dt.date(2000 + int(year) % 400, int(month), int(day))  # which repeats after 400 years
+    except ValueError:
+        return False
+    return True
+
+
+def _is_date(text: str) -> bool:
+    found = _DATE.fullmatch(text)
+    return bool(found and _day(*found.groups()))
+
+
+def _is_month(text: str) -> bool:
+    found = _MONTH.fullmatch(text)
+    return bool(found and 1 <= int(found[2]) <= 12)
+
+
+def _is_moment(text: str) -> bool:
+    found = _MOMENT.fullmatch(text)
+    return bool(
+        found and _day(*found.groups()[:3]) and int(found[4]) < 24 and int(found[5]) < 60 and int(found[6]) < 60
+    )
+
+
+def _matches(form: str | re.Pattern[str]) -> Callable[[str], bool]:
+    pattern = re.compile(form)
+    return lambda text: bool(pattern.fullmatch(text))
+
+
+_KINDS: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    "string": (lambda _: True, "a text"),
+    "integer": (_matches(_GRAPH_INTEGER), "a whole number"),
+    "decimal": (_matches(_DECIMAL), "a number"),
+    "float": (_matches(_FLOAT), "a number"),
+    "double": (_matches(_FLOAT), "a number"),
+    "boolean": (_matches("true|false|0|1"), "true or false"),
+    "date": (_is_date, "a day of the Gregorian calendar, YYYY-MM-DD"),
+    "dateTime": (_is_moment, "a moment of the Gregorian calendar, YYYY-MM-DDThh:mm:ss"),
+    "gYearMonth": (_is_month, "a month of the Gregorian calendar, YYYY-MM"),
+    "gYear": (_matches(_YEAR + _ZONE), "a year, YYYY"),
+}
+_NUMBERS = {"integer", "decimal", "float", "double"}
+_BY_IRI = {f"{XSD}{kind}": test for kind, test in _KINDS.items()}
+
+
+def wrong(text: str, datatype: str) -> str | None:
+    """Why a text is no literal of a datatype; None where it is one, and of datatypes that are not known here."""
+    test = _BY_IRI.get(datatype)
+    if test is None or test[0](text):
+        return None
+    return f"{text!r:.80} is not {test[1]}"
+
+
+def read(text: str) -> Value | None:
+    """The literal that words stand for: a number, a date, a year, `"text"`, or `text^^datatype`; None: they are none.
+
+    Four digits are a year. A datatype is one of XML Schema's: `date`, `xsd:date` or its whole IRI.
+
+    Raises:
+        SparqlError: a date that is none, a datatype that is not known, a text that its datatype does not have.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise SparqlError(f"a literal has at most {MAX_CHARACTERS:,} characters")
+    body, typed, kind = text.rpartition("^^")
+    if typed:
+        return _of(_unquoted(body), kind.strip("<>").removeprefix(XSD).removeprefix("xsd:"))
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return Value(_unquoted(text))
+    for form, kind in (
+        (_PLAIN_YEAR, "gYear"),
+        (_GRAPH_INTEGER, "integer"),
+        (_PLAIN_FLOAT, "float"),
+        (_PLAIN_DATE, "date"),
+        (_PLAIN_MONTH, "gYearMonth"),
+        (_PLAIN_MOMENT, "dateTime"),
+    ):
+        if form.fullmatch(text):
+            return _of(text, kind)
+    return None
+
+
+def spoken(value: Value) -> str:
+    """Words that `read` takes for a literal: its text where that is enough."""
+    kind = value.datatype.removeprefix(XSD)
+    if kind == "string":
+        escaped = re.sub(r'(["\\])', r"\\\1", value.text)
+        return f'"{escaped}"'
+    try:
+        found = read(value.text)
+    except SparqlError:
+        found = None
+    if found is not None and (found == value or {kind, found.datatype.removeprefix(XSD)} <= _NUMBERS):
+        return value.text
+    return f"{value.text}^^{kind}"
+
+
+def number(value: Value) -> Value:
+    """Four digits that were read as a year as the number that they are too; other literals as they are."""
+    if value.datatype == f"{XSD}gYear" and _PLAIN_YEAR.fullmatch(value.text):
+        return Value(value.text, f"{XSD}integer")
+    return value
+
+
+def _of(text: str, kind: str) -> Value:
+    if kind not in _KINDS:
+        raise SparqlError(f"{kind!r:.80} is no datatype; there are {', '.join(_KINDS)}")
+    reason = wrong(text, f"{XSD}{kind}")
+    if reason:
+        raise SparqlError(reason)
+    return Value(text, f"{XSD}{kind}")
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text
+
+
+_INTEGER = f"{XSD}integer"
+_LOOKED_AT = 100  # facts of a relation
+_SORTED = 1_000  # values in one query
+_SORTING = "SELECT ?x WHERE {{ VALUES ?x {{ {} }} }} ORDER BY {} LIMIT 1"
+_Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
+
+
+class StoreGraph(SelectGraph):
+    """One graph of a store: a named one, or the default one.
+
+    Many may share one store, and none of them changes it. The seconds of the limits are looked at whenever a row is
+    found; what the store does between two rows is not stopped. So that there are rows, what a COUNT, ARGMAX or ARGMIN
+    needs is fetched by itself, the innermost first.
+
+    Attributes:
+        limits: what one question may cost.
+        waits: no network is waited for.
+    """
+
+    waits = False
+
+    def __init__(self, store: ox.Store, name: str | None = None, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._store = store
+        self._graph = ox.NamedNode(name) if name else ox.DefaultGraph()
+
+    def denotes(self, expression: Expression) -> tuple[Node, ...]:
+        """What an expression denotes, each once, sorted; raises SparqlError."""
+        if isinstance(expression, Entity | Value):
+            return (expression,)
+        until = monotonic() + self.limits.seconds
+        solved: dict[Expression, str | None] = {}
+        number = 0
+        for part in walk(expression):  # the innermost first
+            if part in solved:
+                continue
+            if isinstance(part, Arg):
+                solved[part] = self._best(part, solved, until)
+            elif isinstance(part, Count):
+                number = len(self._terms(members(part.operand, solved), until))
+                solved[part] = f'"{number}"^^<{_INTEGER}>'
+        if isinstance(expression, Count):
+            return (Value(str(number), _INTEGER),)
+        return ordered(_node(term) for term in self._terms(members(expression, solved), until))
+
+    def rows(self, query: str) -> Iterator[Row]:
+        """The rows of a SELECT; raises SparqlError."""
+        for solution in self._solutions(query, monotonic() + self.limits.seconds):
+            yield [None if term is None else _node(term) for term in solution]
+
+    @cached_property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """All names by kind, looked for once, however long that takes; some seconds where there are millions of facts.
+
+        A relation leads to literals where one of its first hundred facts does.
+        """
+        patient = copy(self)
+        patient.limits = Limits(seconds=math.inf)
+        relations = patient.schema(tools.used_relations())
+        names = {node.text for (node,) in patient.rows(tools.used_names(MAX_NAMES + 1)) if isinstance(node, Value)}
+        return vocabularies(
+            relations,
+            [name for name in relations if any(True for _ in patient.rows(tools.literals_of(name, _LOOKED_AT)))],
+            patient.schema(tools.used_classes()),
+            sorted(names) if len(names) <= MAX_NAMES else (),
+        )
+
+    def _best(self, arg: Arg, solved: Mapping[Expression, str | None], until: float) -> str | None:
+        """The greatest or least of the values that members are ordered by, as SPARQL has it; None without any."""
+        found = [str(term) for term in self._terms(ordered_by(arg, solved), until)]
+        order = "DESC(?x)" if arg.mode == "ARGMAX" else "?x"
+        while len(found) > 1:
+            queries = (_SORTING.format(" ".join(some), order) for some in parts(found, _SORTED))
+            found = [str(row[0]) for query in queries for row in self._solutions(query, until)]
+        return found[0] if found else None
+
+    def _terms(self, query: str, until: float) -> set[_Term]:
+        """The different terms that a SELECT of one variable finds."""
+        found: set[_Term] = set()
+        for solution in self._solutions(query, until):
+            found.add(solution[0])
+            if len(found) > self.limits.rows:
+                raise self.limits.too_many()
+        return found
+
+    def _solutions(self, query: str, until: float) -> Iterator[ox.QuerySolution]:
+        try:
+            found = self._store.query(query, default_graph=self._graph)
+            assert isinstance(found, ox.QuerySolutions)  # noqa: S101 - every query here is a SELECT
+            for solution in found:
+                if monotonic() > until:
+                    raise self.limits.too_slow()
+                yield solution
+        except (SyntaxError, UnicodeEncodeError) as error:  # a text that no literal can hold, say
+            raise SparqlError(f"it cannot be asked for: {error}") from None
+        except OSError as error:
+            raise SparqlError(f"the graph cannot be read: {error}") from None
+
+
+def _node(term: _Term) -> Node:
+    """A term as what it stands for; a text of any language as a text."""
+    if isinstance(term, ox.Literal):
+        return Value(term.value) if term.language else Value(term.value, term.datatype.value)
+    if isinstance(term, ox.NamedNode):
+        name = term.value.removeprefix(NS)
+        return Value(name, f"{XSD}anyURI") if name == term.value else Entity(name)
+    raise SparqlError("the graph has a node without an IRI")
+
+
+MAX_PARTS = 200
+"""Of an expression; results that are merged with themselves again and again would have any number."""
+_MAX_VALUES = 1_000  # of an answer as a text
+_LONG = 100  # characters of a name or a text that is told
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an expression of so many parts denotes."""
+
+    expression: Expression
+    nodes: tuple[Node, ...]
+    parts: int
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The entities."""
+        return tuple(node.id for node in self.nodes if isinstance(node, Entity))
+
+    @property
+    def literal(self) -> Value | None:
+        """The literal that it is; None of entities, and of several."""
+        only = self.nodes[0] if len(self.nodes) == 1 else None
+        return only if isinstance(only, Value) else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The entities' ids and the values' texts."""
+        return tuple(text_of(node) for node in self.nodes)
+
+
+def text_of(node: Node) -> str:
+    """An entity's id or a value's text."""
+    return node.text if isinstance(node, Value) else node.id
+
+
+def parts_of(*operands: Result) -> int:
+    """How many parts a call's expression has; raises SparqlError where they are too many."""
+    found = 1 + sum(operand.parts for operand in operands)
+    if found > MAX_PARTS:
+        raise SparqlError(f"the query would have more than {MAX_PARTS} parts; begin with fewer results")
+    return found
+
+
+def told(graph: KnowledgeGraph, nodes: Sequence[Node]) -> str:
+    """How many there are, and the first ten: entities with their names, values as they are."""
+    first = nodes[:SHOWN]
+    names = graph.names([node.id for node in first if isinstance(node, Entity)])
+    shown = ", ".join(_told(node, names) for node in first)
+    if len(nodes) == 1:
+        return f"1 result: {shown}"
+    cut = f", the first {SHOWN}" if len(nodes) > SHOWN else ""
+    return f"{len(nodes):,} results{cut}: {shown}"
+
+
+def _told(node: Node, names: Mapping[str, str]) -> str:
+    if isinstance(node, Value):
+        return one_line(node.text, _LONG)
+    name = names.get(node.id)
+    return node.id if name is None else f"{node.id} ({one_line(name, _LONG)})"
+
+
+def answer_text(found: Collection[str]) -> str:
+    """An answer's values, parted by `; `; a thousand of them at most, then how many there are."""
+    shown = list(dict.fromkeys(found))
+    if len(shown) <= _MAX_VALUES:
+        return BETWEEN.join(shown)
+    return BETWEEN.join([*shown[:_MAX_VALUES], f"... ({len(shown):,} in all)"])
+
+
+def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
+    """Whether an answer is the reference's ids and values, compared as a set.
+
+    `names` are those of the reference's entities: a name stands for all of these that have it. Values are compared as
+    KoPL's are (see `same_answer`).
+    """
+    by_name: dict[str, list[str]] = {}
+    for identity, name in names.items():
+        by_name.setdefault(name, []).append(identity)
+    return same_answer([one for text in found for one in by_name.get(text, [text])], reference)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import count
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
+from pathlib import Path
+from typing import Protocol
 
-from grid.core.types import RESULT, Json, ToolCall
+import pyoxigraph as ox
+
+from grid.core.errors import DataError
+from grid.core.types import RESULT, Json, Skipped, ToolCall
 from grid.text.references import reference
 from grid.worlds.sparql import tools
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql.graph import spoken, wrong
+from grid.worlds.sparql.queries import (
     SIGNS,
     And,
     Arg,
@@ -21,7 +30,6 @@ from grid.worlds.sparql.expressions import (
     TimeConstraint,
     Value,
 )
-from grid.worlds.sparql.literals import spoken
 
 FINISHING = 1
 """The published function lists end in STOP, which is counted among a plan's nodes."""
@@ -69,3 +77,157 @@ def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolC
 
     result(expression)
     return found
+
+
+# From N-Triples or N-Quads to a store, with every line that cannot be used named and counted.
+
+
+MAX_LINE_BYTES = 100_000
+MAX_BYTES = 20_000_000_000
+"""Of all files of a graph, unpacked."""
+MAX_REMARKS = 1_000
+"""Lines that are named; more are counted only."""
+_TOGETHER = 10_000  # lines that are parsed at once
+
+
+@dataclass
+class Read:
+    """What was read of files: how many facts, and which lines were left out.
+
+    Attributes:
+        facts: read, repeated ones included.
+        skipped: lines that cannot be used.
+        remarks: the first thousand of these, by file and line, with the reason.
+    """
+
+    facts: int = 0
+    skipped: int = 0
+    remarks: list[Skipped] = field(default_factory=list)
+
+    def leave_out(self, path: Path, line: int, reason: str) -> None:
+        """Note a line that cannot be used."""
+        self.skipped += 1
+        if len(self.remarks) < MAX_REMARKS:
+            self.remarks.append(Skipped(f"{path.name}:{line}", reason))
+
+
+def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
+    """A store in memory with the facts of files; raises DataError as `fill` does."""
+    store = ox.Store()
+    return store, fill(store, *paths)
+
+
+def on_disk(folder: Path, *paths: Path) -> Read:
+    """Make a store in a folder that does not exist or is empty; then `opened` may be called, by many at a time.
+
+    Raises:
+        DataError: as `fill`; the folder is not empty, or cannot be written.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise DataError(folder, None, "no store can be made there: the folder is not empty")
+        store = ox.Store(folder)
+    except OSError as error:
+        raise DataError(folder, None, f"no store can be made there: {error}") from None
+    read = fill(store, *paths)
+    store.optimize()
+    store.flush()
+    return read
+
+
+def opened(folder: Path) -> ox.Store:
+    """A store on disk, to be read only; raises DataError where there is none."""
+    try:
+        return ox.Store.read_only(str(folder))
+    except OSError as error:
+        raise DataError(folder, None, f"no store of a graph: {error}") from None
+
+
+def fill(store: ox.Store, *paths: Path) -> Read:
+    """Put the facts of N-Triples or N-Quads files into a store, one a line; `.gz` is unpacked.
+
+    A line that is none, has a node without an IRI, or a literal that its datatype does not have (a 13th month, say) is
+    left out and named in `remarks`.
+
+    Raises:
+        DataError: a file cannot be read, or is too large unpacked.
+    """
+    read = Read()
+    store.bulk_extend(_Files(paths, read).quads())
+    return read
+
+
+class _Lines(Protocol):
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class _Files:
+    def __init__(self, paths: Iterable[Path], read: Read) -> None:
+        self._paths, self._read = paths, read
+        self._bytes = 0
+
+    def quads(self) -> Iterator[ox.Quad]:
+        for path in self._paths:
+            try:
+                with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                    yield from self._of(path, file)
+            except (OSError, EOFError, zlib.error) as error:
+                raise DataError(path, None, f"cannot be read: {error}") from None
+
+    def _of(self, path: Path, file: _Lines) -> Iterator[ox.Quad]:
+        lines = self._lines(path, file)
+        while some := list(islice(lines, _TOGETHER)):
+            try:
+                quads = list(_parsed(b"\n".join(line for _, line in some)))
+            except (SyntaxError, ValueError):
+                quads = list(self._one_by_one(path, some))
+            else:
+                if any(map(_wrong, quads)):
+                    quads = list(self._one_by_one(path, some))
+            self._read.facts += len(quads)
+            yield from quads
+
+    def _one_by_one(self, path: Path, lines: Iterable[tuple[int, bytes]]) -> Iterator[ox.Quad]:
+        for number, line in lines:
+            try:
+                quads = list(_parsed(line))
+                wrong = next(filter(None, map(_wrong, quads)), None)
+            except (SyntaxError, ValueError) as error:
+                wrong = str(error)
+            if wrong is None:
+                yield from quads
+            else:
+                self._read.leave_out(path, number, wrong)
+
+    def _lines(self, path: Path, file: _Lines) -> Iterator[tuple[int, bytes]]:
+        """Lines of a size that can be a fact, with their numbers from 1."""
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+            size = len(line)
+            if size > MAX_LINE_BYTES:
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(MAX_LINE_BYTES + 1)
+                    size += len(line)
+                    self._count(path, len(line))
+                self._read.leave_out(path, number, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+            else:
+                self._count(path, size)
+                yield number, line
+
+    def _count(self, path: Path, size: int) -> None:
+        self._bytes += size
+        if self._bytes > MAX_BYTES:
+            raise DataError(path, None, f"the graph's files have more than {MAX_BYTES:,} bytes unpacked")
+
+
+def _parsed(lines: bytes) -> Iterator[ox.Quad]:
+    return ox.parse(input=lines, format=ox.RdfFormat.N_QUADS)  # every N-Triples line is one of N-Quads
+
+
+def _wrong(quad: ox.Quad) -> str | None:
+    """Why a fact cannot be used."""
+    if isinstance(quad.subject, ox.NamedNode):
+        if isinstance(quad.object, ox.Literal):
+            return None if quad.object.language else wrong(quad.object.value, quad.object.datatype.value)
+        if isinstance(quad.object, ox.NamedNode):
+            return None
+    return "a node without an IRI"

@@ -12,9 +12,10 @@ from grid.core.types import FINISH, RESULT, Observation, ToolCall, ToolSpec
 from grid.core.world import State, own_state
 from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
 from grid.worlds.schema import ERROR, Expected, Vocabulary
-from grid.worlds.sparql import literals, tools
-from grid.worlds.sparql.errors import SparqlError
-from grid.worlds.sparql.expressions import (
+from grid.worlds.sparql import graph as literals
+from grid.worlds.sparql import tools
+from grid.worlds.sparql.graph import KnowledgeGraph, Result, answer_text, answers, number, parts_of, read, told
+from grid.worlds.sparql.queries import (
     ENTITY,
     NAME,
     NOW,
@@ -30,14 +31,12 @@ from grid.worlds.sparql.expressions import (
     Expression,
     Extreme,
     Join,
+    SparqlError,
     TimeConstraint,
     Value,
     atom,
+    ending,
 )
-from grid.worlds.sparql.graph import KnowledgeGraph
-from grid.worlds.sparql.literals import number, read
-from grid.worlds.sparql.queries import ending
-from grid.worlds.sparql.results import Result, answer_text, answers, parts_of, told
 from grid.worlds.sparql.tools import EXTRACT, TOOLS
 
 T = TypeVar("T")

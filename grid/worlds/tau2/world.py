@@ -6,19 +6,32 @@ and whatever is called is known. A state is a version of the databases with what
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from math import prod
+from typing import ClassVar, TypeAlias
 
 from grid.core.types import Observation, Parameter, ToolCall, ToolSpec
 from grid.core.world import State, own_state
 from grid.worlds.instances import MOST_SHOWN
 from grid.worlds.talking import Said, User
-from grid.worlds.tau2 import reward
-from grid.worlds.tau2.package import Domain, Requestor
-from grid.worlds.tau2.running import Called, failed, run
-from grid.worlds.tau2.state import PROPERLY, Databases, Talk, digest
-from grid.worlds.tau2.tasks import FunctionCall, Task
+from grid.worlds.tau2.package import (
+    BASES,
+    PROPERLY,
+    Assertion,
+    Basis,
+    Called,
+    Databases,
+    Domain,
+    FunctionCall,
+    Requestor,
+    Talk,
+    Task,
+    digest,
+    failed,
+    run,
+)
 
 STOP_TOKENS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 """With one of these in a message the user ends the conversation; they are the data's own (its guidelines)."""
@@ -105,9 +118,9 @@ class Tau2World:
         """None: what counts is what was done."""
         return None
 
-    def parts(self, talk: Talk) -> reward.Parts:
+    def parts(self, talk: Talk) -> Parts:
         """The parts of the reward."""
-        return reward.parts(self.domain, self.task, self.gold, talk)
+        return parts(self.domain, self.task, self.gold, talk)
 
     @cached_property
     def gold(self) -> Databases:
@@ -165,3 +178,58 @@ def _without_tokens(message: str) -> str:
     for token in STOP_TOKENS:
         message = message.replace(token, "")
     return message.strip()
+
+
+# A task's reward: the product over what it rests on, each part 0 or 1 (τ²-bench; as the package's evaluators).
+
+
+Parts: TypeAlias = Mapping[Basis, float | None]
+"""By what a reward rests on 0 or 1; None where a model has to tell."""
+
+
+def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
+    """The parts that a task's reward rests on, in the order of BASES; `gold` are the databases behind its actions."""
+    return {basis: _part(basis, domain, task, gold, talk) for basis in BASES if basis in task.basis}
+
+
+def reward(found: Parts, talk: Talk) -> float | None:
+    """The product, 0 where the run did not end properly; None where a part is not known."""
+    if talk.ended not in PROPERLY:
+        return 0.0
+    known = [part for part in found.values() if part is not None]
+    return prod(known) if len(known) == len(found) else None
+
+
+def same_databases(domain: Domain, gold: Databases, talk: Talk) -> bool | None:
+    """Whether a run that ended properly leaves the databases as the gold actions do.
+
+    None for telecom: there even the gold actions' own calls leave others, as bills get numbers at random.
+    """
+    return None if domain.name == "telecom" else talk.ended in PROPERLY and talk.databases.same(gold)
+
+
+def told(information: Sequence[str], said: Sequence[Said]) -> bool:
+    """Whether the agent said all of it: each a part of one of its messages, in lower case and without commas there."""
+    messages = [message.text.lower().replace(",", "") for message in said if not message.by_user]
+    return all(any(one.lower() in message for message in messages) for one in information)
+
+
+def holds(domain: Domain, talk: Talk, assertion: Assertion) -> bool:
+    """Whether an assertion holds; not where its function breaks or returns no truth value."""
+    found = run(domain, talk.databases, assertion)
+    return not found.failed and found.result is assertion.value
+
+
+def _part(basis: Basis, domain: Domain, task: Task, gold: Databases, talk: Talk) -> float | None:
+    match basis:
+        case "DB":
+            return float(talk.databases.same(gold))
+        case "ENV_ASSERTION":
+            return float(all(holds(domain, talk, assertion) for assertion in task.assertions))
+        case "ACTION":
+            called = [(call.tool, call.arguments) for call in talk.calls]
+            return float(all(any(action.matches(*call) for call in called) for action in task.actions))
+        case "COMMUNICATE":
+            return float(told(task.communicate, talk.said))
+        case "NL_ASSERTION":
+            return None if task.nl_assertions else 1.0

@@ -6,8 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from grid.core.types import Json, Parameter
-from grid.worlds.workbench.table import Cell, shown
-from grid.worlds.workbench.tool import Outcome, RefusedError, Workplace, needed, one_of, require, text, tool
+from grid.worlds.workbench.table import (
+    Cell,
+    Outcome,
+    RefusedError,
+    Workplace,
+    needed,
+    one_of,
+    require,
+    shown,
+    text,
+    tool,
+)
 
 FIELDS = ("date_of_visit", "visitor_id", "page_views", "session_duration_seconds", "traffic_source", "user_engaged")
 SOURCES = ("direct", "referral", "search engine", "social media")

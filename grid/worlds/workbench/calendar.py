@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grid.worlds.workbench.matching import matches, not_before
-from grid.worlds.workbench.table import shown
-from grid.worlds.workbench.tool import (
+from grid.worlds.workbench.table import (
     MESSAGE,
     Outcome,
     RefusedError,
     Workplace,
     exists,
     looked_up,
+    matches,
     needed,
     next_number,
+    not_before,
     require,
+    shown,
     text,
     tool,
 )

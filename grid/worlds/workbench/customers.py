@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grid.worlds.workbench.matching import matches
-from grid.worlds.workbench.table import Cell, shown
-from grid.worlds.workbench.tool import (
+from grid.worlds.workbench.table import (
     MESSAGE,
+    Cell,
     Outcome,
     RefusedError,
     Workplace,
     exists,
+    matches,
     needed,
     next_number,
     one_of,
     require,
+    shown,
     text,
     tool,
 )

@@ -8,19 +8,20 @@ from datetime import date
 
 import pandas as pd
 
-from grid.worlds.workbench.matching import moment
-from grid.worlds.workbench.table import Cell, shown
-from grid.worlds.workbench.tool import (
+from grid.worlds.workbench.table import (
     MESSAGE,
     NOW,
+    Cell,
     Outcome,
     RefusedError,
     Workplace,
     exists,
     looked_up,
+    moment,
     needed,
     next_number,
     require,
+    shown,
     text,
     tool,
 )

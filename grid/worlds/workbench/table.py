@@ -1,17 +1,72 @@
-"""Tables that never change: another one is made, which shares every row that is the same.
-
-Rows have labels, as the benchmark's own tables do (pandas' index): a label tells which row a new one takes the place
-of, and two tables whose rows have other labels are not equal.
-"""
+"""How WorkBench's tools match texts and read dates."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from grid.core.types import Json, hashed_once
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from grid.core.types import Json, Parameter, ToolSpec, hashed_once
+
+_TIME = re.compile(r"\d{1,2}:")
+
+
+def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool = True) -> list[bool]:
+    """Which cells a regular expression is found in.
+
+    RE2 takes linear time whatever a model wrote; Python's own engine, which the benchmark uses, may take for ever. What
+    RE2 lacks (lookaround, references to groups) is refused. As there, cells that are unknown cannot be searched.
+    """
+    if any(cell is None for cell in cells):
+        raise RefusedError(f"{about} is unknown for some of them and cannot be searched")
+    try:
+        found = pc.match_substring_regex(pa.array(cells, pa.string()), pattern=pattern, ignore_case=ignore_case)
+    except pa.ArrowInvalid:
+        raise RefusedError(f"{about} is no regular expression that can be searched for: {pattern:.80}") from None
+    return cast("list[bool]", found.to_pylist())
+
+
+@lru_cache(maxsize=8192)
+def moment(given: object) -> pd.Timestamp:
+    """A date and time in any form that pandas reads; raises RefusedError.
+
+    Now, today and a time alone are the benchmark's day, not the machine's.
+    """
+    text = str(given)
+    if text in ("now", "today"):
+        return pd.Timestamp(NOW)
+    try:
+        return pd.Timestamp(f"{NOW:%Y-%m-%d} {text}" if _TIME.match(text) else text)
+    except (ValueError, OverflowError):
+        raise RefusedError(f"no date: {text:.40}") from None
+
+
+def not_before(one: object, other: object) -> bool:
+    """Whether a moment is another or later; raises RefusedError where one has a time zone and the other none."""
+    try:
+        return bool(moment(one) >= moment(other))
+    except TypeError:
+        raise RefusedError("a time zone is given, and events have none") from None
+
+
+# What WorkBench's tools are made of: the tables that they read and write, and how one is declared.
+#
+# Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3), descriptions and errors our own words.
+# Where its published code says one thing and its documentation another, the code holds.
+
+
+# Tables that never change: another one is made, which shares every row that is the same.
+#
+# Rows have labels, as the benchmark's own tables do (pandas' index): a label tells which row a new one takes the place
+# of, and two tables whose rows have other labels are not equal.
+
 
 MOST_ROWS = 5_000
 MOST_COLUMNS = 40
@@ -123,3 +178,102 @@ def _alike(one: Row, other: Row, kept: Sequence[bool]) -> bool:
 
 def _low(cell: Cell) -> Cell:
     return cell.lower() if isinstance(cell, str) else cell
+
+
+NOW = datetime(2023, 11, 30)
+"""The benchmark's present."""
+MESSAGE = "message"
+EXACT = frozenset({"status", "list_name", "board"})
+"""The columns in which the case of letters counts."""
+
+
+@hashed_once
+@dataclass(frozen=True)
+class Workplace:
+    """The five tables that calls change, and the two things that they only read: visits and employees' addresses."""
+
+    events: Table
+    emails: Table
+    plots: Table
+    tasks: Table
+    customers: Table
+    visits: Table
+    directory: tuple[str, ...]
+
+    def changing(self) -> tuple[Table, ...]:
+        """The five."""
+        return self.events, self.emails, self.plots, self.tasks, self.customers
+
+
+class RefusedError(Exception):
+    """A call that a tool refuses; it changes nothing."""
+
+
+Outcome: TypeAlias = "tuple[Workplace, Mapping[str, Json]]"
+"""The tables behind a call, and the fields that it returned."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What planners see of a tool, and what it does: (tables, arguments) to Outcome, or RefusedError."""
+
+    spec: ToolSpec
+    run: Callable[..., Outcome]
+    writes: bool
+
+
+def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
+    """An argument: all of them are texts. Where it has `values`, its description names them."""
+    told = f"{description} One of: {', '.join(values)}." if values else description
+    return Parameter(name, "string", told, required, values)
+
+
+def needed(name: str, description: str, *values: str) -> Parameter:
+    """One that the tool refuses to go without."""
+    return text(name, description, *values, required=True)
+
+
+def tool(
+    name: str, description: str, *parameters: Parameter, returns: Sequence[str], writes: bool = False
+) -> Callable[[Callable[..., Outcome]], Tool]:
+    """Declare a function of the tables and the arguments that were given as a tool."""
+    spec = ToolSpec(name, description, parameters, tuple(returns), name.partition(".")[0])
+    return lambda run: Tool(spec, run, writes)
+
+
+def require(**given: str | None) -> None:
+    """Refuse where one of these is missing or empty."""
+    missing = [name for name, value in given.items() if not value]
+    if missing:
+        raise RefusedError(f"missing: {', '.join(missing)}")
+
+
+def one_of(name: str, value: str | None, allowed: Sequence[str]) -> None:
+    """Refuse another value."""
+    if value not in allowed:
+        raise RefusedError(f"{name} must be one of {', '.join(allowed)}")
+
+
+def exists(table: Table, column: str, value: str | None) -> None:
+    """Refuse where no row has this identifier."""
+    if not any(cell == value for cell in table.column(column)):
+        raise RefusedError(f"nothing has the {column} {value:.40}")
+
+
+def looked_up(table: Table, column: str, value: str | None, field: str | None) -> dict[str, Json]:
+    """One field of the first row with this identifier."""
+    require(**{column: value, "field": field})
+    exists(table, column, value)
+    record = shown(table.having(column, value).records()[0])
+    if field not in record:
+        raise RefusedError(f"there is no field {field:.40}; there are {', '.join(table.columns)}")
+    return {str(field): record[str(field)]}
+
+
+def next_number(table: Table, column: str) -> int:
+    """One more than the identifier that is last of all as a text."""
+    cells: list[Any] = list(table.column(column))
+    try:
+        return int(max(cells)) + 1
+    except ValueError:  # no row, or an identifier that was made something else
+        raise RefusedError(f"no number follows the last {column}") from None

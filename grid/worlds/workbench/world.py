@@ -16,8 +16,7 @@ from grid.core.types import Json, Observation, ToolCall
 from grid.core.world import State, own_state
 from grid.worlds.schema import ERROR
 from grid.worlds.workbench import analytics, calendar, customers, email, projects
-from grid.worlds.workbench.table import FullError, alike
-from grid.worlds.workbench.tool import EXACT, RefusedError, Tool, Workplace
+from grid.worlds.workbench.table import EXACT, FullError, RefusedError, Tool, Workplace, alike
 
 TOOLS: Mapping[str, Tool] = {
     tool.spec.name: tool for module in (calendar, email, analytics, projects, customers) for tool in module.TOOLS

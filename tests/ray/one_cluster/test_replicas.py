@@ -24,7 +24,7 @@ from grid.cluster import batch
 from grid.cluster.fleet import Fleet, Totals
 from grid.core.engine import PLAIN_SAMPLER
 from grid.core.errors import ConfigError, EngineError
-from grid.engines.probe import MUCH, unassigned
+from grid.engines.hosted import MUCH, unassigned
 from grid.engines.transformers.engine import HuggingFace
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
