@@ -2,8 +2,7 @@
 
 Read it in this order: `connection` (to a cluster), `batch` (the driver), `lanes` (which chunk runs next, and of how
 many cells), `worker` (a chunk in a task), `signs` (what it says while it runs); `fleet` (all models of a sweep),
-`pool`, `replica` (an actor with an engine), `client` (how a cell asks it), `ready`, `gpus`, `answering`, `metrics` and
-`meters`; `pilot_batch`.
+`pool`, `replica` (an actor with an engine), `client` (how a cell asks it), `ready`, `gpus`, `answering`, `metrics`.
 
 It is the top of what runs cells: it imports `cells`, `settings` and all below.
 """

@@ -3,11 +3,11 @@
 A problem has a case, its tools, a world, a reference and a scorer.
 
 A folder or file a benchmark; `conf/dataset` names its class. Begin with `dataset` (what all share: cases out of
-records, what is skipped, a first part that is a sample), then `ultratool` (one file) or `functions` (a JSON Lines file
-and Python functions), then `slate`; `null` is for measurements. `files` and `json_lists` read what nobody vouches for,
-`sampling` and `balance` say which cases are taken and in which order.
+records, what is skipped, a first part that is a sample), then `ultratool` (one file) or `functions` (a JSON Lines
+file and Python functions), then `slate`; `null` is for measurements. `files` reads what nobody vouches for,
+`sampling` says which cases are taken and in which order.
 
-`question_answering`, `nearest` and `grading` are shared by questions over facts, `parameters` and `alternatives` by
-tools out of schemas, `grounding` and `examining` by benchmarks whose tools nobody has. It imports `metrics`,
-`episode`, `worlds` and what is below.
+`question_answering` is shared by questions over facts, `parameters` and `alternatives` by tools out of schemas,
+`grading` by benchmarks that a model grades, or whose tools nobody has. It imports `metrics`, `episode`, `worlds` and
+what is below.
 """

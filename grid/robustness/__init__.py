@@ -2,6 +2,5 @@
 
 Read it in this order: `base`; `extraneous`, `broken_tool`, `unsolvable` and `costs` (agent_planning_benchmark §3.1),
 `inaccurate_plan` (egb_slate B.4), `tools_forgiving` and `tools_strict` (planning_horizon §3.2). What they share:
-`offering`, `naming`, `similarity`, `composites`, `matching`, `schema_matching`. It imports `worlds`, `retrievers` and
-what is below.
+`offering`, `naming`, `composites`, `schema_matching`. It imports `worlds`, `retrievers` and what is below.
 """

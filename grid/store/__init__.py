@@ -1,9 +1,9 @@
 """The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried.
 
-Read it in this order: `schema` (all columns of all tables), `writing`, `looking` and `scanning`, `files` (which of
-them count), `tables` (reading), `joined` (scores and costs as columns), `sql` (the same in DuckDB), `compacting`,
-`gathering`, `holding` (the lock), `runs`, `transcripts` and `steps`. What this file names is public; it imports
-`core` alone.
+Read it in this order: `schema` (all columns of all tables), `writing`, `looking`, `scanning` (a batch at a time,
+scores and costs as columns), `files` (which of them count), `tables` (reading), `sql` (the same in DuckDB),
+`compacting`, `gathering`, `holding` (the lock), `runs`, `transcripts` and `steps`. What this file names is public; it
+imports `core` alone.
 """
 
 from grid.store.compacting import compact

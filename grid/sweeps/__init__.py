@@ -1,10 +1,8 @@
 """What the command line and `from grid import sweep` do: settings are composed, checked, run and told of.
 
 Read it in this order: `arguments` (what a command line says), `composing` (Hydra), `jobs` (its jobs become settings),
-`session` (a checked sweep from its announcement to its first screen), `progress` (what is printed while it
-runs), `progress_file` (the same for whoever follows it from elsewhere), `dry_run`, `api` (the same from Python),
-`in_process` (a few cells without a cluster).
+`session` (a checked sweep from its announcement to its first screen), `progress` (what is printed while it runs, and
+written for whoever follows it from elsewhere), `dry_run`, `api` (the same from Python).
 
-The rest is small: `command`, `folders`, `plugins`, `helping`, `quoting`, `refusals`, `summary`, `metrics`. It imports
-everything but `launch`.
+The rest is small: `command`, `folders`, `summary`, `metrics`. It imports everything but `launch`.
 """
