@@ -1,7 +1,8 @@
-"""What a regression controls for besides the plan's shape: `controls` in a formula (planning_horizon B.3).
+"""A regression's formula, parsed and never evaluated: `success ~ depth * SH + C(last_step)`.
 
-The word stands for the cases' own controls where their dataset gives any (the column `controls`), each a factor, else
-for the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as published.
+The grammar is what the studies need and nothing else: `outcome ~ sum`, a sum of products, a product of columns with
+`:` (their interaction) or `*` (themselves and their interactions), a column `name` (a number) or `C(name)` (a factor,
+by treatment contrasts). The intercept is always there.
 """
 
 from __future__ import annotations
@@ -17,13 +18,6 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from grid.core.errors import shown_value
 from grid.core.untrusted import loads
-
-# A regression's formula, parsed and never evaluated: `success ~ depth * SH + C(last_step)`.
-#
-# The grammar is what the studies need and nothing else: `outcome ~ sum`, a sum of products, a product of columns with
-# `:` (their interaction) or `*` (themselves and their interactions), a column `name` (a number) or `C(name)` (a factor,
-# by treatment contrasts). The intercept is always there.
-
 
 _TOKEN = re.compile(r"\s*(?:(?P<factor>C\(\s*(?P<inner>[A-Za-z_]\w*)\s*\))|(?P<name>[A-Za-z_]\w*)|(?P<sign>[~+*:]))")
 _GRAMMAR = "write `outcome ~ a + C(b) + a:c + a * d`"
@@ -147,6 +141,12 @@ def _interaction(tokens: list[Part | str], text: str) -> Term:
 
 
 CONTROLS, LAST = "controls", "last_step"
+# What a regression controls for besides the plan's shape: `controls` in a formula (planning_horizon B.3).
+#
+# The word stands for the cases' own controls where their dataset gives any (the column `controls`), each a factor, else
+# for the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as published.
+
+
 COLUMNS = (CONTROLS, LAST)
 """The columns of `episodes` that the word reads."""
 _WORD: Term = (Part(CONTROLS, factor=False),)

@@ -1,4 +1,4 @@
-"""The SQL under the tables of a comparison: DuckDB runs it in the folder from which the report was made."""
+"""What two runs differ in on the cases that both have: success, tokens, seconds and money, and which cases flipped."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ import pandas as pd
 from analysis import intervals, queries, spending
 from analysis.comparison.runs import ACROSS, VERSIONS, Pair, Run
 from analysis.intervals import CLUSTER
-
-# What two runs differ in on the cases that both have: success, tokens, seconds and money, and which cases flipped.
-
 
 HOLM = "p_holm"
 UP, DOWN = "up", "down"
@@ -98,6 +95,9 @@ def _row(pair: Pair) -> dict[str, Any]:
 
 def _ratio(both: pd.DataFrame, name: str) -> intervals.Interval:
     return intervals.ratio(both[f"{name}_b"], both[f"{name}_a"])
+
+
+# The SQL under the tables of a comparison: DuckDB runs it in the folder from which the report was made.
 
 
 _SETTING = [*LABELS, *ACROSS[1:], "setting_id", "dataset_version"]

@@ -1,4 +1,4 @@
-"""Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop."""
+"""Which settings of a sweep stand beside which rows of a published table, and what they measured."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from analysis.intervals import CLUSTER, Interval, amount, interval, ratio, share
 from analysis.load import SETTING
 from analysis.published.files import Combined, Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
+
+# Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
 
 
 def measured(table: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:

@@ -1,4 +1,4 @@
-"""How large trees grow to their end: nodes, executions and rollouts (tooltree, figure 4)."""
+"""The episodes of a sweep that searches or is held to a budget: what each took, and on which terms."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 from analysis import load, planted, spending
 from analysis.intervals import CLUSTER
 from grid import store
+
+# How large trees grow to their end: nodes, executions and rollouts (tooltree, figure 4).
+
 
 SIZES = {"nodes": "nodes", "executed_nodes": "executed", "rollouts": "rollouts", "pruned": "pruned"}
 """What is counted of a tree, and the names of it."""

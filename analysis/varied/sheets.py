@@ -1,4 +1,4 @@
-"""A heat map of success over two numbers of a planner, and a curve over each with the other held."""
+"""The table beside the heat map: success over two numbers of a planner."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from analysis.styles import COLOURS, MARKERS
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
+
+
+# A heat map of success over two numbers of a planner, and a curve over each with the other held.
 
 
 def drawings(root: Path) -> list[Drawing]:

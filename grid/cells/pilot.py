@@ -1,4 +1,4 @@
-"""From pilots to what the cells that are to run will take in tokens and money, with the spread."""
+"""What the cells of a setting take, from a few of them that are run and not kept: for dry runs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from grid.settings.keeping import Keep
 from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Setting
 from grid.store import CellIds
+
+# From pilots to what the cells that are to run will take in tokens and money, with the spread.
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""The metrics that are ours, as `declared.txt` has them, in the order in which tables of columns do.
-
-A data set, a planner or a scorer of a user's declares further ones in its attribute `metrics`; nothing else is needed.
-"""
+"""What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed."""
 
 from __future__ import annotations
 
@@ -14,9 +11,6 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from grid.core.errors import ConfigError, shown_value
-
-# What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed.
-
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
 """What its values are: true or false, whole numbers (`tokens`: large ones), numbers, texts, lists of texts."""
@@ -142,6 +136,12 @@ def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         else:
             numbers[name] = float(value)
     return numbers, texts
+
+
+# The metrics that are ours, as `declared.txt` has them, in the order in which tables of columns do.
+#
+# A data set, a planner or a scorer of a user's declares further ones in its attribute `metrics`; nothing else is
+# needed.
 
 
 _FILE = Path(__file__).with_name("declared.txt")

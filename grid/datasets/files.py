@@ -1,4 +1,4 @@
-"""A JSON list of any length, value by value: no more of its file than a value and some is in memory."""
+"""Reading dataset files that nobody vouches for: with limits, and with file and line in every error."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ import yaml
 from grid.core.errors import ConfigError, DataError
 from grid.core.untrusted import DECODER, check_storable, loads_storable
 from grid.text.plain_yaml import LOADER
+
+# A JSON list of any length, value by value: no more of its file than a value and some is in memory.
+
 
 _BLOCK = 1 << 20  # bytes
 _BLANK = re.compile(r"[ \t\n\r]*")

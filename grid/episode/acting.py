@@ -1,4 +1,9 @@
-"""Which calls are asked for again instead of being run (planning_horizon B.2)."""
+"""The one way to take a decision, and to go from one to the next.
+
+A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A *policy*
+decides at one. A *rollout* applies a policy to one point after another and executes what it decides (egb_slate §4.1).
+A *path* is immutable: whoever kept one may go on from it, also side by side.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +39,8 @@ from grid.episode.view import Path, View
 from grid.text import references
 from grid.text.arguments import misfit, misplaced, take_results
 from grid.text.references import reference
+
+# Which calls are asked for again instead of being run (planning_horizon B.2).
 
 
 def checked(action: Action, view: View) -> Action:
@@ -72,10 +79,6 @@ def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str
 
 
 # The one way to take a decision, and to go from one to the next.
-#
-# A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A
-# *policy* decides at one. A *rollout* applies a policy to one point after another and executes what it decides
-# (egb_slate §4.1). A *path* is immutable: whoever kept one may go on from it, also side by side.
 
 
 @strict_dataclass(frozen=True, config=STRICT)

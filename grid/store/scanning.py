@@ -1,7 +1,4 @@
-"""`episodes` in the joined form: a column for each metric and each role's costs, out of the maps that hold them.
-
-Files of versions 16 and 17 have these columns themselves; of a row the one or the other is there.
-"""
+"""Rows of many files, a batch at a time; every page that is read is verified."""
 
 from __future__ import annotations
 
@@ -23,9 +20,6 @@ from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TEXT, 
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
-
-
-# Rows of many files, a batch at a time; every page that is read is verified.
 
 
 _BATCH = 65_536
@@ -97,6 +91,11 @@ def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
         return file.content.select(names)
     source = pa.BufferReader(file.path.read_bytes())
     return content_of(pq.ParquetFile(source, page_checksum_verification=looking.VERIFIED), schema, names)
+
+
+# `episodes` in the joined form: a column for each metric and each role's costs, out of the maps that hold them.
+#
+# Files of versions 16 and 17 have these columns themselves; of a row the one or the other is there.
 
 
 MAPS = (SCORES, TEXT, COSTS)

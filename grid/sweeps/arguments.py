@@ -1,4 +1,4 @@
-"""What cannot be composed, in one line: the key, its value and what is allowed."""
+"""The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from grid.core.errors import ConfigError, GridError, one_line
 from grid.settings.setting import FURTHER, GROUPS
+
+# What cannot be composed, in one line: the key, its value and what is allowed.
+
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)'(?:\n| requires)", re.DOTALL)

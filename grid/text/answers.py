@@ -1,4 +1,9 @@
-"""What a judge's answer says of a plan: untrusted text, read with the limits of `grid.text.answers`."""
+"""What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
+
+It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
+where words between them take back what came before; where they differ and nothing tells which counts, the answer cannot
+be read.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,9 @@ from grid.core.chains import ERRORS, GRADES, Chain, Verdict
 from grid.core.types import BETWEEN, MAX_SCORE, Json, ToolSpec, to_json
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
+
+# What a judge's answer says of a plan: untrusted text, read with the limits of `grid.text.answers`.
+
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000
@@ -88,10 +96,6 @@ def _truth(value: Json, key: str) -> bool:
 
 
 # What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
-#
-# It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
-# where words between them take back what came before; where they differ and nothing tells which counts, the answer
-# cannot be read.
 
 
 MAX_STEPS = 256

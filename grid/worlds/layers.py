@@ -1,4 +1,4 @@
-"""The tool by which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1)."""
+"""Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from grid.core.cache import can
 from grid.core.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
 from grid.core.world import Closing, Conversation, Ending, State, World, own_state
 from grid.worlds.schema import ERROR
-
-# Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's.
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,9 @@ class RecordingWorld:
     def answer(self, state: State) -> str | None:
         """None."""
         return None
+
+
+# The tool by which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1).
 
 
 REJECT_TOOL = ToolSpec(

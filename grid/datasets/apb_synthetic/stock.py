@@ -1,4 +1,15 @@
-"""The typed tools of a category: of its functions, of what stands for them, and of what is useless."""
+"""The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
+
+A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.values`. A
+*function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
+name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for each
+item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no goal.
+
+A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
+(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text
+`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides
+stands under `also`, constraints under `rules`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +27,8 @@ from grid.core.errors import DataError
 from grid.core.types import Parameter, ToolSpec
 from grid.datasets.files import read_stock
 from grid.worlds.programs.model import Function, TypedTool
+
+# The typed tools of a category: of its functions, of what stands for them, and of what is useless.
 
 
 def function_of(category: Category, name: str, items: int) -> Function:

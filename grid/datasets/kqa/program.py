@@ -1,4 +1,4 @@
-"""Programs as trees while questions are made: a tree compares by what it computes, and flattens to a program."""
+"""KoPL programs as the datasets hold them: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.kopl.programs import check, function_of, run
 from grid.worlds.kopl.queries import is_empty, texts
 from grid.worlds.kopl.values import ProgramError
+
+# Programs as trees while questions are made: a tree compares by what it computes, and flattens to a program.
 
 
 @dataclass(frozen=True)

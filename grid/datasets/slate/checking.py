@@ -1,4 +1,4 @@
-"""SLATE's statistics beside the paper's (egb_slate table 2, §3.2, figure 3, appendix D)."""
+"""The rules that a stock file keeps, and the proof that the cases of a SLATE follow from its shop."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from grid.datasets.slate.stock import (
     Workflow,
 )
 from grid.text.references import resolve
+
+# SLATE's statistics beside the paper's (egb_slate table 2, §3.2, figure 3, appendix D).
 
 
 @dataclass(frozen=True)

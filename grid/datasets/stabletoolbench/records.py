@@ -1,4 +1,4 @@
-"""How ToolBench writes names, in its functions' names and in the files of its response cache."""
+"""The released queries: `solvable_queries/test_instruction/<group>.json`, each with the APIs that it offers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.types import Json, Skipped, ToolCall, to_json
 from grid.datasets.files import folder, read_json
 from grid.text import references
+
+# How ToolBench writes names, in its functions' names and in the files of its response cache.
+
 
 LONGEST = 64
 """Characters of a function's name that servers of models take."""

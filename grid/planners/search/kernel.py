@@ -1,4 +1,8 @@
-"""What every planner that searches a tree is configured with, and how its search ends."""
+"""What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
+
+Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
+are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add` in it.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +37,6 @@ from grid.planners.side_by_side import every
 from grid.planners.votes import entropy
 from grid.text import references
 from grid.text.arguments import misfit
-
-# What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
-#
-# Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and
-# nodes are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add`
-# in it.
 
 
 class Search:
@@ -520,6 +518,9 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
             if repeats == "path" or (before and node.path and before.state == node.path.state):
                 return True
     return False
+
+
+# What every planner that searches a tree is configured with, and how its search ends.
 
 
 @dataclass(frozen=True, config=STRICT)

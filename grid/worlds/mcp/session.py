@@ -1,4 +1,9 @@
-"""The tools that an MCP server lists, page by page, with bounds."""
+"""A session with an MCP server: the official client over pipes of our own.
+
+The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the standard
+error. Here all three have bounds. The client's cancel scopes have to be entered and left by one task: a session has a
+task that owns it, and requests are handed to that.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     import anyio
     from mcp import ClientSession
     from mcp.shared.message import SessionMessage
+
+# The tools that an MCP server lists, page by page, with bounds.
+
 
 _PAGES = 100
 
@@ -73,10 +81,6 @@ async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
 
 
 # A session with an MCP server: the official client over pipes of our own.
-#
-# The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the
-# standard error. Here all three have bounds. The client's cancel scopes have to be entered and left by one task: a
-# session has a task that owns it, and requests are handed to that.
 
 
 T = TypeVar("T")

@@ -1,14 +1,8 @@
-"""What the facts of a typed program are worth: values that are made up, plausible, and the same for the same fact.
+"""Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
 
-A function's `kind` is a template; what stands in braces is filled in:
-
-    {n:3-28}      a whole number of a range
-    {m:80-900}    two decimals
-    {d4} {x4} {l2}  digits, hexadecimal digits, capital letters
-    {w:red|blue}  one of the words
-    {date:2026}   a day of the year, as 14 March 2026
-    {time}        a time of day, as 17:05
-    {0}           the first input's value, cut short
+A *fact* is a term: a constant that the query tells, or a function applied to facts. Two calls that apply one function
+to the same facts find the same fact, whatever the tools are called. A task is solved when all wanted facts were found
+and no constraint was broken.
 """
 
 from __future__ import annotations
@@ -24,6 +18,15 @@ from typing import Literal, TypeAlias
 from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolSpec, hashed_once
 from grid.text.words import stems, terms
+
+# What the facts of a typed program are worth: values that are made up, plausible, and the same for the same fact.
+#
+# A function's `kind` is a template; what stands in braces is filled in:
+#
+# {n:3-28} a whole number of a range {m:80-900} two decimals {d4} {x4} {l2} digits, hexadecimal digits, capital letters
+# {w:red|blue} one of the words {date:2026} a day of the year, as 14 March 2026 {time} a time of day, as 17:05 {0} the
+# first input's value, cut short
+
 
 LONGEST = 40
 """Characters of an input's value that a template shows."""
@@ -112,10 +115,6 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
 
 
 # Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
-#
-# A *fact* is a term: a constant that the query tells, or a function applied to facts. Two calls that apply one function
-# to the same facts find the same fact, whatever the tools are called. A task is solved when all wanted facts were found
-# and no constraint was broken.
 
 
 @hashed_once

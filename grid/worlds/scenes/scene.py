@@ -1,4 +1,4 @@
-"""The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox and what is counted or described."""
+"""What is to be seen on an image, as facts, and when two images show the same."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from grid.core.untrusted import shown
 from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 from grid.worlds.scenes.tools import TOOLS, Web
+
+# The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox and what is counted or described.
+
 
 _SURE = 97  # the score, in percent, of the best detection; each further one has two less
 _INSIDE = 0.5  # how far a region must be one with an object that it is asked about

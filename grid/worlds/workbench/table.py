@@ -1,4 +1,8 @@
-"""How WorkBench's tools match texts and read dates."""
+"""Tables that never change: another one is made, which shares every row that is the same.
+
+Rows have labels, as the benchmark's own tables do (pandas' index): a label tells which row a new one takes the place
+of, and two tables whose rows have other labels are not equal.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from grid.core.types import Json, Parameter, ToolSpec, hashed_once
+
+# How WorkBench's tools match texts and read dates.
+
 
 _TIME = re.compile(r"\d{1,2}:")
 
@@ -63,9 +70,6 @@ def not_before(one: object, other: object) -> bool:
 
 
 # Tables that never change: another one is made, which shares every row that is the same.
-#
-# Rows have labels, as the benchmark's own tables do (pandas' index): a label tells which row a new one takes the place
-# of, and two tables whose rows have other labels are not equal.
 
 
 MOST_ROWS = 5_000
