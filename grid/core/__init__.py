@@ -6,6 +6,6 @@ offered), `engine` (prompts, the answers that are wanted, and the two verbs `sam
 asked besides the planner), `metric` (what is measured, and what each name means), `errors`.
 
 The rest is small: `untrusted` reads and shows what others wrote, `cache` keeps what is made once, `chains`,
-`reference`, `plan_answers` and `verdicts` are forms of plans and of answers, `seeds`, `strict`; and `moved` has the
-names that modules had before.
+`reference` (what a case is held against), `plan_answers` and `verdicts` are forms of plans and of answers, `seeds`
+makes a seed of names, `strict` checks what YAML gives a class; and `moved` has the names that modules had before.
 """

@@ -5,7 +5,8 @@ Begin with `react`, then `zero_shot`, `sh` and `fh` (planning_horizon), `holisti
 share `search`: `tooltree`, `mcts`, `lats`, `tot`, `dfsdt`, `astar`, `best_first`, `egb_tree`. `refuser` is a
 baseline.
 
-`horizon`, `predicting`, `votes` and `side_by_side` are what several share; `refining`, `remembering` and `restoring`
-are settings around any planner. It imports `episode`, `text` and `core`: a planner knows no data set, world or
-config.
+`horizon`, `predicting` (steps that are not run), `votes` and `side_by_side` are what several share; `refining` (plans
+are criticised and written again), `remembering` (what other cases showed) and `restoring` (a judge's wrong decisions
+set right) are settings around any planner. It imports `episode`, `text` and `core`: a planner knows no data set,
+world or config.
 """
