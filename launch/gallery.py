@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
-from grid.sweeps.progress import read_told
+from grid.sweeps.progress_file import read_told
 from launch.presets import Preset, about, chosen, load
 
 if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from grid.core.untrusted import shown
-from grid.sweeps.progress import read_told
+from grid.sweeps.progress_file import read_told
 
 if TYPE_CHECKING:
     from analysis.gallery import Entry

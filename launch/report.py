@@ -22,7 +22,7 @@ from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
+from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing

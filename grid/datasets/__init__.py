@@ -7,7 +7,7 @@ records, what is skipped, a first part that is a sample), then `ultratool` (one 
 file and Python functions), then `slate`; `null` is for measurements. `files` reads what nobody vouches for,
 `sampling` says which cases are taken and in which order.
 
-`question_answering` is shared by questions over facts, `parameters` and `alternatives` by tools out of schemas,
-`grading` by benchmarks that a model grades, or whose tools nobody has. It imports `metrics`, `episode`, `worlds` and
-what is below.
+`question_answering` and `nearest` (demonstrations) are shared by questions over facts, `parameters` and
+`alternatives` by tools out of schemas, `grading` by benchmarks that a model grades, or whose tools nobody has. It
+imports `metrics`, `episode`, `worlds` and what is below.
 """

@@ -13,7 +13,7 @@ from grid.core.reference import Reference
 from grid.core.types import Case, Demonstration, Plan, ToolCall, ToolSpec
 from grid.core.world import World
 from grid.datasets.grading import FOUND, WITHOUT_AN_ANSWER
-from grid.datasets.sampling import HoldOut, Nearest, question_words, sentence_model_folder
+from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.wheels import Hub
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer

@@ -20,7 +20,8 @@ from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Datase
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.core.seeds import derive_seed
 from grid.core.types import Case, Demonstration, Plan
-from grid.datasets.sampling import Nearest, part_of, question_words
+from grid.datasets.nearest import Nearest, question_words
+from grid.datasets.sampling import part_of
 from grid.engines.informed import Informed
 from grid.engines.language_model import places_of
 from grid.episode.episode import Episode, Planner

@@ -48,7 +48,8 @@ from grid.settings.setting import Setting
 from grid.sweeps import command
 from grid.sweeps.jobs import resolved
 from grid.sweeps.metrics import SweepMetrics
-from grid.sweeps.progress import STOPPING, SweepProgress
+from grid.sweeps.progress import SweepProgress
+from grid.sweeps.progress_file import STOPPING
 from grid.sweeps.summary import TranscriptTally, replicas_table
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first

@@ -18,8 +18,8 @@ from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, unseen
 from grid.datasets.kqa.program import Executor, ProgramStep, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
 from grid.datasets.kqa.world import load_world
+from grid.datasets.nearest import Nearest, question_words
 from grid.datasets.question_answering import Constants
-from grid.datasets.sampling import Nearest, question_words
 from grid.retrievers import texts
 from grid.retrievers.embedding import Embedder
 from grid.retrievers.texts import bm25_texts, dense_texts

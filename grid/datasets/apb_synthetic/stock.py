@@ -1,6 +1,6 @@
 """The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
 
-A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.values`. A
+A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.model`. A
 *function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
 name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for each
 item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no goal.

@@ -19,8 +19,9 @@ from grid.datasets.files import fingerprint, folder
 from grid.datasets.freebase.graphs import SCHEMA, Asked, Kept, Source, Witnessed, endpoint, own_graph
 from grid.datasets.freebase.planting import Split, draw, split, unnamed
 from grid.datasets.freebase.records import Question
+from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
-from grid.datasets.sampling import HoldOut, Order
+from grid.datasets.sampling import Order
 from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel
 from grid.worlds.sparql.graph import Limits

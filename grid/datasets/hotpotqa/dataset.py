@@ -40,7 +40,8 @@ from grid.datasets.hotpotqa.parts import (
     question,
 )
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
-from grid.datasets.sampling import HoldOut, Nearest, Stratum, question_words, sentence_model_folder
+from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
+from grid.datasets.sampling import Stratum
 from grid.engines.wheels import Hub
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer

@@ -30,8 +30,9 @@ from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions, sample
 from grid.datasets.kqa.words import load_words
+from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
-from grid.datasets.sampling import KQA, HoldOut, Order, balanced, bin_of, bins
+from grid.datasets.sampling import KQA, Order, balanced, bin_of, bins
 from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel
 from grid.worlds.kopl.base import KnowledgeBase
