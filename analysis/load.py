@@ -154,7 +154,8 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     That is the pool where it is not all, refinement and memory. Where labels do not suffice, the setting's id too;
     behind it stands the code's where several made rows of one setting.
     """
-    place = frame.groupby([*APART], sort=False, dropna=False).ngroup()
+    varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
+    place = frame.groupby(varying, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
     settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
     planner = settings["planner"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,37 +72,45 @@ def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_setting(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    counts = [_asked(root)]
+    counted = [_asked(root)]
     unkept = episodes[episodes["n_messages"].isna()]
     if len(unkept):
-        counts += [_decided(root, unkept), _broken_off(unkept)]
-    counted = pd.concat(counts).merge(episodes[["cell_id", *SETTING]], on="cell_id")
-    return counted.groupby([*SETTING, "role"], sort=False, observed=True)[["answers", "unread"]].sum().reset_index()
+        counted += [_decided(root, unkept), _broken_off(unkept)]
+    grouped = episodes.groupby(SETTING, sort=False, observed=True)
+    places, ids = grouped.ngroup().to_numpy(), pa.array(episodes["cell_id"], pa.string())
+    found: list[pd.DataFrame] = [_summed(one, places, ids) for one in counted]
+    sums = pd.concat(found).groupby(["place", "role"], observed=True)[["answers", "unread"]].sum().reset_index()
+    settings = grouped[SETTING].head(1).reset_index(drop=True)
+    return settings.join(sums.set_index("place"), how="inner").reset_index(drop=True)
 
 
-def _asked(root: Path) -> pd.DataFrame:
-    """By cell and role, of those requests that have been kept."""
+def _summed(rows: pa.Table, places: npt.NDArray[np.integer[Any]], ids: pa.Array) -> pd.DataFrame:
+    """Answers by setting and role; `rows` have cells and counts, `places` the setting of each of the cells `ids`."""
+    own = pc.index_in(rows["cell_id"], ids)
+    known = rows.append_column("place", pa.array(places).take(own)).filter(own.is_valid()).drop_columns("cell_id")
+    found: pd.DataFrame = known.to_pandas().astype({"role": object})
+    return found.groupby(["place", "role"], sort=False)[["answers", "unread"]].sum().reset_index()
+
+
+def _asked(root: Path) -> pa.Table:
+    """By request, of those that have been kept."""
     rows = store.read(root, "messages", ["cell_id", "role", "n", "unreadable"], pc.field("n").is_valid(), ["role"])
-    unread = pc.list_value_length(rows["unreadable"])
-    found: pd.DataFrame = pa.table([rows["cell_id"], rows["role"], rows["n"], unread], _COUNTS).to_pandas()
-    return _summed(found)
+    return pa.table([rows["cell_id"], rows["role"], rows["n"], pc.list_value_length(rows["unreadable"])], _COUNTS)
 
 
-def _decided(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """By cell, of its decisions."""
+def _decided(root: Path, cells: pd.DataFrame) -> pa.Table:
+    """By decision of these cells."""
     ids = pa.array(cells["cell_id"], pa.string())
-    steps: pd.DataFrame = store.read(
-        root, "steps", ["cell_id", "chosen_tool"], pc.field("cell_id").isin(ids)
-    ).to_pandas()
-    found = steps.assign(role=ACTOR, answers=1, unread=steps["chosen_tool"].isna().astype(int))
-    return _summed(found)
+    rows = store.read(root, "steps", ["cell_id", "chosen_tool"], pc.field("cell_id").isin(ids))
+    return _of_actor(rows["cell_id"], rows["chosen_tool"].is_null())
 
 
-def _broken_off(cells: pd.DataFrame) -> pd.DataFrame:
+def _broken_off(cells: pd.DataFrame) -> pa.Table:
     """Cells that broke off as an answer could not be read."""
-    broken = cells[cells["error_kind"] == ErrorKind.MODEL]
-    return broken[["cell_id"]].assign(role=ACTOR, answers=1, unread=1)
+    broken = pa.array(cells["cell_id"][cells["error_kind"] == ErrorKind.MODEL], pa.string())
+    return _of_actor(broken, pa.repeat(True, len(broken)))
 
 
-def _summed(found: pd.DataFrame) -> pd.DataFrame:
-    return found.groupby(_COUNTS[:2], sort=False, observed=True)[_COUNTS[2:]].sum().reset_index()
+def _of_actor(cells: pa.Array | pa.ChunkedArray, unread: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """An answer of the acting model each."""
+    return pa.table([cells, pa.repeat(ACTOR, len(cells)), pa.repeat(1, len(cells)), unread.cast(pa.int64())], _COUNTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,11 +28,22 @@ _TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
 
 @dataclass(frozen=True)
 class Scan:
-    """The rows of some files for which `where` holds."""
+    """The rows of some files for which `where` holds.
+
+    `texts` are columns of few different texts. Of large files they come as dictionaries, as they lie there: 19 of a
+    million rows take 0.5 s and 110 MiB so, and 8 s and 370 MiB as texts.
+    """
 
     files: Sequence[File]
     schema: pa.Schema
     where: pc.Expression | None = None
+    texts: frozenset[str] = frozenset()
+
+    def encoded(self, texts: Set[str]) -> Scan:
+        """The same rows, with these columns as dictionaries where they are read so."""
+        return replace(
+            self, texts=frozenset(texts) & {field.name for field in self.schema if field.type == pa.string()}
+        )
 
     def filter(self, where: pc.Expression) -> Scan:
         """Those of the rows for which it holds too."""
@@ -49,8 +60,10 @@ class Scan:
         large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))
         names = [name for name in self.schema.names if name in told]  # those that are asked for are among them
+        schema = pa.schema([_encoded(field) if field.name in self.texts else field for field in self.schema])
+        form = ds.ParquetFileFormat(dictionary_columns=sorted(self.texts))
         for files in _slices(large):
-            data = ds.dataset([str(file.path) for file in files], schema=self.schema, format="parquet")
+            data = ds.dataset([str(file.path) for file in files], schema=schema, format=form)
             options = ds.ParquetFragmentScanOptions(
                 pre_buffer=False, use_buffered_stream=True, page_checksum_verification=looking.VERIFIED
             )
@@ -72,6 +85,10 @@ class Scan:
             fragment_scan_options=options,
         ).to_batches()
         return found
+
+
+def _encoded(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.dictionary(pa.int32(), field.type))
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
@@ -127,7 +144,11 @@ class Joined:
 
     def filter(self, where: pc.Expression) -> Joined:
         """Those of the rows for which it holds too, of columns of `episodes`."""
-        return Joined(self.scan.filter(where), self.parts, self.fields)
+        return replace(self, scan=self.scan.filter(where))
+
+    def encoded(self, texts: Set[str]) -> Joined:
+        """As a Scan's; metrics are what they are."""
+        return replace(self, scan=self.scan.encoded(texts))
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
         """As a Scan's."""
@@ -142,7 +163,7 @@ class Joined:
         own = [name for name in long if name in LONG.names] if any(not file.of_now for file in self.scan.files) else []
         maps = list(dict.fromkeys(self.parts[name].map for name in long))
         asked = {*maps} | {name for name in MAPS if name in columns}
-        scan = Scan(self.scan.files, pa.schema([*EPISODES, *(self.fields[name] for name in own)]), self.scan.where)
+        scan = replace(self.scan, schema=pa.schema([*EPISODES, *(self.fields[name] for name in own)]))
         for batch in scan.batches({name: pc.field(name) for name in [*plain, *asked, *own]}):
             rows = {name: batch[name] for name in [*plain, *asked]}
             rows |= self._spread(batch, long, own)

@@ -294,6 +294,7 @@ class _Wanted:
         ids = [name for name in _TRY if name in data.schema.names]
         read = {name: pc.field(name) for name in [*names, *ids]}
         read[_WHERE] = pc.scalar(True) if where is None else where
+        data = data.encoded({*self.categories} - {*_TRY} - named_in(where))
         parts = []
         for batch in data.batches(read):
             kept = pc.and_(pc.fill_null(batch[_WHERE], False), pa.array(keep(batch)))
@@ -302,12 +303,14 @@ class _Wanted:
         rows = pa.Table.from_batches(parts, empty.schema).unify_dictionaries()
         held = dict(zip(names, rows.columns, strict=True))
         del parts, rows
+        pa.default_memory_pool().release_unused()
         return self._sorted(held, empty.schema)
 
     def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name in self.categories:
-            place = batch.schema.get_field_index(name)
-            batch = batch.set_column(place, name, batch[name].dictionary_encode())
+            if not pa.types.is_dictionary(batch.schema.field(name).type):
+                place = batch.schema.get_field_index(name)
+                batch = batch.set_column(place, name, batch[name].dictionary_encode())
         return batch
 
     def _sorted(self, held: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -20,12 +21,14 @@ from analysis.report import print_report
 from analysis.viewer.index import Index
 from analysis.viewer.reading import ask, connect
 from grid import store
+from grid.store import scanning
 from grid.store.looking import VERSION_KEY
 from grid.store.schema import JOINED, TABLES
 from grid.store.transcripts import transcripts
 from tests.unit.test_store import episode
 
 WRITTEN = Path(__file__).parents[1] / "data" / "version_16"
+IDS = ("cell_id", "cell_key", "attempt_id")
 LATER = ("metrics",)
 """Tables that came later."""
 ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).glob("*")) for table in TABLES}
@@ -51,6 +54,30 @@ def test_every_table_is_read_with_what_it_had(root: Path, table: store.Table) ->
             assert found[name].null_count == raw[name].null_count, name
         else:
             assert found[name].null_count == len(found), name
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        pc.field("planner") == "react",
+        pc.field("planner").isin(["react", "nobody"]) & pc.field("refine").is_valid(),
+        pc.coalesce(pc.field("error_kind"), pc.scalar("")) != "code",
+        pc.field("success").is_valid() & (pc.field("cell_id") > "8"),
+    ],
+)
+def test_texts_of_large_files_come_as_dictionaries_and_mean_the_same(
+    root: Path, where: pc.Expression | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = [episode(str(number), planner="later", config="{}") for number in range(3)]
+    store.write(root, {"episodes": later})
+    texts = [field.name for field in JOINED if field.type == pa.string() and field.name not in IDS]
+    plain = store.read(root, "episodes", JOINED.names, where)
+    monkeypatch.setattr(scanning, "SMALL", 0)
+    found = store.read(root, "episodes", JOINED.names, where, texts)
+    assert len(plain) >= (where is None)
+    assert all(pa.types.is_dictionary(found[name].type) for name in texts)
+    assert found.cast(plain.schema).equals(plain)
 
 
 def test_figures_are_those_of_the_rows(root: Path) -> None:
