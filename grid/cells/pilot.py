@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from grid.cells import deadline
 from grid.cells.attempts import ChunkResult
-from grid.cells.costs import Limits, spent_in
+from grid.cells.costs import spent_in
+from grid.cells.deadline import Limits
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
 from grid.core.chains import Verdict
 from grid.core.engine import Choice, Engine, Prompt, Sampled

@@ -13,7 +13,8 @@ from typing import Any
 
 from grid import store
 from grid.cells.attempts import ChunkResult, attempt_row
-from grid.cells.costs import Limits, end_when_too_large, larger, spent_by_columns
+from grid.cells.costs import larger, spent_by_columns
+from grid.cells.deadline import Limits, end_when_too_large
 from grid.cells.pilot import Pilot, Trial, piloted, trial_of
 from grid.cells.rows import Room
 from grid.cells.run import Stamp, killed_cell

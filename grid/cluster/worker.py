@@ -15,8 +15,7 @@ from typing import Any
 
 from grid import store
 from grid.cells.attempts import ChunkResult, attempt_row
-from grid.cells.costs import Limits, end_when_too_large
-from grid.cells.deadline import CaseLoop
+from grid.cells.deadline import CaseLoop, Limits, end_when_too_large
 from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster.client import PooledEngine

@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -219,3 +219,18 @@ def warning(label: str, share: float | None) -> str | None:
         f"left. See conf/model/{name}.yaml: chat_template_kwargs turns thinking off ({{enable_thinking: false}}; over "
         "HTTP extra.chat_template_kwargs), answer_prefix goes in front of an answer (a channel, an empty thought)"
     )
+
+
+# Stretches of time, as (begin, end) of one clock in seconds.
+
+
+Span = tuple[float, float]
+
+
+def covered(spans: Iterable[Span]) -> float:
+    """The seconds that lie in at least one of the spans."""
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(end - max(begin, until), 0.0)
+        until = max(until, end)
+    return total

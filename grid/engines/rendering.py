@@ -6,14 +6,14 @@ Without a place for a system's message in the chat template, the role begins the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 from typing import Any
 
 from grid.core.engine import Prompt, option_numbers
 from grid.core.errors import ConfigError
-from grid.engines import places
+from grid.engines import choice
 from grid.engines.choice import Prefix
 
 _PROBE = "a system's message"
@@ -96,13 +96,13 @@ class Renderer:
         return [self._labels[number] for number in numbers]
 
     def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from where the model's answer begins (`names.py`)."""
+        """The labels of each option's name, from where the model's answer begins (`choice.beginnings`)."""
         self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
         return [self._ways[name] for name in wanted]
 
     def _written(self, name: str) -> tuple[Prefix, ...]:
         """Control tokens in a name are broken up, as in the prompt."""
-        return places.ways([self._label(text, f"the name {name}") for text in places.beginnings(self._plain(name))])
+        return choice.ways([self._label(text, f"the name {name}") for text in choice.beginnings(self._plain(name))])
 
     def _label(self, text: str, what: str) -> Prefix:
         front, ids = self._tokens(self._opening), self._tokens(self._opening + text)
@@ -154,18 +154,3 @@ class Renderer:
         if isinstance(value, list):
             return [self._plain_values(item) for item in value]
         return self._plain(value) if isinstance(value, str) else value
-
-
-# Stretches of time, as (begin, end) of one clock in seconds.
-
-
-Span = tuple[float, float]
-
-
-def covered(spans: Iterable[Span]) -> float:
-    """The seconds that lie in at least one of the spans."""
-    total, until = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(end - max(begin, until), 0.0)
-        until = max(until, end)
-    return total

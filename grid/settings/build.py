@@ -23,7 +23,7 @@ from grid.core.types import Case, Demonstration, Plan
 from grid.datasets.nearest import Nearest, question_words
 from grid.datasets.sampling import part_of
 from grid.engines.informed import Informed
-from grid.engines.language_model import places_of
+from grid.engines.places import places_of
 from grid.episode.episode import Episode, Planner
 from grid.episode.judging import Judging
 from grid.episode.outline import draft

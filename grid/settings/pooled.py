@@ -17,7 +17,7 @@ from grid.core.problem import Dataset, Problem
 from grid.core.retriever import Index, Retriever, Told
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 from grid.pools.base import Pool
-from grid.retrievers.sources import RedefinedIndex
+from grid.retrievers.redefined import RedefinedIndex
 from grid.settings.make import make
 
 KEPT = 8

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.core.errors import EngineDiedError
-from grid.engines.hosted import STALLED_SECONDS, Progress
-from grid.engines.rendering import covered
+from grid.engines.hosted import STALLED_SECONDS, Progress, covered
 
 
 class Clock:

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.core.errors import ConfigError
-from grid.engines import places
+from grid.engines import choice
 from grid.engines.rendering import Renderer
 from tests.models import CONTROL, PAIRS, make_tokenizer
 from tests.teacher_forcing import varied_prompts
@@ -193,8 +193,8 @@ def test_without_a_token_for_the_quote_and_what_comes_next_there_is_one_way(tmp_
 def test_a_name_that_melts_into_the_quote_in_front_of_it_parts_there(tmp_path: Path) -> None:
     """The search begins behind what all labels share: here one token sooner, since `_x` takes the quote along."""
     renderer = Renderer(tokenizer(tmp_path, (' "_',)))
-    assert decoded(renderer, places.search(renderer.names(["track", "send"]), 0.0).stem) == '{"action": {"tool": "'
-    melted = places.search(renderer.names(["track", "_send"]), 0.0)
+    assert decoded(renderer, choice.search(renderer.names(["track", "send"]), 0.0).stem) == '{"action": {"tool": "'
+    melted = choice.search(renderer.names(["track", "_send"]), 0.0)
     assert decoded(renderer, melted.stem) == '{"action": {"tool":'
     assert {decoded(renderer, (token,)) for token in melted.search.tokens} == {" ", ' "_'}
 

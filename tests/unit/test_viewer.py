@@ -185,13 +185,13 @@ def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None
 def test_the_page_counts_unknown_cells_as_the_address_says(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": unknown_rows()})
     viewer = client(tmp_path)
-    left, failing = (texts(viewer.get(f"/{query}").text) for query in ("", "?unknown=failure"))
+    left, matrix = (texts(viewer.get(f"/{query}").text) for query in ("", "?unknown=failure"))
     assert "react 66.7 [" in left
-    assert "react 37.5 [" in failing
+    assert "react 37.5 [" in matrix
     assert "[37.5, 87.5]" in left
-    assert "[37.5, 87.5]" in failing
+    assert "[37.5, 87.5]" in matrix
     assert "left out; bounds" in left
-    assert "counted as failures; bounds" in failing
+    assert "counted as failures; bounds" in matrix
     cases = viewer.get("/?unknown=failure").text.split('href="/cases?')[1].split('"')[0]
     assert "unknown=failure" in cases, "links keep it"
     assert [texts(viewer.get(f"/cases?sort=id{query}").text).count("? unknown")
@@ -263,9 +263,9 @@ def test_classes_of_failures_take_the_place_of_what_rows_say(root: Path) -> None
 
 def test_the_classes_are_those_of_the_failures(root: Path) -> None:
     from analysis.failures.read import classes
-    from analysis.viewer import matrix as failing
+    from analysis.viewer import matrix
 
-    assert failing.classes(root).equals(classes(root))
+    assert matrix.classes(root).equals(classes(root))
     assert len(classes(root)) == 12
 
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ValidationError
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import to_json
 from grid.core.untrusted import loads
+from grid.engines.hosted import Span
 from grid.engines.http.chat import Complaint, complaint, read_content, room, whose
-from grid.engines.rendering import Span
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 
 MAX_BYTES = 16 * 2**20  # of an answer

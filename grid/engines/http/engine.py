@@ -35,15 +35,14 @@ from grid.core.roles import ACTOR
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Usage
-from grid.engines import places as names
+from grid.engines import choice
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
-from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe
+from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe, Span, covered
 from grid.engines.http import client as http_sampler
 from grid.engines.http.chat import OWN, Beside, Chat, Counts, Models, counts, messages, plain, question, told
 from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
 from grid.engines.language_model import Labels, check_labels, number_search
-from grid.engines.rendering import Span, covered
 from grid.text.http import is_loopback
 
 _SEED_BITS = 31  # servers take no more
@@ -338,7 +337,7 @@ class OpenAIHTTP:
     async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix]:
         """A fresh search for the options, and the tokens in front of its root."""
         if answer.names:
-            return names.search(await server.names(list(map(plain, answer.names))), self.mass_bound)
+            return choice.search(await server.names(list(map(plain, answer.names))), self.mass_bound)
         labels = await server.labels(self._numbers(len(answer.options)))
         return number_search(self, labels, await server.digits()), ()
 
@@ -459,11 +458,11 @@ class TokenServer:
         return await self._answers(numbers, [f"the number {number}" for number in numbers])
 
     async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from where the answer begins (`names.py`)."""
-        texts = [(text, f"the name {name}") for name in wanted for text in names.beginnings(name)]
+        """The labels of each option's name, from where the answer begins (`choice.beginnings`)."""
+        texts = [(text, f"the name {name}") for name in wanted for text in choice.beginnings(name)]
         rows = await self._answers(*zip(*texts, strict=True))
         each = len(rows) // len(wanted)
-        return [names.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
+        return [choice.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
 
     async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
         """The tokens that answers have which begin with these texts, `called` so in an error."""

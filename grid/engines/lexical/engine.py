@@ -50,10 +50,10 @@ from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.strict import STRICT
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
-from grid.engines.language_model import count_tokens, prompt_tokens
 from grid.engines.lexical import arguments, judge, plan_judge
 from grid.engines.lexical.arguments import fill, needs_none, unlabelled
 from grid.engines.places import name_of, plan_text, takes_answer
+from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.answers import read_call, read_plan
 from grid.text.arguments import allowed, take_results
 from grid.text.chains import Predicted, read_draft

@@ -33,10 +33,11 @@ from grid.core.strict import STRICT
 from grid.core.types import MAX_SCORE, Json, ToolSpec, Usage, to_json
 from grid.core.verdicts import VerdictAnswer
 from grid.engines.informed import SinglePass, Stage
-from grid.engines.language_model import count_tokens, places_of, prompt_tokens
+from grid.engines.places import places_of
 from grid.engines.simulated.judge import shares
 from grid.engines.simulated.plans import Difficulty, Planted, chances, uniforms
 from grid.engines.simulated.policy import Deciding, Policy
+from grid.engines.tokens import count_tokens, prompt_tokens
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]

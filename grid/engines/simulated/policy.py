@@ -30,7 +30,6 @@ from grid.core.engine import (
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.seeds import derive_seed
 from grid.core.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, ToolSpec, Usage, to_json
-from grid.engines.language_model import count_tokens, prompt_tokens
 from grid.engines.places import Place, Places, in_memory, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.simulated import judge, plans
 from grid.engines.simulated.plans import (
@@ -47,6 +46,7 @@ from grid.engines.simulated.plans import (
     told,
     uniforms,
 )
+from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
 from grid.text.words import stems
 

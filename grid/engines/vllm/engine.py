@@ -21,9 +21,8 @@ from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import Usage
 from grid.engines.answer_schema import SEPARATORS, answer_schema
-from grid.engines.hosted import Occupancy, Progress
+from grid.engines.hosted import Occupancy, Progress, Span, covered
 from grid.engines.language_model import LanguageModel
-from grid.engines.rendering import Span, covered
 from grid.engines.vllm.start import LastStep, Started, request_errors, start
 
 if TYPE_CHECKING:

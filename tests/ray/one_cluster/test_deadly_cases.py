@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.cells.costs import Limits
+from grid.cells.deadline import Limits
 from grid.cluster import batch
 from grid.cluster.fleet import Fleet
 from grid.core.errors import UnfinishedError
