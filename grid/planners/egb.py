@@ -155,7 +155,7 @@ class EGBLogits(EntropyGuidedBranching):
 
     `labels` is `numbers` in the paper. With `names` the model is asked for a call as EGB-sampling asks without a
     thought, and the distribution is the one that its votes over tools tend to as m grows: at temperature 1, where calls
-    are sampled under their schema, and as far as the model writes them in its tokenizer's own tokens (`names.py`).
+    are sampled under their schema, and as far as the model writes them in its tokenizer's own tokens (`choice`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400

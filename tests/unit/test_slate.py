@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Observation, ToolCall
 from grid.datasets.slate import stock
-from grid.datasets.slate.checking import categories, contradictions, problems, repeated, statistics
 from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.shop import shop
+from grid.datasets.slate.stats import categories, contradictions, problems, repeated, statistics
 from grid.metrics.solvable import solvable
 from grid.text import references
 from tests.walks import Walk

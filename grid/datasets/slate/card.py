@@ -20,12 +20,12 @@ from jinja2 import Environment, StrictUndefined
 
 from grid.core.types import Case, ToolCall, to_json
 from grid.core.untrusted import shown
-from grid.datasets.slate.checking import categories, contradictions, statistics
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.export import data, generator_of, scored_cases
 from grid.datasets.slate.quality import Figure, figures
 from grid.datasets.slate.scoring import METRICS, Calls, Estimate, ScoredCase, Verdict, estimated, judged
 from grid.datasets.slate.shop import shop
+from grid.datasets.slate.stats import categories, contradictions, statistics
 from grid.datasets.slate.stock import load_all
 from grid.retrievers.bm25 import BM25
 from grid.text.references import needed

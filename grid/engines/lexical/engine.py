@@ -3,12 +3,12 @@
 It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
 latest history. 'No tool' has no words of its own: it gains where the substep's words speak against a tool, as was
-learned (`needs.py`), and nothing else tells it from the rest. An option gains where a trace in the prompt's memory took
-it at a substep of like words (`remembering.py`). The scores become a distribution through a temperature; samples are
-drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from the history's outputs and
-the values in the texts. Without an outline it takes the query's clauses one after another (`points.py`). Where a prompt
-has demonstrations, its plans are the nearest one's. Good for smoke runs, for statistics and for measuring
-the grid; its results say nothing about language models.
+learned (`arguments.needs_none`), and nothing else tells it from the rest. An option gains where a trace in the
+prompt's memory took it at a substep of like words (`arguments`). The scores become a distribution through a
+temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from
+the history's outputs and the values in the texts. Without an outline it takes the query's clauses one after another
+(`arguments.clauses`). Where a prompt has demonstrations, its plans are the nearest one's. Good for smoke runs, for
+statistics and for measuring the grid; its results say nothing about language models.
 """
 
 from __future__ import annotations

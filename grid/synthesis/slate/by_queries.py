@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from grid.core.engine import Section
 from grid.core.errors import UnfinishedError
 from grid.core.types import Json, to_json
-from grid.datasets.slate.checking import names_tool
 from grid.datasets.slate.records import CaseRecord, ToolRecord
+from grid.datasets.slate.stats import names_tool
 from grid.engines.answer_schema import object_schema
 from grid.synthesis.slate import merging, outcomes, outlines, queries, shapes, substeps, tools, wishes
 from grid.synthesis.slate.asking import Asker, Settled, kept

@@ -10,8 +10,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from grid.core.engine import Section
 from grid.core.types import Json, ToolCall, to_json
-from grid.datasets.slate.checking import names_tool
 from grid.datasets.slate.records import ToolRecord
+from grid.datasets.slate.stats import names_tool
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.synthesis.slate.asking import Asker, Settled
 from grid.synthesis.slate.config import Domain

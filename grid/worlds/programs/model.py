@@ -143,7 +143,7 @@ Fact: TypeAlias = Constant | Applied
 class Function:
     """What a tool computes: `inputs` are types, `output` the type of the fact that it finds.
 
-    `kind` says how a value is made up from the inputs (`values.py`); it is pure: the same facts give the same value.
+    `kind` says how a value is made up from the inputs, below; it is pure: the same facts give the same value.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The rules that a stock file keeps, and the proof that the cases of a SLATE follow from its shop."""
+"""SLATE's statistics beside the paper's, the rules of a stock file, and the proof that cases follow from the shop."""
 
 from __future__ import annotations
 
