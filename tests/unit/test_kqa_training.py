@@ -12,7 +12,7 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Demonstration
-from grid.datasets import sampling
+from grid.datasets import nearest as nearest_module
 from grid.datasets.kqa import dataset
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, unseen
 from grid.datasets.kqa.program import Executor, ProgramStep, executor
@@ -127,11 +127,11 @@ def test_the_nearest_by_meaning_are_those_of_the_highest_cosine(monkeypatch: pyt
 
 
 def test_a_model_that_is_not_there_is_a_config_error(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "find_spec", lambda name: None)
+    monkeypatch.setattr(nearest_module, "find_spec", lambda name: None)
     released = KqaPro(path=str(small), demonstrations_by="embeddings")
     with pytest.raises(ConfigError, match="dense"):
         released.demonstrations(released.case_ids()[0], 1)
-    monkeypatch.setattr(sampling, "find_spec", lambda name: name)
+    monkeypatch.setattr(nearest_module, "find_spec", lambda name: name)
     with pytest.raises(ConfigError, match=r"dataset\.hub"):
         released.demonstrations(released.case_ids()[0], 1)
     with pytest.raises(ConfigError, match=r"dataset\.sentence_model"):
