@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from grid.datasets.slate import values
 from grid.datasets.slate.drafts import Draft, DraftError
 from grid.datasets.slate.expressions import MOST_CHARACTERS, ExpressionError, evaluate
+from grid.datasets.slate.outcomes import Ledger
 from grid.datasets.slate.records import CaseRecord
-from grid.datasets.slate.scoring import Ledger
 from grid.datasets.slate.shop import Shop, shop
 from grid.datasets.slate.stats import contradictions, problems, repeated
 from grid.datasets.slate.stock import Stock, load_pools

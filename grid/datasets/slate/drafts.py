@@ -10,8 +10,8 @@ from typing import Any
 from grid.core.types import ToolCall
 from grid.datasets.slate import values
 from grid.datasets.slate.expressions import ExpressionError
+from grid.datasets.slate.outcomes import Ledger, Outcome, type_of
 from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, SubstepRecord
-from grid.datasets.slate.scoring import Ledger, Outcome, type_of
 from grid.datasets.slate.shop import Scene, Shop
 from grid.datasets.slate.stock import Stock, StockTool, Substep, Workflow
 from grid.datasets.slate.values import Value

@@ -15,8 +15,8 @@ from grid.datasets.slate import stock, values
 from grid.datasets.slate.dataset import SHARES, Slate
 from grid.datasets.slate.drafts import OUTPUT, SLOT, Draft, DraftError
 from grid.datasets.slate.expressions import ExpressionError
+from grid.datasets.slate.outcomes import Ledger, typed
 from grid.datasets.slate.records import CaseRecord
-from grid.datasets.slate.scoring import Ledger, typed
 from grid.datasets.slate.shop import Record, Shop, shop
 from grid.datasets.slate.stock import (
     QUERY_CATEGORIES,
