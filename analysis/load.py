@@ -70,7 +70,7 @@ def episodes(
     """
     names = list(dict.fromkeys([*names, *further]))
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
-    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas(self_destruct=True)
+    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
     frame = frame.assign(
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"]},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},

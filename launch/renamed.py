@@ -1,6 +1,6 @@
 """Write today's names of modules into Python, YAML and text files: `python launch/renamed.py FOLDER...`.
 
-For plugins that were written against names of before (`grid/core/moved.txt`): imports, `_target_`, names in texts, and
+For plugins that were written against names of before (`grid/core/moved.py`): imports, `_target_`, names in texts, and
 paths of files. Files that git ignores in a checkout are left alone; what is written is told.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from grid.core.moved import MOVED
 
 _ENDINGS = frozenset({".py", ".pyi", ".yaml", ".yml", ".toml", ".md", ".txt", ".cfg", ".ipynb", ".html", ".run", ""})
-_OWN = frozenset({"moved.txt", "CHANGELOG.md", "test_moved.py"})
+_OWN = frozenset({"moved.py", "CHANGELOG.md", "test_moved.py"})
 """Files that tell of old names."""
 
 
