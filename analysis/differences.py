@@ -1,4 +1,4 @@
-"""The table of differences: each planner less a reference, paired over cases."""
+"""The tables of differences: each planner less a reference, each model less another, paired over cases."""
 
 from __future__ import annotations
 
@@ -11,64 +11,88 @@ import pandas as pd
 
 from analysis import intervals, queries, tables
 from analysis.power.plans import MOST
-from analysis.render import Sheet
-from analysis.sheets import LABELS, breaks_of, figure, place_of
+from analysis.sheets import LABELS, place_of
+from analysis.table import POINTS, Column, Row, Table, bounds, count, mean, number, p_value
+from analysis.table import marks as marked
 
-_FIGURES = ["success", "95% interval", "p Holm", "h", "tool match", "95% interval (tools)"]
-_UNPRINTED = {"clusters", "tool match", "95% interval (tools)"}
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
 _DIGITS = 2
 """Of a number of cases that is only estimated."""
 
 
-def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Sheet:
+def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
     """Each planner of one model and dataset less the reference: what `tables.corrected` gives."""
     place = place_of(differences)
-    rows = [
-        [
-            *(row[name] for name in LABELS),
-            *(f"{row[count]:,}" for count in ("cases", "clusters")),
-            *bounded(row, "success"),
-            _p(row["success_holm"]),
-            figure(row["success_h"], "+.2f"),
-            *bounded(row, "tool_match_rate"),
-            "/".join(figure(row[name], ".1f") for name in (tables.CHECKS, f"{tables.CHECKS}_reference")),
-        ]
-        for row in differences.to_dict("records")
-    ]
     tests = int(differences["success_holm"].notna().sum())
-    asked = (differences[[tables.CHECKS, f"{tables.CHECKS}_reference"]] > 0).any(axis=None)
-    return Sheet(
+    asked = bool((differences[[tables.CHECKS, f"{tables.CHECKS}_reference"]] > 0).any(axis=None))
+    return Table(
         name=f"differences {reference} {place.model} {place.dataset}",
         title=f"{place.title}: difference to {reference}, paired over cases",
-        caption=_caption(tests, reference),
-        short=_short(tests, reference, bool(asked)),
-        labels=LABELS,
-        figures=["cases", "clusters", *_FIGURES, "checks"],
-        rows=rows,
-        unprinted=frozenset(_UNPRINTED if asked else {*_UNPRINTED, "checks"}),
+        by=LABELS,
+        columns=[
+            count("cases"),
+            count("clusters", printed=False),
+            Column("success", lambda row: bounded(row, "success")[0]),
+            Column("95% interval", lambda row: bounded(row, "success")[1]),
+            Column("p Holm", lambda row: p_value(row["success_holm"])),
+            mean("success_h", "h", "+.2f", 1.0),
+            Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
+            Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
+            Column("checks", _asked, printed=asked, said=_CHECKS.format(reference)),
+        ],
         values=differences,
         query=queries.differences(root, *place),
+        about=_caption(tests),
+        briefly=_short(tests),
         notes=_open(differences),
-        breaks=breaks_of(differences),
+        breaks=["robustness"],
     )
 
 
-def _caption(tests: int, reference: str) -> str:
+def of_models(root: Path, differences: pd.DataFrame) -> Table:
+    """Each model of one data set less the first by name: what `tables.corrected` gives of `tables.paired_models`."""
+    dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
+    tests = int(differences["success_holm"].notna().sum())
+    return Table(
+        name=f"models {dataset}",
+        title=f"{dataset}: models, difference to {reference} with the same planner, paired over cases",
+        by=[*LABELS, "model"],
+        columns=[
+            count("cases"),
+            count("clusters", printed=False),
+            Column("success", lambda row: bounded(row, "success")[0]),
+            Column("95% interval", lambda row: bounded(row, "success")[1]),
+            Column("p Holm", lambda row: p_value(row["success_holm"])),
+            mean("success_h", "h", "+.2f", 1.0),
+            Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
+            Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
+        ],
+        values=differences,
+        query=queries.by_case(root, ["success", "tool_match_rate"], queries.where({"dataset": [dataset]})),
+        about=_caption(tests),
+        briefly=_short(tests),
+        breaks=LABELS,
+    )
+
+
+def _asked(row: Row) -> str:
+    return "/".join(number(row[name], ".1f") for name in (tables.CHECKS, f"{tables.CHECKS}_reference"))
+
+
+def _caption(tests: int) -> str:
     return (
         f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: it excludes 0, †: also by "
         f"Holm's correction; p Holm: p of the success difference, so corrected over the {tests} of this table; "
-        f"{intervals.SIZE}; {intervals.ALIKE}; {_CHECKS.format(reference)}"
+        f"{intervals.SIZE}; {intervals.ALIKE}"
     )
 
 
-def _short(tests: int, reference: str, asked: bool) -> str:
-    told = (
+def _short(tests: int) -> str:
+    return (
         f"percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) excludes 0, †: also "
         f"by Holm's correction over the {tests} differences of this table; h: Cohen's h (0.2 small, 0.5 medium, 0.8 "
         "large)"
     )
-    return told + f"; {_CHECKS.format(reference)}" * asked
 
 
 def _open(differences: pd.DataFrame) -> list[str]:
@@ -79,13 +103,13 @@ def _open(differences: pd.DataFrame) -> list[str]:
     row = max(known.to_dict("records"), key=lambda one: abs(float(one["success"])))
     return [
         f"largest open difference: {row['planner']} less {row['reference']} ({row['robustness']}), "
-        f"{100 * row['success']:+.1f} points; {_rounded(row['success_needed'])} cases would settle it (now "
+        f"{100 * row['success']:+.1f} points; {rounded(row['success_needed'])} cases would settle it (now "
         f"{row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
         f"{100 * intervals.LEVEL:.0f}% level, uncorrected, clusters as here)"
     ]
 
 
-def _rounded(cases: float) -> str:
+def rounded(cases: float) -> str:
     """Up to two digits: it rests on an estimate."""
     if math.isinf(cases):
         return f"more than {MOST:,}"
@@ -98,11 +122,5 @@ def bounded(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"
-    star = "*" if low > 0 or high < 0 else " "
-    dagger = "†" if row[f"{rate}_holm"] < intervals.LEVEL else " "
-    shown = f"[{100 * low:+.1f}, {100 * high:+.1f}]" if pd.notna(low) else "none"
-    return f"{100 * row[rate]:+.1f}{star}{dagger}", shown
-
-
-def _p(value: float) -> str:
-    return "none" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+    told = marked(low, high, row[f"{rate}_holm"], level=intervals.LEVEL)
+    return f"{number(row[rate], POINTS, 100)}{told:2}", bounds(low, high, POINTS)

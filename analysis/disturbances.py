@@ -12,28 +12,28 @@ import pandas as pd
 from analysis import load, queries
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval, ratio
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import MISSING, POINTS, Column, Table, bounds, marks, number
+from analysis.table import count as counted
 from grid.core.chains import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
-_FIGURES = ["cases", "clusters", "success", "undisturbed", "difference", "95% interval"]
 _CAPTION = (
     "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
     f"cases; 95% interval: {TOLD}; * it excludes 0; {ALIKE}; none where all are of one cluster"
 )
 _BEHAVIOURS = (
-    "; of the cells that called the broken tool, what they did next: another call that does the same (replace: the "
+    "of the cells that called the broken tool, what they did next: another call that does the same (replace: the "
     "designated replacement), retry, refuse, or other, in %"
 )
-_REFUSED = "; refused: of all cells, in %; an unsolvable case succeeds by a refusal alone"
+_REFUSED = "refused: of all cells, in %; an unsolvable case succeeds by a refusal alone"
 _COST = (
-    "; cost: of the calls made over the least for the reference's calls, on solved cases, with its 95% interval (delta "
+    "cost: of the calls made over the least for the reference's calls, on solved cases, with its 95% interval (delta "
     "method over clusters); * it excludes 1"
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and dataset with cells that have any of these columns and are disturbed."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
@@ -87,47 +87,43 @@ def _cost(own: pd.DataFrame) -> dict[str, float]:
     return dict(zip(("cost", "cost_low", "cost_high"), found, strict=True))
 
 
-def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
     broken, rejecting = bool(values["called"].any()), bool(values["refused"].notna().any())
     priced = bool(values["cost"].notna().any())
-    figures = [*_FIGURES, *BEHAVIOURS * broken, *["refused"] * rejecting, *["cost", "95%"] * priced]
-    rows = [
-        [
-            *(row[name] for name in _LABELS),
-            *_success(row),
-            *((_share(row[name]) for name in BEHAVIOURS) if broken else ()),
-            *([_share(row["refused"])] * rejecting),
-            *(_over(row) if priced else ()),
-        ]
-        for row in values.to_dict("records")
-    ]
-    return Sheet(
+    return Table(
         name=f"disturbances {model} {dataset}",
         title=f"{model} on {dataset}: what disturbances do",
-        caption=_CAPTION + _BEHAVIOURS * broken + _REFUSED * rejecting + _COST * priced,
-        labels=_LABELS,
-        figures=figures,
-        rows=rows,
+        by=_LABELS,
+        columns=[
+            counted("cases"),
+            counted("clusters"),
+            _share("success"),
+            _share("undisturbed"),
+            Column("difference", _difference),
+            Column("95% interval", lambda row: bounds(row["low"], row["high"], POINTS)),
+            *[_share(name, _BEHAVIOURS) for name in BEHAVIOURS if broken],
+            *[_share("refused", _REFUSED)] * rejecting,
+            *[Column("cost", _cost_over, said=_COST), Column("95%", _cost_bounds)] * priced,
+        ],
         values=values,
         query=queries.disturbances(root, model, dataset),
+        about=_CAPTION,
     )
 
 
-def _success(row: Mapping[Any, Any]) -> list[str]:
-    mark = "*" if row["low"] > 0 or row["high"] < 0 else " "
-    bounds = "none" if pd.isna(row["low"]) else f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-    difference = "none" if pd.isna(row["difference"]) else f"{100 * row['difference']:+.1f}{mark}"
-    shares = (_share(row[name]) for name in ("success", "undisturbed"))
-    return [*(f"{row[name]:,}" for name in ("cases", "clusters")), *shares, difference, bounds]
+def _share(name: str, said: str = "") -> Column:
+    return Column(name, lambda row: number(row[name], scale=100, missing=MISSING), said=said)
 
 
-def _over(row: Mapping[Any, Any]) -> list[str]:
-    if pd.isna(row["cost"]):
-        return ["–", "–"]
-    mark = "*" if row["cost_low"] > 1 or row["cost_high"] < 1 else " "
-    bounds = "none" if pd.isna(row["cost_low"]) else f"[{row['cost_low']:.2f}, {row['cost_high']:.2f}]"
-    return [f"{row['cost']:.2f}{mark}", bounds]
+def _difference(row: Mapping[Any, Any]) -> str:
+    mark = marks(row["low"], row["high"]) or " "
+    return "none" if pd.isna(row["difference"]) else f"{number(row['difference'], POINTS, 100)}{mark}"
 
 
-def _share(value: float) -> str:
-    return "–" if pd.isna(value) else f"{100 * value:.1f}"
+def _cost_over(row: Mapping[Any, Any]) -> str:
+    mark = marks(row["cost_low"], row["cost_high"], at=1.0) or " "
+    return MISSING if pd.isna(row["cost"]) else f"{row['cost']:.2f}{mark}"
+
+
+def _cost_bounds(row: Mapping[Any, Any]) -> str:
+    return MISSING if pd.isna(row["cost"]) else bounds(row["cost_low"], row["cost_high"], ".2f", 1.0)

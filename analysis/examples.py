@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from analysis import queries
 from analysis.horizon import FH, SH
-from analysis.render import Sheet
+from analysis.table import Table, texts
 from grid import store
 from grid.core.errors import StoreError
 from grid.core.types import to_json
@@ -44,7 +44,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planners.
 
     Raises:
@@ -102,7 +102,7 @@ def _draw(cell: str) -> str:
     return hashlib.sha256(f"{SEED}/{cell}".encode()).hexdigest()
 
 
-def _sheet(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, of: tuple[int, int]) -> Sheet:
+def _sheet(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, of: tuple[int, int]) -> Table:
     cells = {SH: str(chosen["cell_id_sh"]), FH: str(chosen["cell_id_fh"])}
     rows: list[list[str]] = []
     breaks: set[int] = set()
@@ -112,13 +112,13 @@ def _sheet(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, 
     rule = f"{_RULE}: {of[0]:,} of {of[1]:,} episodes" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
     labels = ["planner", "step", "call or plan", "came back"]
     condition = f"{queries.where({'cell_id': list(cells.values())})} AND on_path"
-    return Sheet(
+    return Table(
         name=f"trajectories {place}",
         title=f"table 6: a trajectory of each planner, {place} (planning_horizon §4.5, C.2)",
-        caption=f"{_CAPTION}; {rule}",
-        labels=labels,
-        figures=[],
-        rows=rows,
+        by=texts(labels),
+        columns=[],
+        lines=rows,
+        about=f"{_CAPTION}; {rule}",
         values=pd.DataFrame(rows, columns=labels),
         query=queries.steps(root, _STEPS, condition),
         reading=f"{chosen['case_id']}, {chosen['robustness']}, trial {chosen['trial']}: "

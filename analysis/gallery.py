@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from analysis import html
 from analysis.figures import Drawing
 from analysis.published import files, order
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 from grid.core.errors import StoreError, one_line
 
@@ -101,7 +101,7 @@ def _called(names: Sequence[str]) -> list[str]:
     return [f"table{'s' * (len(tables) > 1)} {', '.join(tables)}"] * bool(tables) + figures
 
 
-def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None) -> list[str]:
+def verdict(sheets: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
     """What the order of methods is, and the row of a published table with ours.
 
     Raises:
@@ -116,7 +116,7 @@ def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None
     return found
 
 
-def _lines(sheet: Sheet, row: Sequence[str]) -> list[str]:
+def _lines(sheet: Table, row: Sequence[str]) -> list[str]:
     """The first metric of a row that both have, else that ours have: theirs, then ours."""
     names = [*sheet.labels, *sheet.figures]
     rows = [dict(zip(names, cells, strict=True)) for cells in sheet.rows if list(cells[: len(row)]) == list(row)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 
 from analysis import load, queries
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import Table, count, mean
 from grid.core.untrusted import loads
 
 COLUMN = "tool_counts"
@@ -23,7 +24,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools are counted by kind."""
     cells = load.episodes(root, [COLUMN], pc.field(COLUMN).is_valid())
     if cells.empty:
@@ -52,26 +53,22 @@ def f1(counts: pd.DataFrame) -> pd.Series[float]:
     return 2 * precision * recall / (precision + recall + SMALL)
 
 
-def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     kinds = list(dict.fromkeys(own["kind"]))
     shown = kinds if len(kinds) <= _SHOWN else []
-    rows = []
+    lines = []
     for (robustness, planner), found in own.groupby(SETTING[2:], sort=False):
         values = found.set_index("kind")["f1"]
-        figures = [values.mean(), *(values.get(kind) for kind in shown)]
-        rows.append([str(robustness), str(planner), f"{found['gold'].sum():,}", *map(_figure, figures)])
-    return Sheet(
+        line = {"robustness": robustness, "planner": planner, "gold": found["gold"].sum(), "macro": values.mean()}
+        lines.append(line | {f"of {kind}": values.get(kind, math.nan) for kind in shown})
+    return Table(
         name=f"tool F1 by category {model} {dataset}",
         title=f"{model} on {dataset}: F1 of tool choice by kind of tool",
-        caption=_CAPTION,
-        labels=SETTING[2:],
-        figures=["gold calls", "macro", *shown],
-        rows=rows,
+        by=SETTING[2:],
+        columns=[count("gold", "gold calls"), mean("macro", "macro"), *(mean(f"of {kind}", kind) for kind in shown)],
+        lines=lines,
+        about=_CAPTION,
         values=own,
         query=queries.tool_counts(root, model, dataset, SMALL),
         notes=[] if shown else [f"each of the {len(kinds)} kinds: in the table's CSV file, and by its query"],
     )
-
-
-def _figure(value: float | None) -> str:
-    return "none" if value is None or pd.isna(value) else f"{100 * value:.1f}"

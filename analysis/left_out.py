@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 
 _KINDS = 5
@@ -22,12 +22,12 @@ def lines(root: Path) -> dict[str, str]:
     return {dataset: _line(dataset, reasons) for dataset, reasons in store.runs(root).get("skipped", {}).items()}
 
 
-def under(sheets: Sequence[Sheet], lines: Mapping[str, str]) -> list[Sheet]:
+def under(sheets: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
     """The tables, each with the lines of the data sets that it shows among its notes."""
     return [replace(sheet, notes=[*sheet.notes, *_shown(sheet, lines)]) for sheet in sheets]
 
 
-def _shown(sheet: Sheet, lines: Mapping[str, str]) -> list[str]:
+def _shown(sheet: Table, lines: Mapping[str, str]) -> list[str]:
     shown = set(sheet.values["dataset"].dropna().astype(str)) if "dataset" in sheet.values else set()
     return [line for dataset, line in lines.items() if dataset in shown]
 

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from analysis import intervals, load, queries
 from analysis.errors import AnalysisError
 from analysis.load import SETTING
-from analysis.plans.measures import Measure, measured, partly
-from analysis.plans.sheet import Rows
-from analysis.render import Sheet
+from analysis.measures import Measure, measured, partly
+from analysis.table import Table, count
 from grid import store
 from grid.core.metric import BY_NAME, TEXTS, Metric
 from grid.metrics.scores import SUCCESS
@@ -28,7 +27,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, names: Sequence[str] = ()) -> list[Sheet]:
+def sheets(root: Path, names: Sequence[str] = ()) -> list[Table]:
     """For each model and dataset the metrics of plugins that any of its cells has, and those of `names`.
 
     Raises:
@@ -73,23 +72,21 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]
 
 
-def _sheet(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Sheet:
+def _sheet(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Table:
     own = [metric for metric in wanted if cells[metric.name].notna().any()]
     measures = [_measure(metric, cells[metric.name]) for metric in own]
     table = measured(cells, _LABELS, measures)
-    rows = Rows(table, {name: name for name in _LABELS}, measures, counts=["cases", "clusters"], breaks=["robustness"])
     told = [f"{metric.name}: {metric.meaning}" for metric in own if metric.meaning]
-    return Sheet(
+    return Table(
         name=f"metrics {model} {dataset}",
         title=f"{model} on {dataset}: metrics by name",
-        caption="; ".join([_CAPTION, *told]),
-        labels=_LABELS,
-        figures=[*rows.counts, *(measure.header for measure in measures)],
-        rows=rows.texts(brief=False),
+        by=_LABELS,
+        columns=[count("cases"), count("clusters"), *(measure.shown(bounded=True) for measure in measures)],
         values=table,
         query=queries.of_place(root, [metric.name for metric in own], model, dataset),
+        about="; ".join([_CAPTION, *told]),
         notes=[*partly(table, measures), *(f"{metric.name}: {metric.paper}" for metric in own if metric.paper)],
-        breaks=rows.lines(),
+        breaks=["robustness"],
     )
 
 

@@ -12,9 +12,8 @@ import pandas as pd
 from analysis import intervals, queries
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows
-from analysis.render import Sheet
+from analysis.measures import Measure, known, measured
+from analysis.table import Column, Table, count
 
 _LABELS = SETTING[2:]
 _PRINTED = 4
@@ -54,7 +53,7 @@ def shown(most: int) -> list[int]:
     return [*range(1, min(most, _EVERY) + 1), *(k for k in doubled if k < most), *[most] * (most > _EVERY)]
 
 
-def sheets(root: Path, cases: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cases: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset of which some case has two trials or more; `cases` are those of `by_case`."""
     found = []
     for (model, dataset), own in cases.groupby(SETTING[:2], sort=False, observed=True):
@@ -98,26 +97,28 @@ def measures(most: int) -> list[Measure]:
     ]
 
 
-def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Sheet:
+def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Table:
     table = rates(cases, most)
-    rows = Rows(table, {name: name for name in _LABELS}, measures(most), breaks=["robustness"])
     place = queries.where({"model": [model], "dataset": [dataset]})
-    figures = [*rows.counts, *(measure.header for measure in rows.shown)]
-    return Sheet(
+    return Table(
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
-        caption=_CAPTION,
-        short=_SHORT,
-        labels=_LABELS,
-        figures=figures,
-        rows=rows.texts(brief=False),
-        printed=rows.texts(brief=True),
-        unprinted=frozenset({"clusters", *(one.header for one in set(measures(most)) - set(measures(_PRINTED)))}),
+        by=_LABELS,
+        columns=_columns(table, most),
         values=table,
         query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
+        about=_CAPTION,
+        briefly=_SHORT,
         notes=_left_out(table.to_dict("records"), most),
-        breaks=rows.lines(),
+        breaks=["robustness"],
     )
+
+
+def _columns(table: pd.DataFrame, most: int) -> list[Column]:
+    """A terminal has the small k alone."""
+    printed = {one.header for one in measures(_PRINTED)}
+    figures = [one.shown(printed=one.header in printed) for one in known(table, measures(most))]
+    return [count("cases"), count("clusters", printed=False), *figures]
 
 
 def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:

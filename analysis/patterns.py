@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load, queries
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import Table, count, mean
 from grid.metrics.scores import PATTERNS
 
 COLUMN = "failure_patterns"
@@ -20,7 +19,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and dataset whose cells were looked at for patterns."""
     cells = load.episodes(root, [COLUMN], pc.field(COLUMN).is_valid())
     if cells.empty:
@@ -37,20 +36,13 @@ def shares(cells: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(cells=("none", "size"), **{name: (name, "mean") for name in (*PATTERNS, "none")}).reset_index()
 
 
-def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Sheet:
-    names = [*PATTERNS, "none"]
-    rows = [[*map(str, row[2:4]), f"{row[4]:,}", *(f"{100 * share:.1f}" for share in row[5:])] for row in _rows(own)]
-    return Sheet(
+def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+    return Table(
         name=f"failure patterns {model} {dataset}",
         title=f"{model} on {dataset}: failure patterns",
-        caption=_CAPTION,
-        labels=SETTING[2:],
-        figures=["cells", *(name.replace("_", " ") for name in names)],
-        rows=rows,
+        by=SETTING[2:],
+        columns=[count("cells"), *(mean(name, name.replace("_", " ")) for name in (*PATTERNS, "none"))],
         values=own,
         query=queries.failure_patterns(root, model, dataset, PATTERNS),
+        about=_CAPTION,
     )
-
-
-def _rows(own: pd.DataFrame) -> list[list[Any]]:
-    return [list(row) for row in own.itertuples(index=False)]

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis import queries
 from analysis.intervals import CLUSTER, TOLD, interval
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import Column, Table, bounds, count, mean
 
 ENGINE, EXPECTED = "engine", "expected_success"
 COLUMNS = (ENGINE, EXPECTED)
@@ -26,7 +26,7 @@ def notice(episodes: pd.DataFrame) -> str:
     return f"{_TOLD}{of}; " if len(models) else ""
 
 
-def sheet(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def sheet(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
     known = episodes[episodes[EXPECTED].notna() & episodes["success"].notna()]
     if known.empty:
@@ -35,22 +35,22 @@ def sheet(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
         dict(zip(SETTING, map(str, key), strict=True)) | _beside(group)
         for key, group in known.groupby(SETTING, sort=False, observed=True)
     ])  # fmt: skip
-    rows = [
-        [*(row[name] for name in SETTING), f"{row['cases']:,}", f"{row['clusters']:,}", f"{100 * row['success']:.1f}",
-         _bounds(row["low"], row["high"]), f"{100 * row[EXPECTED]:.1f}"]
-        for row in found.to_dict("records")
-    ]  # fmt: skip
     return [
-        Sheet(
+        Table(
             name="closed form",
             title="success of a single pass, estimated and in closed form",
-            caption="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
-            f"what was retrieved; 95% interval of the estimate: {TOLD}",
-            labels=SETTING,
-            figures=["cases", "clusters", "success", "95% interval", "closed form"],
-            rows=rows,
+            by=SETTING,
+            columns=[
+                count("cases"),
+                count("clusters"),
+                mean("success", "success"),
+                Column("95% interval", lambda row: bounds(row["low"], row["high"])),
+                mean(EXPECTED, "closed form"),
+            ],
             values=found,
             query=queries.expected(root),
+            about="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
+            f"what was retrieved; 95% interval of the estimate: {TOLD}",
         )
     ]
 
@@ -68,7 +68,3 @@ def _beside(cells: pd.DataFrame) -> dict[str, float]:
         "high": min(expected + high, 1.0),
         EXPECTED: expected,
     }
-
-
-def _bounds(low: float, high: float) -> str:
-    return "none" if pd.isna(low) else f"[{100 * low:.1f}, {100 * high:.1f}]"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load, partial, planted
-from analysis.render import Sheet
+from analysis.table import Table
 from grid.core.roles import ASKED
 
 COLUMNS = ("engine", "config")
@@ -30,6 +30,11 @@ _FOLLOWS = {
 _READ = "read from released or own files"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
+
+
+def answered(episodes: pd.DataFrame) -> bool:
+    """Whether a language model answered in any episode, as far as is recorded."""
+    return not episodes["engine"].astype(object).isin(list(_ENGINES)).all()
 
 
 def headline(root: Path) -> str:
@@ -137,7 +142,7 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
     return episodes[["model", planted.ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
-def captioned(sheets: Sequence[Sheet], kinds: pd.DataFrame, more: str = "") -> list[Sheet]:
+def captioned(sheets: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
     """The tables, their captions behind what the policy and the tools of their own data sets are, and `more`.
 
     Args:
@@ -149,11 +154,11 @@ def captioned(sheets: Sequence[Sheet], kinds: pd.DataFrame, more: str = "") -> l
     for sheet in sheets:
         own = kinds[kinds["dataset"].astype(str).isin(_shown(sheet))]
         about = planted.notice(kinds) + notice(kinds if own.empty else own) + more
-        found.append(replace(sheet, caption=about + sheet.caption, short=sheet.short and about + sheet.short))
+        found.append(replace(sheet, before=about))
     return found
 
 
-def _shown(sheet: Sheet) -> frozenset[str]:
+def _shown(sheet: Table) -> frozenset[str]:
     """The data sets that a table says it is of; none where it says nothing."""
     if sheet.data or "dataset" not in sheet.values:
         return sheet.data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,8 +17,8 @@ from analysis import queries
 from analysis.design import Design, Floats, design
 from analysis.errors import AnalysisError
 from analysis.intervals import holm
-from analysis.render import Sheet
 from analysis.spec import FAMILY, Correlation, Link, Spec
+from analysis.table import NONE, Column, Table, number, p_value, texts
 from grid.core.errors import one_line
 
 # Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
@@ -192,7 +193,7 @@ _FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
-def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
+def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Table]:
     """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
     if not fits:
         return []
@@ -213,29 +214,24 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
     brief = f"{about}; coefficient (standard error) {scale}{units}; * p < 0.05, ** p < 0.01; "
     long = f"{about}; {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
     brief_rows = [[*key.values(), *_counts(fit), *_cells(every, place, shown)] for place, (key, fit) in enumerate(fits)]
-    long_rows = [
-        [*(row[name] for name in [*spec.per, "name"]), *(_figure(row, name) for name in _FIGURES)]
-        for row in every.to_dict("records")
-    ]
     return [
-        Sheet(
+        Table(
             name="regression",
             title=title,
-            caption=f"{brief}{_DAGGER} p < 0.05 by Holm's correction {over}",
-            labels=spec.per,
-            figures=["rows", "clusters", *shown],
-            rows=brief_rows,
+            by=texts(spec.per),
+            columns=texts(["rows", "clusters", *shown], len(spec.per)),
+            lines=brief_rows,
+            about=f"{brief}{_DAGGER} p < 0.05 by Holm's correction {over}",
             values=every[every["name"].isin(shown)].drop(columns="fit"),
             query=query,
             notes=notes,
         ),
-        Sheet(
+        Table(
             name="coefficients",
             title=EVERY,
-            caption=f"{long}p holm: Holm's correction {over}",
-            labels=[*spec.per, "coefficient of"],
-            figures=[name.replace("_", " ") for name in _FIGURES],
-            rows=long_rows,
+            by=[*spec.per, Column("coefficient of", lambda row: row["name"])],
+            columns=[Column(name.replace("_", " "), partial(_figure, name)) for name in _FIGURES],
+            about=f"{long}p holm: Holm's correction {over}",
             values=every.drop(columns="fit"),
             query=query,
             notes=notes,
@@ -270,7 +266,7 @@ def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:
 def _counts(fit: Fit | Refused) -> list[str]:
     """Rows and clusters: those that were fitted, of those that there are."""
     if isinstance(fit, Refused):
-        return ["none", "none"]
+        return [NONE, NONE]
     pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
     return [f"{used:,}" if used == there else f"{used:,} of {there:,}" for used, there in pairs]
 
@@ -278,7 +274,7 @@ def _counts(fit: Fit | Refused) -> list[str]:
 def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
     """Coefficients of one fit with stars, dagger and error."""
     own = {row["name"]: row for row in every[every["fit"] == place].to_dict("records")}
-    return [_starred(own[name]) if name in own else "none" for name in names]
+    return [_starred(own[name]) if name in own else NONE for name in names]
 
 
 def _starred(row: Mapping[Any, Any]) -> str:
@@ -291,10 +287,5 @@ def starred(coefficient: float, error: float, p: float, more: str = "") -> str:
     return f"{coefficient:.3f}{stars}{more} ({error:.3f})"
 
 
-def _figure(row: Mapping[Any, Any], name: str) -> str:
-    value = row[name]
-    if pd.isna(value):
-        return "none"
-    if name in ("p", HOLM, "raw_p") and value < 0.001:
-        return "<0.001"
-    return f"{value:.3f}" if np.isfinite(value) else f"{value:+}"
+def _figure(name: str, row: Mapping[Any, Any]) -> str:
+    return p_value(row[name]) if name in ("p", HOLM, "raw_p") else number(row[name], ".3f")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ import pyarrow.compute as pc
 from analysis import load, queries
 from analysis.intervals import ALIKE, CLUSTER, LEVEL, TOLD, count, holm, interval, p_value
 from analysis.load import SETTING, UNCHANGED
-from analysis.render import Sheet
+from analysis.table import MISSING, POINTS, Column, Table, bounds, marks, number
+from analysis.table import count as counted
 
 GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
@@ -27,7 +29,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and dataset with planners that remember, beside themselves without memory.
 
     Raises:
@@ -99,39 +101,38 @@ def _labels(root: Path) -> set[str]:
     return set(load.rows(root, ["memory"], known, ["memory"])["memory"].unique().to_pylist())
 
 
-def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Sheet:
-    further = ["tool match", "95% interval (tools)"]
-    figures = ["traces", "cases", "without", "with", "gain", "95% interval", *further]
-    rows = [
-        [
-            *(row[name] for name in _LABELS),
-            "–" if pd.isna(row["traces"]) else f"{row['traces']:.0f}/{row['of_cases']:.0f}",
-            f"{row['cases']:,}",
-            *(_share(row[f"success_{way}"]) for way in ("without", "with")),
-            *(text for rate in GAINS for text in _gain(row, rate)),
-        ]
-        for row in values.to_dict("records")
-    ]
-    return Sheet(
+def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
+    return Table(
         name=f"memory {model} {dataset}",
         title=f"{model} on {dataset}: what memory gains (egb_slate B.1, table 7)",
-        caption=_CAPTION,
-        labels=_LABELS,
-        figures=figures,
-        rows=rows,
+        by=_LABELS,
+        columns=[
+            Column("traces", _traces),
+            counted("cases"),
+            *(Column(way, partial(_share, f"success_{way}")) for way in ("without", "with")),
+            Column("gain", partial(_gain, "success")),
+            Column("95% interval", partial(_bounds, "success")),
+            Column("tool match", partial(_gain, "tool_match_rate"), printed=False),
+            Column("95% interval (tools)", partial(_bounds, "tool_match_rate"), printed=False),
+        ],
         values=values,
         query=queries.of_place(root, GAINS, model, dataset),
-        unprinted=frozenset(further),
+        about=_CAPTION,
     )
 
 
-def _gain(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
-    mean, low, high = (row[name] for name in (rate, f"{rate}_low", f"{rate}_high"))
-    if pd.isna(mean):
-        return "none", "none"
-    marks = ("*" if low > 0 or high < 0 else " ") + ("†" if row[f"{rate}_holm"] < LEVEL else " ")
-    return f"{100 * mean:+.1f}{marks}", "none" if pd.isna(low) else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+def _traces(row: Mapping[Any, Any]) -> str:
+    return MISSING if pd.isna(row["traces"]) else f"{row['traces']:.0f}/{row['of_cases']:.0f}"
 
 
-def _share(value: float) -> str:
-    return "–" if pd.isna(value) else f"{100 * value:.1f}"
+def _gain(rate: str, row: Mapping[Any, Any]) -> str:
+    told = marks(row[f"{rate}_low"], row[f"{rate}_high"], row[f"{rate}_holm"], level=LEVEL)
+    return "none" if pd.isna(row[rate]) else f"{number(row[rate], POINTS, 100)}{told:2}"
+
+
+def _bounds(rate: str, row: Mapping[Any, Any]) -> str:
+    return bounds(row[f"{rate}_low"], row[f"{rate}_high"], POINTS)
+
+
+def _share(name: str, row: Mapping[Any, Any]) -> str:
+    return number(row[name], scale=100, missing=MISSING)

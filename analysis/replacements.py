@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
@@ -14,7 +12,8 @@ from scipy.special import ndtri
 from analysis import load, queries
 from analysis.intervals import CLUSTER, Interval, count, interval
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import Column, Row, Table, bounds, number
+from analysis.table import count as counted
 
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
 _COLUMNS = ["tool_calls", REPLACED, WRONG]
@@ -25,7 +24,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools forgive."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     if cells.empty:
@@ -64,26 +63,27 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
 
 
-def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Sheet:
-    rows = [
-        [row["robustness"], row["planner"], *(f"{row[name]:,}" for name in ("cells", *_COLUMNS)), _share(row)]
-        for row in own.to_dict("records")
-    ]
-    return Sheet(
+def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+    return Table(
         name=f"replacements {model} {dataset}",
         title=f"{model} on {dataset}: what forgiving tools replaced",
-        caption=_CAPTION,
-        labels=SETTING[2:],
-        figures=["cells", "calls", "replaced", "silently wrong", "share wrong"],
-        rows=rows,
+        by=SETTING[2:],
+        columns=[
+            counted("cells"),
+            counted("tool_calls", "calls"),
+            counted(REPLACED, "replaced"),
+            counted(WRONG, "silently wrong"),
+            Column("share wrong", _share),
+        ],
         values=own,
         query=queries.replacements(root, model, dataset),
+        about=_CAPTION,
     )
 
 
-def _share(row: Mapping[Any, Any]) -> str:
+def _share(row: Row) -> str:
     """In percent; nothing where nothing was replaced, no bounds where the cases are of one cluster."""
-    share, low, high = (100 * row[name] for name in ("wrong_share", "wrong_low", "wrong_high"))
-    if math.isnan(share):
+    if math.isnan(row["wrong_share"]):
         return ""
-    return f"{share:.1f}%" if math.isnan(low) else f"{share:.1f}% [{low:.1f}, {high:.1f}]"
+    reach = bounds(row["wrong_low"], row["wrong_high"], missing="")
+    return f"{number(row['wrong_share'], scale=100)}% {reach}".rstrip()

@@ -10,6 +10,7 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import (
+    by_value,
     differences,
     disturbances,
     kinds,
@@ -22,6 +23,7 @@ from analysis import (
     patterns,
     planted,
     provenance,
+    ranks,
     remembered,
     replacements,
     restoration,
@@ -45,9 +47,10 @@ from analysis.failures import sheets as failures
 from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
-from analysis.render import READABLE, Sheet, show, wide
+from analysis.render import READABLE, show, wide
 from analysis.search import sheets as search
 from analysis.spec import Spec
+from analysis.table import Table
 from analysis.trajectory import metrics, scaling
 from analysis.varied import sheets as varied
 from grid.core.untrusted import shown
@@ -55,6 +58,7 @@ from grid.core.untrusted import shown
 _PLACE = ["model", "dataset"]
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
+_WITHOUT = "no published figures are shown, as no language model answered (--papers shows them)"
 
 
 def print_report(
@@ -64,7 +68,9 @@ def print_report(
     all_columns: bool = False,
     unknown: unknowns.Unknown | None = None,
     metrics: Sequence[str] = (),
-) -> list[Sheet]:
+    papers: bool | None = None,
+    by: Sequence[str] = (),
+) -> list[Table]:
     """Print every table that applies, and where data lie; returns the tables.
 
     Args:
@@ -76,18 +82,27 @@ def print_report(
         unknown: `left_out` or `failure`: how cells count of which nobody can tell whether they succeeded. None: as
             `unknowns.counted` says, left out where it says nothing.
         metrics: names of metrics that have a table of their own, as those have that a plugin declared.
+        papers: whether published figures stand beside. None: where a language model answered, so that nobody compares
+            a simulated policy with a real model by accident.
+        by: columns of episodes, or names of `by_value.SHORT`: success is told by their values too.
 
     Raises:
         AnalysisError: `analysis` names a column that is not there, or nobody declared one of `metrics`.
         StoreError: the folder cannot be read.
     """
     with unknowns.counted(unknown):
-        return _print_report(root, console, analysis, all_columns, metrics)
+        return _print_report(root, console, analysis, all_columns, metrics, papers, by)
 
 
 def _print_report(
-    root: Path, console: Console, analysis: Spec | None, all_columns: bool, named: Sequence[str]
-) -> list[Sheet]:
+    root: Path,
+    console: Console,
+    analysis: Spec | None,
+    all_columns: bool,
+    named: Sequence[str],
+    papers: bool | None,
+    by: Sequence[str],
+) -> list[Table]:
     console = wide(console, READABLE)
     load.hold(root)
     episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
@@ -100,11 +115,16 @@ def _print_report(
     for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
-    found = _tables(root, episodes, plan, analysis, named)
+    beside = provenance.answered(episodes) if papers is None else papers
+    found = _tables(root, episodes, plan, analysis, named, beside, by)
     short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
-    for line in (*lacking.missing(root), *[f"not printed, as they need more room: {names}"] * bool(spared)):
+    for line in (
+        *lacking.missing(root),
+        *[_WITHOUT] * (not beside),
+        *[f"not printed, as they need more room: {names}"] * bool(spared),
+    ):
         console.print(shown(line), markup=False)
     for line in _places(root, all_columns):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
@@ -119,14 +139,22 @@ def _places(root: Path, all_columns: bool) -> list[str]:
 
 
 def _tables(
-    root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None, named: Sequence[str]
-) -> list[Sheet]:
+    root: Path,
+    episodes: pd.DataFrame,
+    plan: pd.DataFrame,
+    analysis: Spec | None,
+    named: Sequence[str],
+    papers: bool,
+    by: Sequence[str],
+) -> list[Table]:
     found = [*_sheets(root, episodes, plan), *measured.sheets(root, named), *rewards.sheets(root)]
     found += planted.sheet(root, episodes)
+    found += [*_models(root, episodes), *ranks.sheets(root, episodes)]
+    found += [table for name in by for table in by_value.sheets(root, name)]
     kinds_of_data = provenance.kinds(episodes)
     left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns
-    beside = published.sheets(root)
+    beside = published.sheets(root) if papers else []
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
@@ -135,20 +163,20 @@ def _tables(
     found += calibration.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += [*disturbances.sheets(root), *remembered.sheets(root)]
-    found += study.sheets(root, analysis, of_study)
+    found += study.sheets(root, analysis, of_study, papers)
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = unknowns.under(found, left_open)
     return unbounded.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))
 
 
-def _trajectories(root: Path) -> list[Sheet]:
+def _trajectories(root: Path) -> list[Table]:
     """What was called against the reference's calls, where anything is known of that."""
     cells = metrics.read(root)
     return [*metrics.sheets(root, cells), *scaling.sheets(root, cells)] if len(cells) else []
 
 
-def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Sheet]:
+def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
     rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
@@ -176,7 +204,7 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Shee
     return found
 
 
-def _differences(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def _differences(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """To ReAct; and to its control for those who asked whether a case was resolved, where both ran."""
     found = []
     for reference in (tables.REFERENCE, "retry"):
@@ -186,6 +214,14 @@ def _differences(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
         if not paired.empty:
             found.append(differences.sheet(root, tables.corrected(paired), reference))
     return found
+
+
+def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
+    """For each data set that several models ran on with one planner."""
+    paired = tables.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
+    if paired.empty:
+        return []
+    return [differences.of_models(root, tables.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
 
 
 def _of(frame: pd.DataFrame, place: tuple[str, str]) -> pd.DataFrame:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from analysis import load, queries, unknowns
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
-from analysis.render import Sheet
+from analysis.table import MISSING, POINTS, Column, Table, bounds, mean, number
+from analysis.table import count as counted
 from grid import store
 from grid.core.roles import JUDGE
 from grid.planners.restoring import NOT_RESTORED, Restoring
@@ -48,27 +49,30 @@ def notice(root: Path) -> str:
     return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """Table 6 for each model, judge, dataset and planner with restored settings; none without any."""
     found = table(root)
     if found.empty:
         return []
-    rows = [
-        [*(row[name] for name in PLACE), SHOWN[row["restored"]], f"{row['cases']:,}", f"{row['decisions']:,}",
-         *(_share(row[name]) for name in ("error", "false_positives", "false_negatives", "success")), *_gain(row)]
-        for row in found.to_dict("records")
-    ]  # fmt: skip
     firsts = found.index[found["restored"] == NOT_RESTORED]
     return [
-        Sheet(
+        Table(
             name="restoration",
             title="restoration of the judge's decisions (tooltree, table 6)",
-            caption=_CAPTION,
-            labels=[*PLACE, "decisions are"],
-            figures=["cases", "decisions", "error", "false pos.", "false neg.", "success", "gain", "95% interval"],
-            rows=rows,
+            by=[*PLACE, Column("decisions are", lambda row: SHOWN[row["restored"]])],
+            columns=[
+                counted("cases"),
+                counted("decisions"),
+                mean("error", "error"),
+                mean("false_positives", "false pos."),
+                mean("false_negatives", "false neg."),
+                mean("success", "success"),
+                Column("gain", _gain),
+                Column("95% interval", _bounds),
+            ],
             values=found,
             query=queries.restoration(root),
+            about=_CAPTION,
             breaks=frozenset(map(int, firsts)) - {0},
         )
     ]
@@ -180,12 +184,9 @@ def _against(cells: pd.DataFrame, first: pd.DataFrame) -> dict[str, float]:
     return found | {"gain": gain.mean, "low": gain.low, "high": gain.high}
 
 
-def _share(value: float) -> str:
-    return "none" if pd.isna(value) else f"{100 * value:.1f}"
+def _gain(row: Mapping[Any, Any]) -> str:
+    return MISSING if row["restored"] == NOT_RESTORED else number(row["gain"], POINTS, 100)
 
 
-def _gain(row: Mapping[Any, Any]) -> tuple[str, str]:
-    if row["restored"] == NOT_RESTORED:
-        return "–", "–"
-    bounds = "none" if pd.isna(row["low"]) else f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-    return f"{100 * row['gain']:+.1f}", bounds
+def _bounds(row: Mapping[Any, Any]) -> str:
+    return MISSING if row["restored"] == NOT_RESTORED else bounds(row["low"], row["high"], POINTS)

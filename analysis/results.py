@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis import intervals, pass_k, queries, tables, unknowns, unreadable
+from analysis import intervals, pass_k, queries, unknowns, unreadable
 from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.load import SETTING
-from analysis.render import Sheet
-from analysis.sheets import LABELS, figure, place_of
+from analysis.sheets import LABELS, place_of
+from analysis.table import MISSING, Column, Row, Table, bounds, number
 
-_NOT_DEFINED = "–"
 _INTERVAL = "95% interval"
+_WITHOUT = "without a model"
+"""The key of rows that no planner made."""
 _SEVERAL = 2
 """Trials of which it is told whether any succeeds, and whether all do."""
 _MATCH = "tool match: of the steps that need a tool, those with the reference's"
@@ -54,7 +55,7 @@ _CUT = "cut: answers that a limit on tokens, or a filter, ended"
 _MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
 
 
-def sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Sheet:
+def sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Table:
     """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines.
 
     Args:
@@ -64,36 +65,28 @@ def sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.
         cases: their trials and successes (`pass_k.by_case`).
     """
     place = place_of(results)
-    columns = _Columns.of(results, int(cases["trials"].max()))
-    of_trials = _by_setting(cases, columns.trials)
-    rows: list[list[str]] = []
-    printed: list[list[str]] = []
-    breaks: set[int] = set()
+    trials = int(cases["trials"].max())
+    of_trials = _by_setting(cases, trials)
+    lines: list[Row] = []
     for robustness, group in results.groupby("robustness", sort=False, observed=True):
-        breaks.add(len(rows))
-        for row in group.to_dict("records"):
-            own = of_trials.get((str(robustness), str(row["planner"])), {})
-            rows.append(columns.row(row, own, brief=False))
-            printed.append(columns.row(row, own, brief=True))
-        without = [columns.baseline(row) for row in baselines[baselines["robustness"] == robustness].to_dict("records")]
-        rows += without
-        printed += without
+        ran = group.to_dict("records")
+        lines += [{**row, **of_trials.get((str(robustness), str(row["planner"])), {})} for row in ran]
+        without = baselines[baselines["robustness"] == robustness]
+        lines += [{**row, _WITHOUT: True} for row in without.to_dict("records")]
     shown = [name for name in OF_CASES if (baselines["planner"] == name).any()]
     without_model = _of_baselines(baselines, shown)
-    return Sheet(
+    return Table(
         name=f"results {place.model} {place.dataset}",
         title=place.title,
-        caption="; ".join([columns.told(brief=False), *without_model]),
-        short="; ".join([columns.told(brief=True), *without_model]),
-        labels=LABELS,
-        figures=columns.figures,
-        rows=rows,
-        printed=printed,
-        unprinted=columns.unprinted,
+        by=LABELS,
+        columns=_columns(results, trials),
         values=_joined(results, baselines),
         query=queries.results(root, *place, *["retrieval"] * _has(baselines, FIRST), *shown),
+        about="; ".join([f"in %; success: of cases; its 95% interval: {intervals.SHARES}", *without_model]),
+        briefly="; ".join([f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY}", *without_model]),
+        lines=lines,
         notes=_notes(results),
-        breaks=frozenset(breaks - {0}),
+        breaks=["robustness"],
     )
 
 
@@ -112,103 +105,67 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
     return told + [_ENDS] * bool({NOTHING, TRANSFER} & set(shown))
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a results table: which there are, and what stands in them."""
+def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
+    """The columns that some row has something for; a terminal leaves out more the more there is to warn of."""
+    partial = bool((results["cells"] < results["planned"]).any())
+    unreadable_too, cut = _many(results, "unreadable"), _many(results, "cut")
+    bounded = bool(_bounded(results).any())
+    warned = unreadable_too + cut + bounded  # what there is to be seen first, in 100 columns
+    dropped = ("tool match", "USD", "failed", _INTERVAL)[: warned if warned < 2 else warned + partial]
+    several = trials >= _SEVERAL
+    together = {f"pass@{trials}": f"any_{trials}", f"pass^{trials}": f"all_{trials}"} if several else {}
+    deviations = _DEVIATIONS * several
+    found = [
+        _of_all("cases", lambda row: f"{row['cases']:,}"),
+        _column("cells", _cells, _PARTIAL * partial, printed=partial),
+        _column("failed", lambda row: f"{row['failed']:,}", _FAILED),
+        *[_column("unreadable", _share_of("unreadable"), _UNREADABLE)] * unreadable_too,
+        *[_column("cut", _share_of("cut"), _CUT)] * cut,
+        *[_column("unknown", lambda row: f"{row['unknown']:,}", _UNKNOWN[unknowns.how_counted()])]
+        * bool(results["unknown"].any()),
+        _rate("success", "success", deviations),
+        *[_column(_BOUNDS, _left_open, _BOUNDED)] * bounded,
+        _column(_INTERVAL, lambda row: bounds(row["success_low"], row["success_high"])),
+        *[_column("solvable", _share_of("success_solvable"), _OF_SOLVABLE, printed=False)]
+        * bool(results["success_solvable"].notna().any()),
+        _rate("tool match", "tool_match_rate", _MATCH),
+        replace(_rate("action acc.", "action_accuracy", _ACTION), printed=False),
+        *(_column(name, _share_of(key), pass_k.brief(trials), printed=False) for name, key in together.items()),
+        *[_column("USD", lambda row: number(row["money"], ",.6f"), _MONEY)]
+        * bool((results["money"].fillna(0) > 0).any()),
+    ]
+    return [replace(column, printed=column.printed and column.header not in dropped) for column in found]
 
-    partial: bool
-    unknown: bool
-    bounded: bool
-    unreadable: bool
-    cut: bool
-    solvable: bool
-    priced: bool
-    trials: int
 
-    @classmethod
-    def of(cls, results: pd.DataFrame, trials: int) -> _Columns:
-        """Those that some row has something for."""
-        return cls(
-            partial=bool((results["cells"] < results["planned"]).any()),
-            unknown=bool(results["unknown"].any()),
-            bounded=bool(_bounded(results).any()),
-            unreadable=_many(results, "unreadable"),
-            cut=_many(results, "cut"),
-            solvable=bool(results["success_solvable"].notna().any()),
-            priced=bool((results["money"].fillna(0) > 0).any()),
-            trials=trials,
-        )
+def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bool = True) -> Column:
+    """One that what needs no model has nothing for."""
+    return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
-    @property
-    def _together(self) -> list[str]:
-        return [f"pass@{self.trials}", f"pass^{self.trials}"] * (self.trials >= _SEVERAL)
 
-    @property
-    def figures(self) -> list[str]:
-        """Their headers."""
-        return [
-            "cases", "cells", "failed", *["unreadable"] * self.unreadable, *["cut"] * self.cut,
-            *["unknown"] * self.unknown, "success", *[_BOUNDS] * self.bounded, _INTERVAL,
-            *["solvable"] * self.solvable, "tool match", "action acc.", *self._together, *["USD"] * self.priced,
-        ]  # fmt: skip
+def _of_all(header: str, text: Callable[[Row], str]) -> Column:
+    return Column(header, text)
 
-    @property
-    def unprinted(self) -> frozenset[str]:
-        """Those that a terminal leaves out."""
-        left_out = {"solvable", "action acc.", *self._together} | ({"cells"} if not self.partial else set())
-        warned = self.unreadable + self.cut + self.bounded  # what there is to be seen first, in 100 columns
-        dropped = warned if warned < 2 else warned + self.partial
-        return frozenset([*left_out, *("tool match", "USD", "failed", _INTERVAL)[:dropped]])
 
-    def row(self, row: Mapping[Any, Any], of_trials: Mapping[Any, Any], brief: bool) -> list[str]:
-        """A setting's texts; `brief` ones have no deviations."""
-        success, match, action = (
-            _rate(row[f"{rate}_mean"], np.nan if brief else row[f"{rate}_std"]) for rate in tables.RATES
-        )
-        done, planned = int(row["cells"]), int(row["planned"])
-        together = [figure(of_trials.get(f"{name}_{self.trials}", np.nan)) for name in ("any", "all")]
-        return [
-            *(str(row[name]) for name in LABELS),
-            f"{row['cases']:,}",
-            f"{done:,}/{planned:,}" if done < planned else f"{done:,}",
-            f"{row['failed']:,}",
-            *[figure(row.get("unreadable", np.nan))] * self.unreadable,
-            *[figure(row.get("cut", np.nan))] * self.cut,
-            *[f"{row['unknown']:,}"] * self.unknown,
-            success,
-            *[_left_open(row)] * self.bounded,
-            _bounds(row["success_low"], row["success_high"]),
-            *[figure(row["success_solvable"])] * self.solvable,
-            match,
-            action,
-            *together[: len(self._together)],
-            *[figure(row["money"], ",.6f")] * self.priced,
-        ]
+def _share_of(name: str) -> Callable[[Row], str]:
+    return lambda row: number(row.get(name, np.nan), scale=100)
 
-    def baseline(self, row: Mapping[Any, Any]) -> list[str]:
-        """The texts of what needs no model."""
-        success, match, action = (figure(row[f"{rate}_mean"], missing=_NOT_DEFINED) for rate in tables.RATES)
-        known = {"cases": f"{row['cases']:,}", "success": success, "tool match": match, "action acc.": action}
-        return [*(str(row[name]) for name in LABELS), *(known.get(name, _NOT_DEFINED) for name in self.figures)]
 
-    def told(self, brief: bool) -> str:
-        """What a caption says of them; a `brief` one of those that a terminal shows."""
-        several = self.trials >= _SEVERAL
-        told = [
-            f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY if brief else intervals.SHARES}",
-            _MATCH,
-            *[_ACTION] * (not brief),
-            _FAILED,
-            *[_PARTIAL] * self.partial,
-            *[_DEVIATIONS, pass_k.brief(self.trials)] * (several and not brief),
-            *[_OF_SOLVABLE] * (self.solvable and not brief),
-            *[_UNREADABLE] * self.unreadable,
-            *[_CUT] * self.cut,
-            *[_UNKNOWN[unknowns.how_counted()]] * self.unknown,
-            *[_BOUNDED] * self.bounded,
-            *[_MONEY] * self.priced,
-        ]
-        return "; ".join(told)
+def _rate(header: str, rate: str, said: str) -> Column:
+    """Its mean, with the deviation over trials where there is room."""
+
+    def brief(row: Row) -> str:
+        return number(row[f"{rate}_mean"], scale=100, missing=MISSING if _WITHOUT in row else "none")
+
+    def text(row: Row) -> str:
+        deviation = row.get(f"{rate}_std")
+        return brief(row) + (f" ± {100 * deviation:.1f}" if _WITHOUT not in row and pd.notna(deviation) else "")
+
+    return Column(header, text, brief, said=said, briefly="" if said == _DEVIATIONS else None)
+
+
+def _cells(row: Row) -> str:
+    done, planned = int(row["cells"]), int(row["planned"])
+    return f"{done:,}/{planned:,}" if done < planned else f"{done:,}"
 
 
 def _has(baselines: pd.DataFrame, name: str) -> bool:
@@ -226,19 +183,11 @@ def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
     return known & (results["unknown"] > unknowns.MOST * results["cells"])
 
 
-def _left_open(row: Mapping[Any, Any]) -> str:
+def _left_open(row: Row) -> str:
     """What success is if all unknown cells failed, and if all succeeded."""
     if not row["unknown"] > unknowns.MOST * row["cells"]:
-        return _NOT_DEFINED
-    return _bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
-
-
-def _rate(mean: float, deviation: float) -> str:
-    return figure(mean) + (f" ± {100 * deviation:.1f}" if pd.notna(deviation) else "")
-
-
-def _bounds(low: float, high: float) -> str:
-    return "none" if pd.isna(low) else f"[{100 * low:.1f}, {100 * high:.1f}]"
+        return MISSING
+    return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
 
 
 def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:

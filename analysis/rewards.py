@@ -13,9 +13,8 @@ from analysis import intervals, load, queries
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from analysis.plans.measures import Measure, measured, partly
-from analysis.plans.sheet import Rows
-from analysis.render import Sheet
+from analysis.measures import Measure, columns, known, measured, partly
+from analysis.table import Table, count
 from grid.core.untrusted import loads
 
 REWARD, PARTS, DB, TERMINATION = "reward", "reward_parts", "success_db", "termination"
@@ -33,7 +32,7 @@ _OF_PARTS = (
 _MET = Measure("met", "met")
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """For each model and dataset with rewards how they and the runs' ends are, and the parts of their basis.
 
     Raises:
@@ -103,54 +102,35 @@ def _is_share(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Sheet:
+def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table:
     table, all_of_them = rewards(cells)
-    rows = Rows(
-        table.rename(columns={"unknown": "no reward"}),
-        {name: name for name in _LABELS},
-        all_of_them,
-        counts=["cases", "cells", "no reward"],
-        bounded=[REWARD, DB],
-        breaks=["robustness"],
-    )
+    figures = columns(table, all_of_them, counts=[], bounded=[REWARD, DB])
     ends = {
         measure.column: f"{TERMINATION} = '{measure.header}'" for measure in all_of_them if measure.column[:4] == "end_"
     }
-    return Sheet(
+    return Table(
         name=f"rewards {model} {dataset}",
         title=f"{model} on {dataset}: rewards, and why runs ended",
-        caption=_CAPTION,
-        labels=_LABELS,
-        figures=[*rows.counts, *(measure.header for measure in rows.shown)],
-        rows=rows.texts(brief=False),
-        printed=rows.texts(brief=True),
+        by=_LABELS,
+        columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
         values=table,
         query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, _place(model, dataset)),
-        notes=partly(table, rows.shown),
-        breaks=rows.lines(),
+        about=_CAPTION,
+        notes=partly(table, known(table, all_of_them)),
+        breaks=["robustness"],
     )
 
 
-def _parts(root: Path, table: pd.DataFrame, model: str, dataset: str) -> Sheet:
-    renamed = table.rename(columns={"met_cases": "known"}).assign(met_cases=table["met_cases"])
-    rows = Rows(
-        renamed,
-        {name: name for name in (*_LABELS, "part")},
-        [_MET],
-        counts=["cases", "known"],
-        bounded=["met"],
-        breaks=_LABELS,
-    )
-    return Sheet(
+def _parts(root: Path, table: pd.DataFrame, model: str, dataset: str) -> Table:
+    return Table(
         name=f"reward parts {model} {dataset}",
         title=f"{model} on {dataset}: the parts of the reward",
-        caption=_OF_PARTS,
-        labels=[*_LABELS, "part"],
-        figures=["cases", "known", "met"],
-        rows=rows.texts(brief=False),
+        by=[*_LABELS, "part"],
+        columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
         values=table,
         query=_PARTS_QUERY.format(latest=queries.latest(root, _place(model, dataset))),
-        breaks=rows.lines(),
+        about=_OF_PARTS,
+        breaks=_LABELS,
     )
 
 

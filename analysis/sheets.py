@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from analysis import queries, tables
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import MISSING, Column, Table, bounded, mean, number, texts
 
 LABELS = ["robustness", "planner"]
 _COSTS = {
@@ -40,6 +41,8 @@ _CANCELLED = "cancelled: of the calls, those of branches that were cancelled as 
 _CACHED = "cached: of the tokens in, those that the engine had computed before, and took from its prefix cache"
 _TIMES = f"x {tables.REFERENCE}: how many times the tokens of {tables.REFERENCE}, all roles', with its 95% interval"
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
+_SAID = {"forward_passes": _PASSES, tables.CHECKS: _ASKED}
+"""What a caption says of costs that every sweep has."""
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "cached_input_tokens": _CACHED,
@@ -71,52 +74,40 @@ class Place(NamedTuple):
         return f"{self.model} on {self.dataset}"
 
 
-def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Sheet:
+def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Table:
     """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
 
     With the columns of `tables.token_ratios` there is a column of these.
     """
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
-    told = [_TOKENS, _PASSES, _ASKED]
-    told += dict.fromkeys(text for name, text in _SOMETIMES.items() if name in shown)
-    if answer_prefix:
-        told.append(f"every answer was made to begin with {json.dumps(answer_prefix)} (model.answer_prefix)")
-    rows = [
-        [row["robustness"], row["planner"], *(figure(row[name], _COSTS[name][1]) for name in shown)]
-        for row in results.to_dict("records")
-    ]
-    headers = [_COSTS[name][0] for name in shown]
-    unprinted = [_COSTS[name][0] for name in shown if name in _UNPRINTED or not results[name].any()]
+    columns = [_cost(name, printed=name not in _UNPRINTED and bool(results[name].any())) for name in shown]
     if tables.TIMES in results and results[tables.TIMES].notna().any():
-        rows = [[*row, _times(own)] for row, own in zip(rows, results.to_dict("records"), strict=True)]
-        headers.append(f"x {tables.REFERENCE}")
-        unprinted.append(headers[-1])
+        columns.append(Column(f"x {tables.REFERENCE}", _times, printed=False, said=_TIMES))
         shown += [tables.TIMES, f"{tables.TIMES}_low", f"{tables.TIMES}_high"]
-        told.append(_TIMES)
-    return Sheet(
+    prefix = f"every answer was made to begin with {json.dumps(answer_prefix)} (model.answer_prefix)"
+    return Table(
         name=f"costs {place.model} {place.dataset}",
         title=f"{place.title}: costs",
-        caption="; ".join(told),
-        short="; ".join(one for one in told if one not in (_CACHED, _PASSES, _BRANCHED, _UNASSIGNED, _TIMES)),
-        labels=LABELS,
-        figures=headers,
-        rows=rows,
-        unprinted=frozenset(unprinted),
+        by=LABELS,
+        columns=columns,
         values=results[[*SETTING, *shown]],
         query=queries.results(root, *place),
-        breaks=breaks_of(results),
+        about="; ".join([_TOKENS, *[prefix] * bool(answer_prefix)]),
+        breaks=["robustness"],
     )
 
 
+def _cost(name: str, printed: bool) -> Column:
+    header, form = _COSTS[name]
+    return mean(name, header, form, scale=1.0, said=(_SAID | _SOMETIMES).get(name, ""), printed=printed)
+
+
 def _times(row: Mapping[Any, Any]) -> str:
-    times, low, high = (row[f"{tables.TIMES}{end}"] for end in ("", "_low", "_high"))
-    if pd.isna(times):
-        return "–"
-    return f"{times:.1f}" if pd.isna(low) else f"{times:.1f} [{low:.1f}, {high:.1f}]"
+    return bounded(row, tables.TIMES, ".1f", 1.0, missing=MISSING)
 
 
-def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Sheet:
+def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Table:
     """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
     place, centres = place_of(errors), tables.entropy_centres(steps)
     of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
@@ -128,34 +119,25 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
             for row in group.to_dict("records")
         ]
         own = of_setting[tuple(names)]
-        told = [figure(own[f"{name}_{part}"], form) for name in tables.CHOICES for part, form in _CENTRES.items()]
+        told = [number(own[f"{name}_{part}"], form) for name in tables.CHOICES for part, form in _CENTRES.items()]
         rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *told])
-    return Sheet(
+    unprinted = frozenset(_CENTRE_HEADERS) - frozenset(tables.CHOICES)
+    bins = [f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)]
+    columns = texts([*LABELS, "max", *bins, *_CENTRE_HEADERS])[len(LABELS) :]
+    return Table(
         name=f"entropy {place.model} {place.dataset}",
         title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
-        caption="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error "
+        about="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error "
         "rate; right, wrong: mean entropy of right and of wrong choices; median: of the same; n: how many they are",
-        labels=LABELS,
-        figures=["max", *(f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)), *_CENTRE_HEADERS],
-        rows=rows,
+        by=texts(LABELS),
+        columns=[replace(one, printed=one.header not in unprinted) for one in columns],
+        lines=rows,
         values=errors.merge(centres, on=SETTING, how="left"),
         query=queries.entropies(root, *place),
         notes=[_ENTROPY_PUBLISHED],
-        unprinted=frozenset(_CENTRE_HEADERS) - frozenset(tables.CHOICES),
     )
 
 
 def place_of(frame: pd.DataFrame) -> Place:
     """The model and dataset of a table's rows, which have one of each."""
     return Place(str(frame["model"].iloc[0]), str(frame["dataset"].iloc[0]))
-
-
-def breaks_of(frame: pd.DataFrame) -> frozenset[int]:
-    """The rows at which another robustness setting begins."""
-    names = frame["robustness"].astype(str).to_list()
-    return frozenset(place for place in range(1, len(names)) if names[place] != names[place - 1])
-
-
-def figure(value: float, form: str = "", missing: str = "none") -> str:
-    """A number; without a form a share in %."""
-    return missing if pd.isna(value) else f"{value:{form}}" if form else f"{100 * value:.1f}"

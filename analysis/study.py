@@ -6,17 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import examples, grading, horizon, intervals, load, provenance, queries, reading, regression
 from analysis.published import coefficients
-from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
+from analysis.table import Column, Table, bounded, count
+from analysis.table import mean as mean_of
 from grid import CONF
 
 PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
@@ -70,19 +70,21 @@ def regressed(root: Path, spec: Spec) -> pd.DataFrame:
     return found
 
 
-def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] = ()) -> list[Sheet]:
+def sheets(
+    root: Path, analysis: Spec | None = None, published: Sequence[Table] = (), papers: bool = True
+) -> list[Table]:
     """Tables 2 to 6 and C.1 where the study's planners ran; the regression is the one given, else the study's own.
 
-    Behind each table stand those of `published` that are the paper's own of it, and published coefficients where the
-    regression has the study's, whatever its errors.
+    Behind each table stand those of `published` that are the paper's own of it, and published coefficients (`papers`)
+    where the regression has the study's, whatever its errors.
 
     Raises:
         AnalysisError: the regression's file is wrong.
         StoreError: the folder cannot be read.
     """
     episodes = rows(root, provenance.COLUMNS)
-    found: list[Sheet] = []
-    regressions: list[Sheet] = []
+    found: list[Table] = []
+    regressions: list[Table] = []
     own = read_spec(PLANNING_HORIZON)
     spec = analysis or own
     same = spec.estimates_as(own)
@@ -99,15 +101,15 @@ def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] 
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=reading.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
-            published = [*published, *(coefficients.sheets(fits, brief.query, notes) if same else [])]
+            published = [*published, *(coefficients.sheets(fits, brief.query, notes) if same and papers else [])]
     place = sum(sheet.title.startswith("table 2") for sheet in found)
     return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])
 
 
-def _with(published: Sequence[Sheet], own: Sequence[Sheet]) -> list[Sheet]:
+def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
     """Our tables, each followed by the paper's of its number (2, 2 ratios); those of other numbers at the end."""
     last = {_number_of(sheet.title): place for place, sheet in enumerate(own)}
-    behind: dict[int, list[Sheet]] = {}
+    behind: dict[int, list[Table]] = {}
     for sheet in published:
         number = sheet.name.removeprefix(OF_PAPER).split()[0]
         behind.setdefault(last.get(number, len(own) - 1), []).append(sheet)
@@ -125,99 +127,80 @@ def both(episodes: pd.DataFrame) -> bool:
     return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
 
 
-def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
+def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 2, one for each robustness setting."""
     found = []
     for robustness, part in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
-        group, labels, breaks = _by_family(part, family)
-        cells = [
-            [
-                *(row[name] for name in labels),
-                *_of_cases(row),
-                *(_figure(row[f"success_{planner}"], ".3f") for planner in (horizon.FH, horizon.SH)),
-                _bounded(row, "success_difference", "+.3f"),
-                *_tokens(row, "input_tokens"),
-                *_tokens(row, "output_tokens"),
-            ]
-            for row in group.to_dict("records")
-        ]
-        figures = "cases|clusters|FH|SH|SH − FH|in FH|in SH|SH / FH|out FH|out SH|SH / FH"
+        group, labels = _by_family(part, family)
+        own = episodes[episodes["robustness"] == robustness]
         found.append(
-            Sheet(
+            Table(
                 name=f"accuracy {robustness}",
                 title=f"table 2: accuracy and tokens per case, {robustness} (planning_horizon §4.2)",
-                caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its "
-                "logarithm, none where no case differs in it",
-                labels=labels,
-                figures=figures.split("|"),
-                rows=cells,
-                breaks=breaks,
+                by=labels,
+                columns=[
+                    *_OF_CASES,
+                    *(mean_of(f"success_{planner}", planner.upper(), ".3f", 1.0) for planner in PLANNERS["planner"]),
+                    _column("success_difference", "SH − FH", "+.3f"),
+                    *_tokens("input_tokens", "in"),
+                    *_tokens("output_tokens", "out"),
+                ],
                 values=group,
                 query=queries.by_case(root, SUCCESS | {name: name for name in TOKENS}, _where(str(robustness))),
-                notes=[
-                    *_unpaired(group),
-                    *grading.notes(episodes[episodes["robustness"] == robustness]),
-                    *held_out(episodes[episodes["robustness"] == robustness]),
-                ],
+                about=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its logarithm, none "
+                "where no case differs in it",
+                breaks=_breaks(group),
+                notes=[*_unpaired(group), *grading.notes(own), *held_out(own)],
                 reading=reading.accuracy(group),
             )
         )
     return found
 
 
-def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
+def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 4; none where the two settings were not both run."""
     changes = horizon.robustness_change(episodes)
     if changes.empty:
         return []
-    changes, labels, breaks = _by_family(changes, family)
-    names = ["change_fh", "change_sh", "change_difference"]
+    changes, labels = _by_family(changes, family)
+    names = {"change_fh": "FH", "change_sh": "SH", "change_difference": "SH − FH"}
     return [
-        Sheet(
+        Table(
             name="robustness",
             title=f"table 4: change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)",
-            caption=PAIRED,
-            labels=labels,
-            figures=["cases", "clusters", "FH", "SH", "SH − FH"],
-            rows=[
-                [*(row[name] for name in labels), *_of_cases(row), *(_bounded(row, name, "+.3f") for name in names)]
-                for row in changes.to_dict("records")
-            ],
-            breaks=breaks,
+            by=labels,
+            columns=[*_OF_CASES, *(_column(name, header, "+.3f") for name, header in names.items())],
             values=changes,
             query=queries.by_case(root, SUCCESS, _where(horizon.HIGH, horizon.LOW)),
+            about=PAIRED,
+            breaks=_breaks(changes),
             notes=grading.notes(episodes),
             reading=reading.robustness(changes),
         )
     ]
 
 
-def repeated_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
+def repeated_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 5, one for each robustness setting."""
     found = []
+    parts = {horizon.FH: ("FH", ".1f"), horizon.SH: ("SH", ".1f"), "difference": ("SH − FH", "+.1f")}
+    columns = [
+        _column(f"{column}_{end}", f"{name}: {header}", form, 100)
+        for column, name in horizon.REPEATS.items()
+        for end, (header, form) in parts.items()
+    ]
     for robustness, part in horizon.repeated_calls(episodes).groupby("robustness", sort=False):
-        group, labels, breaks = _by_family(part, family)
-        parts = ((horizon.FH, ".1f"), (horizon.SH, ".1f"), ("difference", "+.1f"))
-        cells = [
-            [
-                *(row[name] for name in labels),
-                *_of_cases(row),
-                *(_bounded(row, f"{column}_{end}", form, 100) for column in horizon.REPEATS for end, form in parts),
-            ]
-            for row in group.to_dict("records")
-        ]
-        names = [f"{name}: {end}" for name in horizon.REPEATS.values() for end in ("FH", "SH", "SH − FH")]
+        group, labels = _by_family(part, family)
         found.append(
-            Sheet(
+            Table(
                 name=f"repeated {robustness}",
                 title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
-                caption=_REPEATED,
-                labels=labels,
-                figures=["cases", "clusters", *names],
-                rows=cells,
-                breaks=breaks,
+                by=labels,
+                columns=[*_OF_CASES, *columns],
                 values=group,
                 query=queries.by_case(root, list(horizon.REPEATS), _where(str(robustness))),
+                about=_REPEATED,
+                breaks=_breaks(group),
                 notes=_unpaired(group),
                 reading=reading.repeats(group),
             )
@@ -225,21 +208,22 @@ def repeated_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
     return found
 
 
-def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str], frozenset[int]]:
-    """The rows family by family, their labels, and where another family begins; it is told where it has a name."""
+def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str]]:
+    """The rows family by family, and their labels; the family is told where it has a name of its own."""
     ordered = rows.assign(family=rows["dataset"].map(family)).sort_values(["family", "dataset", "model"], kind="stable")
-    named = bool((ordered["family"] != ordered["dataset"]).any())
-    families = ordered["family"].to_list()
-    breaks = frozenset(place for place in range(1, len(families)) if families[place] != families[place - 1])
-    return ordered, [*["family"] * named, "dataset", "model"], breaks if named else frozenset()
+    return ordered, [*["family"] * len(_breaks(ordered)), "dataset", "model"]
+
+
+def _breaks(rows: pd.DataFrame) -> list[str]:
+    """Lines are drawn between families that have a name."""
+    return ["family"] * bool((rows["family"] != rows["dataset"]).any())
 
 
 def _where(*robustness: str) -> str:
     return queries.where({**PLANNERS, "robustness": list(robustness)})
 
 
-def _of_cases(row: Mapping[Any, Any]) -> list[str]:
-    return [f"{row[count]:,}" for count in ("cases", "clusters")]
+_OF_CASES = [count("cases"), count("clusters")]
 
 
 def _unpaired(group: pd.DataFrame) -> list[str]:
@@ -250,20 +234,14 @@ def _unpaired(group: pd.DataFrame) -> list[str]:
     ]
 
 
-def _tokens(row: Mapping[Any, Any], name: str) -> list[str]:
-    means = [_figure(row[f"{name}_{planner}"], ",.0f") for planner in (horizon.FH, horizon.SH)]
-    return [*means, _bounded(row, f"{name}_ratio", ".1f")]
+def _tokens(name: str, told: str) -> list[Column]:
+    means = [mean_of(f"{name}_{planner}", f"{told} {planner.upper()}", ",.0f", 1.0) for planner in PLANNERS["planner"]]
+    return [*means, _column(f"{name}_ratio", "SH / FH", ".1f")]
 
 
-def _bounded(row: Mapping[Any, Any], name: str, form: str, scale: float = 1) -> str:
-    """A value with its interval, where it has one."""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    shown = _figure(scale * row[name], form)
-    return shown if pd.isna(low) else f"{shown} [{scale * low:{form}}, {scale * high:{form}}]"
-
-
-def _figure(value: float, form: str) -> str:
-    return "none" if pd.isna(value) else f"{value:{form}}" if np.isfinite(value) else f"{value:+}"
+def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
+    """A value with its interval."""
+    return Column(header, lambda row: bounded(row, name, form, scale))
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:

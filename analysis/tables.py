@@ -134,6 +134,26 @@ def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd
     return pd.DataFrame(rows)
 
 
+def paired_models(episodes: pd.DataFrame) -> pd.DataFrame:
+    """As `paired_differences`, of models: each less the first by name, with the same planner on the same cases.
+
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty where no
+    planner ran with two models on the same data.
+    """
+    place = ["dataset", "robustness", "planner"]
+    grouped = episodes.groupby([*place, "model", CLUSTER, "case_id"], sort=False, observed=True)
+    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
+    rows = []
+    for key, group in by_case.groupby(level=place, sort=False, observed=True):
+        values = group.droplevel(place)
+        first, *others = sorted(map(str, values.index.unique("model")))
+        for model in others:
+            own, theirs = (cast(pd.DataFrame, values.xs(name, level="model")) for name in (model, first))
+            labels = dict(zip(place, map(str, cast(tuple[Any, ...], key)), strict=True))
+            rows.append(labels | {"model": model, "reference": first} | _compared(own, theirs))
+    return pd.DataFrame(rows)
+
+
 def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
     """How many times the tokens of `reference` each planner took, on the cases that both have.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ from analysis import load
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import NONE, Column, Table, count, mean
 from grid import store
 
 DRAWS = 2000
@@ -157,32 +158,30 @@ def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArr
     return np.array([best(entropy, error, weights[cluster]) for weights in often])
 
 
-def sheet(root: Path, table: pd.DataFrame) -> Sheet:
+def sheet(root: Path, table: pd.DataFrame) -> Table:
     """What `learned` gives, as a table."""
-    rows = [
-        [
-            *(row[name] for name in [*SETTING, _LABELS]),
-            *(f"{row[name]:,}" for name in ("cases", "clusters", "decisions", "errors")),
-            *(_bounded(row, name) for name in Best._fields),
-            *(_percent(row[name]) for name in ("branching", "error_above", "error_below")),
-        ]
-        for row in table.to_dict("records")
-    ]
-    return Sheet(
+    return Table(
         name="thresholds",
         title="the entropy above which a state should branch",
-        caption=f"threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at "
-        f"its largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was "
-        f"learned on; branching: % of decisions above the threshold; wrong above, below: % of these that were wrong; "
-        f"{UNITS}; first trials alone",
-        labels=[*SETTING, _LABELS],
-        figures=["cases", "clusters", "decisions", "wrong", "threshold", "J", "branching", "wrong above",
-                 "wrong below"],
-        rows=rows,
+        by=[*SETTING, _LABELS],
+        columns=[
+            count("cases"),
+            count("clusters"),
+            count("decisions"),
+            count("errors", "wrong"),
+            *(Column(header, partial(_bounded, name)) for name, header in (("threshold", "threshold"), ("j", "J"))),
+            mean("branching", "branching"),
+            mean("error_above", "wrong above"),
+            mean("error_below", "wrong below"),
+        ],
         values=table,
         query=f"from pathlib import Path; from analysis import thresholds\n"
         f"thresholds.learned(thresholds.decisions(Path({str(root)!r})))",
-    )  # fmt: skip
+        about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "
+        "largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was learned "
+        f"on; branching: % of decisions above the threshold; wrong above, below: % of these that were wrong; {UNITS}; "
+        "first trials alone",
+    )
 
 
 UNITS = (
@@ -213,12 +212,8 @@ def _cases(root: Path) -> dict[str, set[str]]:
     return found
 
 
-def _bounded(row: Mapping[Any, Any], name: str) -> str:
+def _bounded(name: str, row: Mapping[Any, Any]) -> str:
     value, low, high = (row[name + part] for part in ("", "_low", "_high"))
     if pd.isna(value):
-        return "none"
+        return NONE
     return f"{value:.{DIGITS}g}" + ("" if pd.isna(low) else f" [{low:.{DIGITS}g}, {high:.{DIGITS}g}]")
-
-
-def _percent(value: float) -> str:
-    return "none" if pd.isna(value) else f"{100 * value:.1f}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.render import Sheet
+from analysis.table import Table
 
 ONE_CASE = "there is one case alone, and so one cluster"
 ONE_CLUSTER = "all cases are of one cluster, which may succeed and fail together"
@@ -19,7 +19,7 @@ _NAMED = 4
 _COUNTED = {"cases", "clusters"}
 
 
-def noted(sheets: Sequence[Sheet]) -> list[Sheet]:
+def noted(sheets: Sequence[Table]) -> list[Table]:
     """The tables, each with a note for every reason for which a mean of it has no 95% interval.
 
     A table is looked at by its values: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
@@ -27,7 +27,7 @@ def noted(sheets: Sequence[Sheet]) -> list[Sheet]:
     return [replace(sheet, notes=[*sheet.notes, *_notes(sheet)]) for sheet in sheets]
 
 
-def _notes(sheet: Sheet) -> list[str]:
+def _notes(sheet: Table) -> list[str]:
     values = sheet.values
     if values.empty or not set(values) >= _COUNTED:
         return []

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast, get_args
 import pandas as pd
 
 from analysis.intervals import CLUSTER
-from analysis.render import Sheet
+from analysis.table import Table
 from grid.core.errors import ConfigError
 
 Unknown = Literal["left_out", "failure"]
@@ -135,7 +135,7 @@ def left_open(cells: pd.DataFrame) -> pd.DataFrame:
     return found[found[COLUMN] > MOST * found["cells"]]
 
 
-def under(sheets: Sequence[Sheet], settings: pd.DataFrame) -> list[Sheet]:
+def under(sheets: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
     """The tables; those of success without bounds in their rows have them among their notes.
 
     A table is looked at by its values: a column that begins with `success`, and the data sets and planners it shows.
@@ -148,7 +148,7 @@ def under(sheets: Sequence[Sheet], settings: pd.DataFrame) -> list[Sheet]:
     return [replace(sheet, notes=[*sheet.notes, *_open(sheet, rows)]) for sheet in sheets]
 
 
-def _open(sheet: Sheet, rows: pd.DataFrame) -> list[str]:
+def _open(sheet: Table, rows: pd.DataFrame) -> list[str]:
     names = list(map(str, sheet.values.columns))
     if LEAST in names or not any(name.startswith("success") for name in names):
         return []

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from analysis import intervals, load, queries
 from analysis.intervals import CLUSTER, count, share
 from analysis.load import SETTING
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import Column, Table, bounds, number
 from grid import store
 
 REFERENCE = 0.5
@@ -20,7 +23,7 @@ _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model, dataset, evaluator and reference planner; none where nothing was compared."""
     compared = store.read(root, "comparisons", _COMPARED).to_pandas()
     if compared.empty:
@@ -67,31 +70,29 @@ def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _sheet(root: Path, rates: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, rates: pd.DataFrame) -> Table:
     first = rates.iloc[0]
-    place = f"{first['model']} on {first['dataset']}"
-    rows = []
+    lines: list[dict[Any, Any]] = []
     for robustness, group in rates.groupby("robustness", sort=False, observed=True):
-        rows.append([str(robustness), first["against"], "", "", "", "", f"{100 * REFERENCE:.1f}", "by definition"])
-        rows += [
-            [
-                row["robustness"],
-                row["planner"],
-                *(f"{row[name]:,}" for name in ("cases", "clusters", "asked", "unreadable")),
-                "none" if pd.isna(row["win_rate"]) else f"{100 * row['win_rate']:.1f}",
-                "none" if pd.isna(row["low"]) else f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]",
-            ]
-            for row in group.to_dict("records")
-        ]
-    return Sheet(
+        lines += [{"robustness": robustness, "planner": first["against"], "by": REFERENCE}, *group.to_dict("records")]
+    counts = ("cases", "clusters", "asked", "unreadable")
+    return Table(
         name=f"win rate {first['model']} {first['dataset']} {first['evaluator']} {first['against']} {first['rule']}",
-        title=f"{place}: win rate against {first['against']}, by {first['evaluator']}",
-        caption=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both "
-        "orders, which are averaged; asked: pairs that the evaluator decided, others are equal word for word or one "
-        f"alone is solved; unreadable: the evaluator named neither; 95% interval: {intervals.SHARES}",
-        labels=_LABELS,
-        figures=["cases", "clusters", "asked", "unreadable", "win rate", "95% interval"],
-        rows=rows,
+        title=f"{first['model']} on {first['dataset']}: win rate against {first['against']}, by {first['evaluator']}",
+        by=_LABELS,
+        columns=[
+            *(Column(name, partial(_counted, name)) for name in counts),
+            Column("win rate", lambda row: number(row.get("by", row.get("win_rate")), scale=100)),
+            Column("95% interval", lambda row: "by definition" if "by" in row else bounds(row["low"], row["high"])),
+        ],
         values=rates,
         query=queries.win_rates(root, str(first["evaluator"]), str(first["against"])),
+        about=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both orders, "
+        "which are averaged; asked: pairs that the evaluator decided, others are equal word for word or one alone is "
+        f"solved; unreadable: the evaluator named neither; 95% interval: {intervals.SHARES}",
+        lines=lines,
     )
+
+
+def _counted(name: str, row: Mapping[Any, Any]) -> str:
+    return "" if "by" in row else f"{row[name]:,}"

@@ -21,7 +21,8 @@ from analysis.agreement import plans
 from analysis.agreement.labels import read_labels
 from analysis.agreement.sheets import sheets
 from analysis.errors import AnalysisError
-from analysis.render import Sheet, csv, show
+from analysis.render import csv, show
+from analysis.table import Table
 from grid import store
 from grid.core.errors import GridError, one_line
 
@@ -51,7 +52,7 @@ def main() -> int:
     return DONE
 
 
-def tables(root: Path, file: Path | None) -> tuple[list[Sheet], list[str]]:
+def tables(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
     """The tables of a results folder, and what must be known of them.
 
     Raises:
@@ -72,7 +73,7 @@ def tables(root: Path, file: Path | None) -> tuple[list[Sheet], list[str]]:
     return found, notes
 
 
-def write(folder: Path, found: Sequence[Sheet]) -> Path:
+def write(folder: Path, found: Sequence[Table]) -> Path:
     """A CSV for each table, and all figures as JSON. Raises AnalysisError where they cannot be written."""
     every: dict[str, Any] = {}
     try:

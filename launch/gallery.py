@@ -30,7 +30,7 @@ from launch.presets import Preset, about, chosen, load
 if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
     from analysis.figures import Drawing
     from analysis.gallery import Entry
-    from analysis.render import Sheet
+    from analysis.table import Table
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 SMALL = ("dataset.limit=20", "trials=1")
@@ -54,7 +54,7 @@ class _Run:
     log: StringIO = field(default_factory=StringIO)
     complete: bool = True
     interrupted: bool = False
-    sheets: Sequence[Sheet] = ()
+    sheets: Sequence[Table] = ()
     drawings: Sequence[Drawing] = ()
 
 
@@ -204,7 +204,7 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
         if _was_interrupted(ran.folder):
             ran.interrupted = True
             break
-    ran.sheets = print_report(ran.folder, Console(file=ran.log))
+    ran.sheets = print_report(ran.folder, Console(file=ran.log), papers=True)
     ran.drawings = drawings.drawings(ran.folder)
     write_page(ran.folder, ran.sheets, ran.drawings)
 

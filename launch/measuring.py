@@ -20,7 +20,7 @@ from rich.console import Console
 from grid.core.errors import GridError
 
 if TYPE_CHECKING:
-    from analysis.render import Sheet
+    from analysis.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
@@ -89,7 +89,7 @@ def tables(results: Path, shown: Sequence[str]) -> str:
     store.check_there(results)
     if not shown:
         return ""
-    sheets = print_report(results, Console(file=io.StringIO()))
+    sheets = print_report(results, Console(file=io.StringIO()), papers=True)
     kept = dict(one.split("=", 1) for one in shown if "=" in one)
     found = []
     for begins in (one for one in shown if "=" not in one):
@@ -100,11 +100,12 @@ def tables(results: Path, shown: Sequence[str]) -> str:
     return "\n\n".join(found)
 
 
-def _only(sheet: Sheet, kept: Mapping[str, str]) -> Sheet:
+def _only(sheet: Table, kept: Mapping[str, str]) -> Table:
     """Its rows with these values of labels."""
     places = {place: kept[label] for place, label in enumerate(sheet.labels) if label in kept}
-    rows = [row for row in sheet.rows if all(row[place] == value for place, value in places.items())]
-    return sheet if len(rows) == len(sheet.rows) else replace(sheet, rows=rows, breaks=frozenset())
+    pairs = zip(sheet.read, sheet.rows, strict=True)
+    lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
+    return sheet if len(lines) == len(sheet.rows) else replace(sheet, lines=lines, breaks=frozenset())
 
 
 def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:

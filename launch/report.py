@@ -26,7 +26,7 @@ from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_to
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
-    from analysis.render import Sheet
+    from analysis.table import Table
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
@@ -52,6 +52,19 @@ def main() -> int:
     )
     parser.add_argument(
         "--metric", action="append", default=[], metavar="NAME", help="a table of a metric by its name; may be repeated"
+    )
+    parser.add_argument(
+        "--papers",
+        action="store_true",
+        help="published figures beside ours, where no language model answered too; elsewhere they always are",
+    )
+    parser.add_argument(
+        "--by",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a table of success by what cases are: category, depth, breadth, tools (calls of their plan), template, "
+        "or any column of episodes; may be repeated",
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
@@ -122,13 +135,14 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     from analysis import unknowns
 
     with unknowns.counted(arguments.unknown):
-        sheets = print_report(folder, Console(), wanted, arguments.wide, metrics=arguments.metric)
+        named, papers = arguments.metric, arguments.papers or None
+        sheets = print_report(folder, Console(), wanted, arguments.wide, metrics=named, papers=papers, by=arguments.by)
         if arguments.tables:
             write_tables(arguments.tables, sheets)
         print(f"page: {one_line(write_page(folder, sheets))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
+def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
 
     Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.unknowns.counted` says.
@@ -136,13 +150,14 @@ def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] |
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, heading, html, lacking, load, provenance, served, unknowns, unreadable
+    from analysis import drawings, heading, html, lacking, load, provenance, served, summary, unknowns, unreadable
     from analysis.viewer import addresses
 
     warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
     lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
-    figures = drawings.drawings(folder) if drawn is None else drawn
-    page = html.page(folder, sheets, figures, lines, heading.terms(folder), addresses.whole)
+    figures = [*summary.drawings(sheets), *(drawings.drawings(folder) if drawn is None else drawn)]
+    told = summary.lines(sheets)
+    page = html.page(folder, sheets, figures, lines, heading.terms(folder), addresses.whole, told)
     write_whole(folder / PAGE, page)
     return folder / PAGE
 
@@ -161,7 +176,7 @@ def write_whole(path: Path, page: str) -> None:
         raise StoreError(f"{path}: cannot be written ({error})") from None
 
 
-def write_tables(folder: Path, sheets: Sequence[Sheet]) -> None:
+def write_tables(folder: Path, sheets: Sequence[Table]) -> None:
     """Write every table as Markdown, CSV and LaTeX, by its name and place.
 
     Raises:

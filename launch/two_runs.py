@@ -11,7 +11,7 @@ from rich.console import Console
 from grid.core.errors import one_line
 
 if TYPE_CHECKING:
-    from analysis.render import Sheet
+    from analysis.table import Table
     from analysis.unknowns import Unknown
 
 PAGE = "comparison.html"
@@ -20,7 +20,7 @@ _WIDTHS = (100, 160, 10_000)
 """Columns: the first in which a table has room; lists stay short in each."""
 
 
-def report(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Sheet]:
+def report(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:
     """Print the comparison and write its page into the second folder; returns its tables.
 
     Raises:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.render import Sheet
 from analysis.search import cells
 from analysis.search import sheets as tables
+from analysis.table import Table
 from grid import store
 from grid.core.types import to_json
 
@@ -80,7 +80,7 @@ def write(
     store.write(root, {"episodes": list(episodes), "improvements": list(improved), "nodes": list(trees)})
 
 
-def sheets(root: Path) -> dict[str, Sheet]:
+def sheets(root: Path) -> dict[str, Table]:
     """The searches' tables by kind, of a folder with one place."""
     return {sheet.name.partition(" ")[0]: sheet for sheet in tables.sheets(root)}
 

@@ -13,8 +13,8 @@ from analysis.agreement.measures import against, bias, per_error
 from analysis.agreement.plans import PEOPLE, Comparison
 from analysis.intervals import Interval, count
 from analysis.published import files
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import MISSING, Table, bounds, number, texts
 
 PAPER = "agent_planning_benchmark"
 YES, NO = "always correct", "never correct"
@@ -27,7 +27,6 @@ _HEADERS = {
     "rate_bias": "bias", "passed_wrong": "wrong passed", "failed_right": "right failed",
     "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
 }  # fmt: skip
-_MISSING = "–"
 _HOW = (
     f"95% intervals in brackets; of rates and means: {intervals.SHARES.replace('trials', 'its plans')}; of kappa and "
     "F1: percentiles over 2,000 resamples of clusters; rates in %"
@@ -39,13 +38,13 @@ _VERDICTS = (
 )
 
 
-def sheets(root: Path, found: Sequence[Comparison]) -> list[Sheet]:
+def sheets(root: Path, found: Sequence[Comparison]) -> list[Table]:
     """All tables that some comparison has figures for."""
     shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
     return [sheet for sheet in shown if sheet]
 
 
-def overall(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
     """All measures of each scorer, and below it those of judges that look at nothing; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
@@ -72,12 +71,12 @@ def overall(root: Path, found: Sequence[Comparison]) -> Sheet | None:
 
 
 def _counted(one: Comparison) -> list[str]:
-    contradicted = f"{one.contradicted:,} ({one.contradicted / one.verdicts:.1%})" if one.verdicts else _MISSING
+    contradicted = f"{one.contradicted:,} ({one.contradicted / one.verdicts:.1%})" if one.verdicts else MISSING
     unreadable = f"{one.unreadable:,} ({one.unreadable / one.asked:.1%})"
     return [f"{one.asked:,}", f"{count(one.plans):,}", unreadable, contradicted]
 
 
-def errors(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
     """Each error by itself; None where none is named."""
     names = ("agreement", "kappa", "precision", "recall", "f1")
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
@@ -97,7 +96,7 @@ def errors(root: Path, found: Sequence[Comparison]) -> Sheet | None:
                   figures, rows, values, None, breaks)  # fmt: skip
 
 
-def _different(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
     names = ("agreement", "mae")
     rows, values = list[list[str]](), list[dict[str, Any]]()
     for one in found:
@@ -118,7 +117,7 @@ def _different(root: Path, found: Sequence[Comparison]) -> Sheet | None:
                   ["scorer", "truth", "right plans"], figures, rows, values, "8")  # fmt: skip
 
 
-def _biases(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
     names = ("true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade",
              "grade_bias")  # fmt: skip
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
@@ -155,14 +154,14 @@ def _sheet(
     values: Sequence[Mapping[str, Any]],
     table: str | None,
     breaks: set[int] = frozenset(),  # type: ignore[assignment]
-) -> Sheet:
-    return Sheet(
+) -> Table:
+    return Table(
         name=name,
         title=title,
-        caption=f"{caption}; {_HOW}",
-        labels=labels,
-        figures=figures,
-        rows=rows,
+        by=texts(labels),
+        columns=texts(figures, len(labels)),
+        lines=rows,
+        about=f"{caption}; {_HOW}",
         values=pd.DataFrame(values),
         query=f"python launch/agreement.py {root}",
         notes=_published(table) if table else [],
@@ -187,12 +186,9 @@ def _figures(measured: Mapping[str, Interval], names: Sequence[str]) -> list[str
 
 
 def _shown(of: Interval, percent: bool, signed: bool) -> str:
-    if pd.isna(of.mean):
-        return _MISSING
     scale, form = (100, ".1f") if percent else (1, ".3f")
     form = f"+{form}" if signed else form
-    bounds = "" if pd.isna(of.low) else f" [{scale * of.low:{form}}, {scale * of.high:{form}}]"
-    return f"{scale * of.mean:{form}}{bounds}"
+    return f"{number(of.mean, form, scale, MISSING)} {bounds(of.low, of.high, form, scale, missing='')}".rstrip()
 
 
 def _flat(measured: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float]:

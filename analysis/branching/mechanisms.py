@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from analysis.plans.measures import Measure, measured
+from analysis.measures import Measure, measured
 from grid import store
 
 DIRECT, CASCADE, EQUIVALENCE, OTHER = "direct", "cascade", "equivalence", "other"
@@ -79,7 +79,7 @@ def cells(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 def by_setting(found: pd.DataFrame) -> pd.DataFrame:
     """One row a setting of what `cells` gives: each of MEASURES with its 95% interval, and counts of cells.
 
-    A mean is over cases, each its mean over those trials in which the measure is known (`plans.measures.measured`).
+    A mean is over cases, each its mean over those trials in which the measure is known (`measures.measured`).
     Counts: `cells`, FAILED, and `corrected_cells`, `classed_cells`, `NAME_cells` for each mechanism, and
     `cascade_equal_cells`: cascades for which equivalence would have held too.
     """

@@ -8,9 +8,9 @@ import pandas as pd
 
 from analysis import intervals, queries
 from analysis.branching.mechanisms import CASCADE, CORRECTED, DIRECT, EQUIVALENCE, FAILED, LATER, MEASURES, OTHER
-from analysis.plans.sheet import Rows
-from analysis.render import Sheet
-from analysis.sheets import LABELS, breaks_of, place_of
+from analysis.measures import known
+from analysis.sheets import LABELS, place_of
+from analysis.table import Table, count
 
 _COUNTS = {"cells": "cells", FAILED: "failed first", "corrected_cells": "corrected cells"}
 _MEANINGS = (
@@ -27,25 +27,22 @@ _PUBLISHED = (
 _UNTOLD = "no outline is followed, so that no step has a reference's tool: mechanisms cannot be told"
 
 
-def sheet(root: Path, table: pd.DataFrame) -> Sheet:
+def sheet(root: Path, table: pd.DataFrame) -> Table:
     """Planner x robustness of one model and dataset: what `mechanisms.by_setting` gives of it."""
     place, own = place_of(table), table.reset_index(drop=True)
-    rows = Rows(own, {name: name for name in LABELS}, MEASURES, counts=list(_COUNTS))
-    return Sheet(
+    counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
+    return Table(
         name=f"branching {place.model} {place.dataset}",
         title=f"{place.title}: what branches corrected, by mechanism (egb_slate, B.2)",
-        caption=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t of the mean's "
-        "logarithm",
-        short=_MEANINGS,
-        labels=LABELS,
-        figures=[*_COUNTS.values(), *(measure.header for measure in rows.shown)],
-        rows=rows.texts(brief=False),
-        printed=rows.texts(brief=True),
-        unprinted=frozenset(_COUNTS.values()) - {_COUNTS[FAILED]},
+        by=LABELS,
+        columns=[*counts, *(measure.shown() for measure in known(own, MEASURES))],
         values=own,
         query=cells(root, *place),
+        about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t of the mean's "
+        "logarithm",
+        briefly=_MEANINGS,
         notes=[*_notes(own), _PUBLISHED],
-        breaks=breaks_of(own),
+        breaks=["robustness"],
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from analysis.calibration.measures import known
 from analysis.calibration.selective import Numbers
 from analysis.intervals import CLUSTER, holm, interval, p_value
 from analysis.load import SETTING
-from analysis.render import Sheet
-from analysis.sheets import LABELS, Place, breaks_of
+from analysis.sheets import LABELS, Place
+from analysis.table import POINTS, Column, Table, marks, mean, number
+from analysis.table import bounded as written
+from analysis.table import count as counted
 
 SECTION = "Calibration"
 NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
@@ -65,13 +68,9 @@ _SHORT = (
     f"without what noise adds, with its 95% interval {intervals.BRIEFLY}; AUROC: the chance that a wrong choice has "
     "more entropy than a right one"
 )
-_UNPRINTED = frozenset({
-    "decisions", "clusters", "plain ECE", "noise", "equal mass", "Brier", "constant", "AURC", "at random", "perfect",
-    "left out",
-})  # fmt: skip
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """Two or three tables for each model and data set; none where no recorded distribution stands beside a reference.
 
     Raises:
@@ -93,112 +92,99 @@ def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
                 yield Place(str(model), str(dataset)), own
 
 
-def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Sheet:
+def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
     found = measures.table(own)
-    return Sheet(
+    return Table(
         name=f"{NAME} {place.model} {place.dataset}",
         title=f"{place.title}: calibration of the choice of tools",
-        caption=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
-        short=_SHORT,
-        labels=[*LABELS, "distribution"],
-        figures=["decisions", "clusters", "right", "confidence", "plain ECE", "noise", "ECE", "equal mass", "Brier",
-                 "constant", "AURC", "at random", "perfect", "AUROC", "left out"],
-        rows=[_row(row, bounded(row, "accuracy")) for row in found.to_dict("records")],
-        printed=[_row(row, percent(row["accuracy"])) for row in found.to_dict("records")],
-        unprinted=_UNPRINTED,
+        by=[*LABELS, "distribution"],
+        columns=[
+            counted("decisions", printed=False),
+            counted("clusters", printed=False),
+            Column("right", lambda row: bounded(row, "accuracy"), lambda row: percent(row["accuracy"])),
+            mean("confidence", "confidence"),
+            mean("ece", "plain ECE", printed=False),
+            mean("ece_noise", "noise", printed=False),
+            _bounded("ECE", "ece", "ece_corrected"),
+            replace(_bounded("equal mass", "ece_masses", "ece_masses_corrected"), printed=False),
+            replace(_bounded("Brier", "brier"), printed=False),
+            mean("brier_constant", "constant", printed=False),
+            replace(_bounded("AURC", "area"), printed=False),
+            Column("at random", lambda row: percent(1 - row["accuracy"]), printed=False),
+            mean("area_perfect", "perfect", printed=False),
+            _bounded("AUROC", "auroc"),
+            Column("left out", lambda row: f"{row['silent']:,} + {row['unknown']:,}", printed=False),
+        ],
         values=found,
         query=decisions.query(root, *place),
-        breaks=breaks_of(found),
+        about=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
+        briefly=_SHORT,
+        breaks=["robustness"],
         section=SECTION,
-    )  # fmt: skip
+    )
 
 
-def _row(row: Mapping[Any, Any], right: str) -> list[str]:
-    return [
-        *(str(row[name]) for name in (*LABELS, "distribution")),
-        f"{row['decisions']:,}",
-        f"{row['clusters']:,}",
-        right,
-        percent(row["confidence"]),
-        percent(row["ece"]),
-        percent(row["ece_noise"]),
-        bounded(row, "ece", "ece_corrected"),
-        bounded(row, "ece_masses", "ece_masses_corrected"),
-        bounded(row, "brier"),
-        percent(row["brier_constant"]),
-        bounded(row, "area"),
-        percent(1 - row["accuracy"]),
-        percent(row["area_perfect"]),
-        bounded(row, "auroc"),
-        f"{row['silent']:,} + {row['unknown']:,}",
-    ]
+def _bounded(header: str, name: str, of: str = "") -> Column:
+    return Column(header, lambda row: bounded(row, name, of))
 
 
-def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Sheet]:
+def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
     """Others against the exact choice; none where it did not run, or alone."""
     found = differences(own)
     if found.empty:
         return []
-    rows: list[dict[Any, Any]] = found.to_dict("records")
+    reference = found["reference"].iloc[0]
+    headers = zip(FIGURES, ("right", "Brier", "AURC", "AUROC"), strict=True)
     return [
-        Sheet(
+        Table(
             name=f"{AGAINST} {place.model} {place.dataset}",
-            title=f"{place.title}: calibration against the exact choice of {rows[0]['reference']}",
-            caption=_AGAINST,
-            labels=[*LABELS, "distribution"],
-            figures=["clusters", "right", "Brier", "AURC", "AUROC"],
-            rows=[
-                [*(str(row[name]) for name in (*LABELS, "distribution")), f"{row['clusters']:,}",
-                 *(_difference(row, name) for name in FIGURES)]
-                for row in rows
-            ],
+            title=f"{place.title}: calibration against the exact choice of {reference}",
+            by=[*LABELS, "distribution"],
+            columns=[counted("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
             query=decisions.query(root, *place),
-            breaks=breaks_of(found),
+            about=_AGAINST,
+            breaks=["robustness"],
             section=SECTION,
         )
-    ]  # fmt: skip
+    ]
 
 
-def _difference(row: Mapping[Any, Any], name: str) -> str:
-    value, low, high = (100 * row[f"{name}{part}"] for part in ("", "_low", "_high"))
-    if math.isnan(value):
-        return "none"
-    stars = "*" * (low > 0 or high < 0) + "†" * (row[f"{name}_holm"] < intervals.LEVEL)
-    return f"{value:+.1f}{stars}" + ("" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")
+def _difference(name: str, row: Mapping[Any, Any]) -> str:
+    told = marks(row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_holm"], level=intervals.LEVEL)
+    return written(row, name, POINTS, marks=told)
 
 
-def _handing(root: Path, place: Place, own: pd.DataFrame) -> Sheet:
+def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
     found = measures.handing_over(own)
-    rows: list[dict[Any, Any]] = found.to_dict("records")
-    return Sheet(
+    return Table(
         name=f"{HANDING_OVER} {place.model} {place.dataset}",
         title=f"{place.title}: handing decisions over to a person",
-        caption=_HANDED,
-        labels=[*LABELS, "distribution"],
-        figures=["above (nats)", "handed over", "errors among them", "error rate of the rest", "at random", "perfect"],
-        rows=[
-            [*(str(row[name]) for name in (*LABELS, "distribution")), f"{row['above']:.3f}", percent(row["handed"]),
-             percent(row["caught"]), bounded(row, "error"), percent(row["error_random"]), percent(row["error_perfect"])]
-            for row in rows
+        by=[*LABELS, "distribution"],
+        columns=[
+            mean("above", "above (nats)", ".3f", 1.0),
+            mean("handed", "handed over"),
+            mean("caught", "errors among them"),
+            _bounded("error rate of the rest", "error"),
+            mean("error_random", "at random"),
+            mean("error_perfect", "perfect"),
         ],
         values=found,
         query=decisions.query(root, *place),
-        breaks=frozenset(range(len(selective.HANDED), len(rows), len(selective.HANDED))),
+        about=_HANDED,
+        breaks=frozenset(range(len(selective.HANDED), len(found), len(selective.HANDED))),
         section=SECTION,
-    )  # fmt: skip
+    )
 
 
 def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
     """A share in % with its bounds, where there are any."""
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    reach = "" if math.isnan(low) else f" [{100 * low:.1f}, {100 * high:.1f}]"
-    return f"{percent(row[mean or name])}{reach}"
+    return written(row, mean or name, of=name)
 
 
 def percent(value: float) -> str:
     """A share in %."""
-    return "none" if math.isnan(value) else f"{100 * value:.1f}"
+    return number(value, scale=100)
 
 
 # Votes against the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.

@@ -12,7 +12,7 @@ from analysis.comparison import measures, runs, sheets
 from analysis.comparison import sheets as drawings
 from analysis.errors import AnalysisError
 from analysis.figures import Drawing
-from analysis.render import Sheet
+from analysis.table import Table
 from grid.core.errors import one_line
 
 
@@ -22,7 +22,7 @@ class Comparison:
 
     title: str
     lines: list[str]
-    sheets: list[Sheet]
+    sheets: list[Table]
     drawings: list[Drawing]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ from analysis.comparison import measures
 from analysis.comparison.measures import DOWN, HOLM, LABELS, UP
 from analysis.comparison.runs import PARTS, VERSIONS, Matched, Pair, Run
 from analysis.figures import Drawing, svg_of
-from analysis.render import Sheet
 from analysis.styles import COLOURS
+from analysis.table import NONE, POINTS, Column, Table, bounded, bounds, count, label, marks, number, p_value, texts
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
@@ -33,7 +35,7 @@ _SECONDS = "seconds: the case's own, which compare on one machine alone"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
-def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Sheet]:
+def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
     found = []
     for (model, dataset), own in table.groupby(LABELS[:2], sort=False):
@@ -42,32 +44,50 @@ def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame
     return found
 
 
-def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Sheet:
+def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Table:
     priced = bool(own["money"].notna().any())
-    rows = own.to_dict("records")
-    costs = ["tokens", "seconds", *["money"] * priced]
-    counts, headers = ["cases", "clusters"], ["A", "B", "B − A", "95% interval", "p holm", UP, DOWN]
-    figures = [*counts, *headers, "tokens B/A", "seconds B/A", *["USD B/A"] * priced]
-    return Sheet(
+    return Table(
         name=f"comparison {place}",
         title=f"{place}: A against B",
-        caption=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
-        f"{spending.TOLD}, B / A; {_SECONDS}"
-        f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
-        short="success in % over the cases that both have; B − A in points; * its 95% interval over clusters excludes "
-        f"0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
-        labels=LABELS[2:],
-        figures=figures,
-        rows=[_row(row, costs, brief=False) for row in rows],
-        printed=[_row(row, costs, brief=True) for row in rows],
+        by=LABELS[2:],
+        columns=[
+            count("cases"),
+            count("clusters", printed=False),
+            *(_share(f"success_{run}", run.upper()) for run in "ab"),
+            Column("B − A", _difference),
+            Column("95% interval", lambda row: bounds(row["difference_low"], row["difference_high"], POINTS)),
+            Column("p holm", lambda row: p_value(row[HOLM])),
+            count(UP),
+            count(DOWN),
+            _ratio("tokens", "tokens B/A"),
+            _ratio("seconds", "seconds B/A", printed=False),
+            *[_ratio("money", "USD B/A")] * priced,
+        ],
         values=own,
         query=measures.cases(runs, pairs),
-        notes=list(_notes(rows)),
-        breaks=frozenset(
-            place for place in range(1, len(rows)) if rows[place]["robustness"] != rows[place - 1]["robustness"]
-        ),
-        unprinted=frozenset({"clusters", "seconds B/A"}),
+        about=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
+        f"{spending.TOLD}, B / A; {_SECONDS}"
+        f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
+        briefly="success in % over the cases that both have; B − A in points; * its 95% interval over clusters "
+        f"excludes 0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
+        notes=list(_notes(own.to_dict("records"))),
+        breaks=["robustness"],
         reading=reading(own),
+    )
+
+
+def _share(name: str, header: str) -> Column:
+    return Column(header, lambda row: bounded(row, name), lambda row: number(row[name], scale=100))
+
+
+def _difference(row: Mapping[Any, Any]) -> str:
+    mark = marks(row["difference_low"], row["difference_high"]) or " "
+    return NONE if pd.isna(row["difference"]) else f"{number(row['difference'], POINTS, 100)}{mark}"
+
+
+def _ratio(name: str, header: str, printed: bool = True) -> Column:
+    return Column(
+        header, lambda row: bounded(row, name, ".2f", 1.0), lambda row: number(row[name], ".2f"), printed=printed
     )
 
 
@@ -80,44 +100,13 @@ def reading(table: pd.DataFrame) -> str:
         return f"No difference in success is told from chance by Holm's p < {_LEVEL}{most}."
     return "\n".join(
         f"{row['planner']} ({row['robustness']}) solves {_points(row['difference'])} of cases in B than in A "
-        f"(Holm's p {_p(row[HOLM], '= ')})."
+        f"(Holm's p {'< 0.001' if row[HOLM] < 0.001 else f'= {row[HOLM]:.3f}'})."
         for row in left.to_dict("records")[:_NAMED]
     )
 
 
 def _points(difference: float) -> str:
     return f"{100 * abs(difference):.1f} points {'more' if difference > 0 else 'fewer'}"
-
-
-def _row(row: Mapping[Any, Any], costs: Sequence[str], brief: bool) -> list[str]:
-    shown = [*(str(row[label]) for label in LABELS[2:]), *(f"{row[name]:,}" for name in ("cases", "clusters"))]
-    shown += [_share(row, f"success_{name}", brief) for name in "ab"]
-    mark = "*" if row["difference_low"] > 0 or row["difference_high"] < 0 else " "
-    none = pd.isna(row["difference"])
-    shown += ["none", "none"] if none else [f"{100 * row['difference']:+.1f}{mark}", _bounds(row, "difference", "+.1f")]
-    shown += [_p(row[HOLM]), f"{row[UP]:,}", f"{row[DOWN]:,}"]
-    return shown + [_ratio(row, cost, brief) for cost in costs]
-
-
-def _share(row: Mapping[Any, Any], name: str, brief: bool) -> str:
-    if pd.isna(row[name]):
-        return "none"
-    return f"{100 * row[name]:.1f}" + ("" if brief else f" {_bounds(row, name, '.1f')}")
-
-
-def _bounds(row: Mapping[Any, Any], name: str, form: str, factor: float = 100.0) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return "none" if pd.isna(low) else f"[{factor * low:{form}}, {factor * high:{form}}]"
-
-
-def _ratio(row: Mapping[Any, Any], name: str, brief: bool) -> str:
-    if pd.isna(row[name]):
-        return "none"
-    return f"{row[name]:.2f}" + ("" if brief else f" {_bounds(row, name, '.2f', 1.0)}")
-
-
-def _p(value: float, equals: str = "") -> str:
-    return "none" if pd.isna(value) else f"{equals}{value:.3f}" if value >= 0.001 else f"{'< ' if equals else '<'}0.001"
 
 
 def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
@@ -134,59 +123,54 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
             yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
 
 
-def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
+def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """Which cases flipped, those that B lost first."""
     flips = measures.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
     varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
-    rows = [
-        [*(row[label] for label in [*varying, "planner"]), row["case_id"], row["cluster"], row["flip"],
-         f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}"]
-        for row in flips.to_dict("records")
-    ]  # fmt: skip
     ups = int((flips["flip"] == UP).sum())
-    return Sheet(
+    return Table(
         name="flipped cases",
         title=f"cases that flipped: {len(flips) - ups:,} down, {ups:,} up",
-        caption=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
-        labels=[*varying, "planner", "case", "cluster", "flip"],
-        figures=["A → B"],
-        rows=rows,
-        printed=rows[:_PRINTED],
+        by=[*varying, "planner", label("case_id", "case"), "cluster", "flip"],
+        columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
         values=flips,
         query=measures.cases(runs, pairs),
-        notes=_more(rows),
+        about=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
+        notes=_more(len(flips)),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
+        printed=_PRINTED,
     )
 
 
-def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
+def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """What was different about the runs."""
     found = differing(pairs)
     rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
-    return Sheet(
+    by = [replace(one, brief=partial(_cut, place)) for place, one in enumerate(texts(["what", "A", "B", "settings"]))]
+    return Table(
         name="what differs",
         title="what was different about the runs",
-        caption="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with "
-        "the values of all cells; all: in every setting compared",
-        labels=["what", "A", "B", "settings"],
-        figures=[],
-        rows=rows,
-        printed=[[_cut(cell) for cell in row] for row in rows[:_PRINTED]],
+        by=by,
+        columns=[],
         values=found,
         query=measures.versions(runs),
-        notes=_more(rows) if rows else ["nothing: the same configs, versions and code"],
+        about="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with the "
+        "values of all cells; all: in every setting compared",
+        lines=rows,
+        notes=_more(len(rows)) if rows else ["nothing: the same configs, versions and code"],
         wraps=True,
+        printed=_PRINTED,
     )
 
 
-def _cut(text: str) -> str:
+def _cut(place: int, row: Sequence[str]) -> str:
+    text = row[place]
     return text if len(text) <= _CUT else f"{text[: _CUT - 3]}..."
 
 
-def _more(rows: Sequence[object]) -> list[str]:
-    more = len(rows) - _PRINTED
-    return [f"a terminal shows the first {_PRINTED} of {len(rows):,}; the page and --tables FOLDER have all"] * (
-        more > 0
+def _more(rows: int) -> list[str]:
+    return [f"a terminal shows the first {_PRINTED} of {rows:,}; the page and --tables FOLDER have all"] * (
+        rows > _PRINTED
     )
 
 

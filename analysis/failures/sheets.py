@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,8 @@ from analysis.failures.cells import (
 from analysis.figures import Drawing
 from analysis.intervals import CLUSTER, share
 from analysis.load import SETTING
-from analysis.render import Sheet
+from analysis.table import Column, Table, bounds, number
+from analysis.table import count as counted
 
 _CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
 _MEANINGS = {
@@ -54,7 +53,7 @@ _KINDS = "value, source and format are the kinds of wrong arguments"
 _QUERY = "from pathlib import Path; from analysis.failures.read import classes; print(classes(Path({!r})))"
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model and data set of which any cell failed. Raises StoreError."""
     return [_sheet(root, place, own) for place, own in _places(root)]
 
@@ -77,42 +76,40 @@ def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     return [((str(model), str(dataset)), own) for (model, dataset), own in groups]
 
 
-def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
-    rows: list[dict[Any, Any]] = own.to_dict("records")
     model, dataset = place
     means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
-    kinds_told = f"; {_KINDS}" if kinds else ""
-    return Sheet(
+    return Table(
         name=f"failures {model} {dataset}",
         title=f"{model} on {dataset}: failures",
-        caption=f"{means}{kinds_told}; [low, high]: 95% intervals, {intervals.SHARES}; the rules: {_RULES}",
-        labels=SETTING[2:],
-        figures=["cells", "unresolved", *(_header(name) for name in names)],
-        rows=[_row(row, names, bounds=True) for row in rows],
+        by=SETTING[2:],
+        columns=[
+            counted("cells"),
+            counted("failed", "unresolved"),
+            *(_column(name, printed=name not in kinds) for name in names),
+        ],
         values=own,
         query=_query(root),
-        printed=[_row(row, names, bounds=False) for row in rows],
-        unprinted=frozenset(kinds),
-        short=means,
+        about=f"{means}{f'; {_KINDS}' if kinds else ''}; [low, high]: 95% intervals, {intervals.SHARES}; the rules: "
+        f"{_RULES}",
+        briefly=means,
     )
 
 
-def _header(name: str) -> str:
-    return _MEANINGS[name][0] if name in _MEANINGS else name
+def _column(name: str, printed: bool) -> Column:
+    """The share of a class, in %, its interval where there is room, and how many cells that are."""
 
+    def brief(row: dict[str, Any]) -> str:
+        return f"{number(row[f'{name}_share'], scale=100)} ({row[name]:,})"
 
-def _row(row: dict[Any, Any], names: Sequence[str], bounds: bool) -> list[str]:
-    figures = [_share(row, name, bounds) for name in names]
-    return [*(str(row[name]) for name in SETTING[2:]), f"{row['cells']:,}", f"{row['failed']:,}", *figures]
+    def text(row: dict[str, Any]) -> str:
+        reach = bounds(row[f"{name}_low"], row[f"{name}_high"], missing="")
+        return " ".join(filter(None, [number(row[f"{name}_share"], scale=100), reach, f"({row[name]:,})"]))
 
-
-def _share(row: dict[Any, Any], name: str, bounds: bool) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    reach = f" [{100 * low:.1f}, {100 * high:.1f}]" if bounds and not math.isnan(low) else ""
-    return f"{100 * row[f'{name}_share']:.1f}{reach} ({row[name]:,})"
+    return Column(_MEANINGS[name][0] if name in _MEANINGS else name, text, brief, printed)
 
 
 def _query(root: Path) -> str:
@@ -163,8 +160,8 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
         flags = {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
         for name, flag in flags.items():
             means = flag.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
-            bounds = share(means)
+            found_share = share(means)
             row |= {name: int(flag.sum()), f"{name}_share": float(flag.mean())}
-            row |= {f"{name}_low": bounds.low, f"{name}_high": bounds.high}
+            row |= {f"{name}_low": found_share.low, f"{name}_high": found_share.high}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from analysis import intervals, queries, spending
 from analysis.figures import Drawing, svg_of
 from analysis.frontier import points
 from analysis.frontier.points import MONEY, PLACE, TOKENS, UNDISTURBED
-from analysis.render import Sheet
+from analysis.table import MISSING, POINTS, SIGNIFICANT, Column, Table, bounded, number
 from grid.core.untrusted import shown
 
 SECTION = "Cost against success"
@@ -61,7 +62,7 @@ def drawings(root: Path) -> list[Drawing]:
     return found
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """Who is on the frontier of each model, dataset and robustness setting; none where nobody can be compared.
 
     Raises:
@@ -75,18 +76,22 @@ def sheets(root: Path) -> list[Sheet]:
     labels = [*(name for name in PLACE if table[name].nunique() > 1), "planner"]
     places = [tuple(row[name] for name in [*PLACE, "asked"]) for row in rows]
     return [
-        Sheet(
+        Table(
             name=NAME,
             title="who is on the frontier of cost and success",
-            caption=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals "
+            by=[Column(name, partial(_label, name)) for name in labels],
+            columns=[
+                Column(_AXIS[cost], lambda row: number(row[cost], ",.0f" if cost == TOKENS else SIGNIFICANT)),
+                Column("success", lambda row: bounded(row, "success")),
+                Column("more", lambda row: bounded(row, "gain", POINTS, missing=MISSING)),
+                Column("times the cost", lambda row: bounded(row, "times", ".2f", 1.0, missing=MISSING)),
+            ],
+            values=best.drop(columns="frontier"),
+            query=_query(root),
+            about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals "
             f"({intervals.SHARES}); more and times: its success (in points) and its cost against those of the row "
             f"above, over the cases that both have, with 95% intervals ({intervals.TOLD}); an interval of more that "
             f"includes 0 leaves open whether the cost buys anything; {_TERMS}",
-            labels=labels,
-            figures=[_AXIS[cost], "success", "more", "times the cost"],
-            rows=[[*(_label(row, name) for name in labels), *_figures(row, cost)] for row in rows],
-            values=best.drop(columns="frontier"),
-            query=_query(root),
             notes=_dominated(table),
             breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
             section=SECTION,
@@ -107,22 +112,8 @@ def _in_turn(table: pd.DataFrame) -> Any:
     return lambda column: column.map(order[column.name]) if column.name in order else column
 
 
-def _label(row: Mapping[Any, Any], name: str) -> str:
+def _label(name: str, row: Mapping[Any, Any]) -> str:
     return f"{row[name]}{points.ASKED if name == 'planner' and row['asked'] else ''}"
-
-
-def _figures(row: Mapping[Any, Any], cost: str) -> list[str]:
-    spent = f"{row[cost]:,.0f}" if cost == TOKENS else f"{row[cost]:.3g}"
-    success = f"{100 * row['success']:.1f}{_bounds(row, 'success', 100, '.1f')}"
-    if pd.isna(row["gain"]):
-        return [spent, success, "–", "–"]
-    more = f"{100 * row['gain']:+.1f}{_bounds(row, 'gain', 100, '+.1f')}"
-    return [spent, success, more, f"{row['times']:.2f}{_bounds(row, 'times', 1, '.2f')}"]
-
-
-def _bounds(row: Mapping[Any, Any], name: str, factor: float, form: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return "" if pd.isna(low) else f" [{factor * low:{form}}, {factor * high:{form}}]"
 
 
 def _dominated(table: pd.DataFrame) -> list[str]:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from analysis import intervals
 from analysis.load import SETTING
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, sheet
+from analysis.measures import Measure, measured
+from analysis.plans.sheet import table as shown
 from analysis.plans.tasks import CORRECT, GRADE
-from analysis.render import Sheet
+from analysis.table import Table
 
 
 def _cost(column: str, header: str) -> Measure:
@@ -41,7 +41,7 @@ def costs(cells: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: table[column] for name, column in counts.items()})
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each data set on which plans have costs; planners and models stand in one, as they are compared."""
     table = costs(cells)
     if table.empty:
@@ -50,26 +50,20 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     for (dataset, robustness), own in table.groupby(["dataset", "robustness"], sort=False, observed=True):
         under = "" if robustness == "none" else f", robustness {robustness}"
         mine = cells[(cells["dataset"] == dataset) & (cells["robustness"] == robustness)]
-        rows = Rows(
+        written = Table(
+            f"costs of plans {dataset} {robustness}",
+            f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
+            ["model", "planner"],
+            [],
             own.reset_index(drop=True),
-            {"model": "model", "planner": "planner"},
-            MEASURES,
-            counts=("cases", "clusters", "solved", "common"),
-            bounded=["success", "common_cost"],
+            "",
+            _CAPTION,
             breaks=["model"],
+            reading="\n".join(_reading(own)),
+            notes=_alone(own),
         )
-        found.append(
-            sheet(
-                root,
-                mine,
-                rows,
-                name=f"costs of plans {dataset} {robustness}",
-                title=f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
-                caption=_CAPTION,
-                reading="\n".join(_reading(own)),
-                notes=_alone(own),
-            )
-        )
+        counts = ("cases", "clusters", "solved", "common")
+        found.append(shown(root, mine, MEASURES, written, counts=counts, bounded=["success", "common_cost"]))
     return found
 
 

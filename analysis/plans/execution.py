@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from analysis import intervals, load, queries, reading
 from analysis.intervals import CLUSTER
+from analysis.measures import Measure, columns, known, measured, partly
 from analysis.plans.cells import method
-from analysis.plans.measures import Measure, measured, partly
-from analysis.plans.sheet import SECTION, Rows
-from analysis.render import Sheet
+from analysis.plans.sheet import SECTION
 from analysis.search.comparing import name_of
+from analysis.table import Table, label
 from grid.planners.refining import NOT_REFINED
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"
@@ -122,7 +122,7 @@ def _side_by_side(cells: pd.DataFrame, method_name: str) -> pd.DataFrame:
     ).reset_index()
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each model whose plans were carried out, beside direct execution or refined.
 
     Raises:
@@ -138,27 +138,23 @@ def sheets(root: Path) -> list[Sheet]:
     ]
 
 
-def _sheet(root: Path, cells: pd.DataFrame, table: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, cells: pd.DataFrame, table: pd.DataFrame) -> Table:
     model = str(table["model"].iloc[0])
     told = {"dataset": "data set", "robustness": "robustness", "base": "keys", "method": "refined by"}
     labels = {name: header for name, header in told.items() if name == "dataset" or table[name].nunique() > 1}
     if "method" not in labels and table["method"].iloc[0]:
         labels["method"] = told["method"]
-    gains = ["plan_gain", "refine_gain"]
-    rows = Rows(table, labels, MEASURES, bounded=gains, breaks=["dataset"] if len(labels) > 1 else [])
-    shown = rows.shown
-    return Sheet(
+    shown = known(table, MEASURES)
+    return Table(
         name=f"execution {model}",
         title=f"{model}: executable validation of plans (agent_planning_benchmark, table 3)",
-        caption=_CAPTION,
-        labels=list(labels.values()),
-        figures=[*rows.counts, *(measure.header for measure in shown)],
-        rows=rows.texts(brief=False),
-        printed=rows.texts(brief=True),
+        by=[label(name, header) for name, header in labels.items()],
+        columns=columns(table, MEASURES, bounded=["plan_gain", "refine_gain"]),
         values=table,
         query=_query(root, cells, shown),
+        about=_CAPTION,
         notes=partly(table, shown),
-        breaks=rows.lines(),
+        breaks=["dataset"] if len(labels) > 1 else (),
         reading=reading.joined(_reading(table)),
         section=SECTION,
     )

@@ -8,11 +8,11 @@ import pandas as pd
 
 from analysis import intervals, reading
 from analysis.load import SETTING
+from analysis.measures import Measure, measured
 from analysis.plans.cells import EXTRANEOUS, NAMES
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, sheet
+from analysis.plans.sheet import table as shown
 from analysis.plans.tasks import ERROR_RATES, GRADE
-from analysis.render import Sheet
+from analysis.table import Table, label
 
 USED = Measure("extraneous_calls", "calls per case", "amount", scale=1.0, form=".2f")
 MEASURES = [
@@ -48,7 +48,7 @@ def by_number(cells: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values(["mode", "place"], kind="stable").drop(columns="place").reset_index(drop=True)
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set that has cases with extraneous tools."""
     table = by_number(cells)
     if table.empty:
@@ -58,27 +58,20 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
         place = f"{model} on {dataset}"
         mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
-        labels = {"mode": "planning", "planner": "planner", "n_e": "n_e"}
-        rows = Rows(
+        written = Table(
+            f"extraneous {place}",
+            f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
+            [label("mode", "planning"), "planner", "n_e"],
+            [],
             own.reset_index(drop=True),
-            labels,
-            MEASURES,
-            counts=("cases", "clusters", "TC"),
-            bounded=["extraneous_change"],
+            "",
+            _CAPTION,
             breaks=["mode", "planner"],
+            reading=reading.joined(_reading(own)),
+            notes=_unpaired(own),
         )
-        found.append(
-            sheet(
-                root,
-                mine,
-                rows,
-                name=f"extraneous {place}",
-                title=f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
-                caption=_CAPTION,
-                reading=reading.joined(_reading(own)),
-                notes=_unpaired(own),
-            )
-        )
+        counts = ("cases", "clusters", "TC")
+        found.append(shown(root, mine, MEASURES, written, counts=counts, bounded=["extraneous_change"]))
     return found
 
 

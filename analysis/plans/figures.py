@@ -18,13 +18,14 @@ from matplotlib.axes import Axes
 from analysis import intervals, planted
 from analysis.figures import Drawing, svg_of
 from analysis.load import SETTING
+from analysis.measures import measured
 from analysis.plans import extraneous, stepwise
 from analysis.plans.cells import HOLISTIC, NAMES, STEPWISE, scorers
-from analysis.plans.measures import measured
-from analysis.plans.sheet import SECTION, label, query
+from analysis.plans.sheet import SECTION, query
 from analysis.plans.stepwise import HORIZON, STAGE
 from analysis.plans.tasks import ERROR_RATES, ERRORS_TOLD
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
+from analysis.table import named
 from grid.core.chains import ERRORS
 from grid.core.untrusted import shown
 
@@ -161,7 +162,7 @@ def _lines(
     """`y` with its interval against the values of `x`, a line a `line`, a panel for each of `panels` and `further`."""
     table = table.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in table.to_dict("records")])
     groups = list(table.groupby([*panels, *further], sort=False, observed=True))
-    values = list(dict.fromkeys(map(label, table[x])))
+    values = list(dict.fromkeys(map(named, table[x])))
     lines = list(dict.fromkeys(table["line"]))
 
     def draw(axes: Sequence[Axes]) -> None:
@@ -188,7 +189,7 @@ def _panel(
 ) -> None:
     for line, points in own.dropna(subset=[y]).groupby("line", sort=False):
         place = lines.index(str(line))
-        at = np.array([values.index(label(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
+        at = np.array([values.index(named(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
         bounds = points[[f"{y}_low", f"{y}_high"]].to_numpy(np.float64)
         reach = np.nan_to_num(np.abs(bounds.T - points[y].to_numpy(np.float64)))
         axis.errorbar(at, points[y], yerr=reach, color=COLOURS[place % len(COLOURS)],

@@ -8,10 +8,10 @@ import pandas as pd
 
 from analysis import intervals, reading
 from analysis.load import SETTING
+from analysis.measures import Measure, measured
 from analysis.plans.cells import NAMES, data_of, method
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, sheet
-from analysis.render import Sheet
+from analysis.plans.sheet import table as shown
+from analysis.table import Table, label
 
 MEASURES = [
     Measure("unrefined_correct", "CR base"),
@@ -43,7 +43,7 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
     return table.merge(sums, on=keys, how="left")
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
     table = refined(cells)
     if table.empty:
@@ -57,25 +57,19 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
         place = f"{model} on {data}"
         named = cells["dataset"].astype(str).map(data_of)
         mine = cells[(cells["model"] == model) & (named == data) & cells["unrefined_correct"].notna()]
-        rows = Rows(
+        written = Table(
+            f"refinement {place}",
+            f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
+            [label("task_family", "task"), label("base", "planner"), "method"],
+            [],
             own.reset_index(drop=True),
-            {"task_family": "task", "base": "planner", "method": "method"},
-            MEASURES,
-            counts=("cases", "clusters", "better", "worse"),
-            bounded=["refined_change"],
+            "",
+            _CAPTION,
             breaks=["task_family", "base"],
+            reading=reading.joined(_reading(own)),
         )
-        found.append(
-            sheet(
-                root,
-                mine,
-                rows,
-                name=f"refinement {place}",
-                title=f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
-                caption=_CAPTION,
-                reading=reading.joined(_reading(own)),
-            )
-        )
+        counts = ("cases", "clusters", "better", "worse")
+        found.append(shown(root, mine, MEASURES, written, counts=counts, bounded=["refined_change"]))
     return found
 
 

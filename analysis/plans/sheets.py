@@ -7,13 +7,13 @@ from pathlib import Path
 from analysis.plans import cells as plans
 from analysis.plans import efficiency, execution, extraneous, refinement, stepwise, tasks
 from analysis.plans.sheet import SECTION as SECTION
-from analysis.render import Sheet
+from analysis.table import Table
 
 OF_PAPER = "published agent_planning_benchmark "
 """How the names of its published tables begin."""
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """Tables 1 to 5, 14 and 15 in form; each where its data are. `analysis.disturbances` has other data sets'.
 
     Raises:

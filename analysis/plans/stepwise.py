@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.load import SETTING
+from analysis.measures import Measure, measured
 from analysis.plans.cells import STAGES as OTHER_STAGES
 from analysis.plans.cells import STEPWISE
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, label, sheet
+from analysis.plans.sheet import table as shown
 from analysis.plans.tasks import DIAGNOSIS, ERRORS_TOLD
-from analysis.render import Sheet
+from analysis.table import Table, label, named
 
 STAGES = ("early", "middle", "late")
 HORIZON, STAGE = "horizon_k", "stage"
@@ -47,7 +47,7 @@ def profile(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.assign(place=places).sort_values(["place", column], kind="stable").drop(columns="place")
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Tables 14 and 15 of each model and data set that has several horizons or stages."""
     found = []
     for column, title in _TITLES.items():
@@ -57,24 +57,18 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
         for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
             place = f"{model} on {dataset}"
             mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
-            rows = Rows(
+            written = Table(
+                f"{column} {place}",
+                f"{place}: {title}",
+                ["planner", label(column, HEADERS[column])],
+                [],
                 own.reset_index(drop=True),
-                {"planner": "planner", column: HEADERS[column]},
-                DIAGNOSIS,
-                bounded=["success"],
+                "",
+                f"{caption(cells, column)}; {ERRORS_TOLD}",
                 breaks=["planner"],
+                reading="\n".join(_reading(own, column)),
             )
-            found.append(
-                sheet(
-                    root,
-                    mine,
-                    rows,
-                    name=f"{column} {place}",
-                    title=f"{place}: {title}",
-                    caption=f"{caption(cells, column)}; {ERRORS_TOLD}",
-                    reading="\n".join(_reading(own, column)),
-                )
-            )
+            found.append(shown(root, mine, DIAGNOSIS, written, bounded=["success"]))
     return found
 
 
@@ -88,6 +82,6 @@ def _reading(table: pd.DataFrame, column: str) -> list[str]:
     measure: Measure = DIAGNOSIS[0]
     lines = []
     for planner, own in table.groupby("planner", sort=False, observed=True):
-        parts = [f"{measure.text(row)}% at {HEADERS[column]} {label(row[column])}" for row in own.to_dict("records")]
+        parts = [f"{measure.text(row)}% at {HEADERS[column]} {named(row[column])}" for row in own.to_dict("records")]
         lines.append(f"{planner}: correct in {', '.join(parts)}.")
     return lines

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import SETTING
+from analysis.measures import Measure, measured
 from analysis.plans.cells import BROKEN, KINDS, NAMES, UNSOLVABLE
-from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, sheet
-from analysis.render import Sheet
+from analysis.plans.sheet import table as shown
 from analysis.search.comparing import name_of
+from analysis.table import Column, Table, label
 from grid.core.chains import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
@@ -55,7 +55,13 @@ _BEHAVIOURS_TOLD = (
 )
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+_PASSED_TOLD = (
+    "pass: the share of tasks that are refused explicitly; Conf: constraints contradict, Info: information is missing, "
+    "Tool: the tools of a capability are removed, Vis: an attachment is missing (the paper's: visual input)"
+)
+
+
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Of each model and data set of the benchmark's tasks: what is planned, what breaks, what cannot be planned."""
     found = []
     for (model, dataset), own in cells[cells["task_family"].notna()].groupby(SETTING[:2], sort=False, observed=True):
@@ -68,55 +74,42 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     return found
 
 
-def _planned(root: Path, place: str, cells: pd.DataFrame) -> Sheet:
+def _planned(root: Path, place: str, cells: pd.DataFrame) -> Table:
     named = cells.assign(task=pd.Categorical(cells["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
     named = named.sort_values("task", kind="stable")
     table = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
-    rows = Rows(table, _labels(table, {"task": "task"}), TABLE_1, bounded=["success"], breaks=["task"])
-    return sheet(
-        root,
-        cells,
-        rows,
-        name=f"plans {place}",
-        title=f"{place}: plans by task (agent_planning_benchmark, table 1)",
-        caption=f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
-        + _refused(table),
+    told = f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
+    found = Table(
+        f"plans {place}",
+        f"{place}: plans by task (agent_planning_benchmark, table 1)",
+        _labels(table, "task"),
+        [],
+        table,
+        "",
+        told + _refused(table),
+        breaks=["task"],
         reading="\n".join(_best(table)),
     )
+    return shown(root, cells, TABLE_1, found, bounded=["success"])
 
 
-def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.DataFrame) -> list[Sheet]:
+def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.DataFrame) -> list[Table]:
     found = []
     if broken["behaviour"].notna().any():
         measures = [Measure("success", "recovered"), *_BEHAVED]
         table = measured(broken, SETTING, measures)
         table = with_refusing(table, [], dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0})
-        found.append(
-            sheet(
-                root,
-                broken,
-                Rows(table, _labels(table), measures, bounded=["success"]),
-                name=f"broken {place}",
-                title=f"{place}: behind a broken tool (agent_planning_benchmark, table 1)",
-                caption=f"{_BEHAVIOURS_TOLD}{_refused(table)}",
-            )
-        )
+        title = f"{place}: behind a broken tool (agent_planning_benchmark, table 1)"
+        told = f"{_BEHAVIOURS_TOLD}{_refused(table)}"
+        own = Table(f"broken {place}", title, _labels(table), [], table, "", told)
+        found.append(shown(root, broken, measures, own, bounded=["success"]))
     if unsolvable["success"].notna().any():
         table = measured(unsolvable, SETTING, _PASSED)
         table = with_refusing(table, [], dict.fromkeys(_names(_PASSED), 1.0))
-        found.append(
-            sheet(
-                root,
-                unsolvable,
-                Rows(table, _labels(table), _PASSED, bounded=[*_names(_PASSED)]),
-                name=f"unsolvable {place}",
-                title=f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)",
-                caption="pass: the share of tasks that are refused explicitly; Conf: constraints contradict, "
-                "Info: information is missing, Tool: the tools of a capability are removed, Vis: an attachment is "
-                f"missing (the paper's: visual input){_refused(table)}",
-                notes=_kinds(unsolvable),
-            )
-        )
+        title = f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)"
+        told = _PASSED_TOLD + _refused(table)
+        own = Table(f"unsolvable {place}", title, _labels(table), [], table, "", told, notes=_kinds(unsolvable))
+        found.append(shown(root, unsolvable, _PASSED, own, bounded=_names(_PASSED)))
     return found
 
 
@@ -135,10 +128,10 @@ def with_refusing(table: pd.DataFrame, by: Sequence[str], rates: Mapping[str, fl
     return pd.concat(parts, ignore_index=True)
 
 
-def _labels(table: pd.DataFrame, first: dict[str, str] | None = None) -> dict[str, str]:
+def _labels(table: pd.DataFrame, *first: str) -> list[Column]:
     """The robustness setting is named where there is any."""
-    several = (table["robustness"].astype(str) != "none").any()
-    return {**(first or {}), **({"robustness": "robustness"} if several else {}), "planner": "planner"}
+    several = bool((table["robustness"].astype(str) != "none").any())
+    return [label(name) for name in (*first, *["robustness"] * several, "planner")]
 
 
 def _refused(table: pd.DataFrame) -> str:

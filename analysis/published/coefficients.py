@@ -19,9 +19,9 @@ from analysis.published.beside import Block, Measured, Told
 from analysis.published.beside import blocks as of_cells
 from analysis.published.files import Metric, Published, Row
 from analysis.regression import Fit, Fits
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
 from analysis.spec import FAMILY
+from analysis.table import Table, texts
 from grid import store
 
 MISSING = "–"
@@ -42,7 +42,7 @@ class _Fitted(NamedTuple):
     fits: Mapping[str, Fit]
 
 
-def sheets(fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[Published] | None = None) -> list[Sheet]:
+def sheets(fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[Published] | None = None) -> list[Table]:
     """The published regressions that any of these fits stands beside; `query` and `notes` are of the rows fitted.
 
     A level's coefficient is against its factor's reference level: one against another than the paper's is left out.
@@ -84,7 +84,7 @@ def _is(label: str, wanted: object) -> bool:
     return wanted is None or name_of(label) in (wanted if isinstance(wanted, list) else [wanted])
 
 
-def _sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Sequence[str]) -> Sheet:
+def _sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Sequence[str]) -> Table:
     ours = list(dict.fromkeys(model for one in beside for model in one.fits))
     columns = [metric.columns[0] for metric in table.metrics.values()]
     rows, values = list[list[str]](), list[dict[str, Any]]()
@@ -102,13 +102,14 @@ def _sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Seque
         for model, found in [*((f"{model} (ours)", found) for model, found in own.items()), *theirs.items()]:
             told |= {f"{model} {name}": value for name, value in zip(table.metrics, found or [], strict=False)}
         values.append(told)
-    return Sheet(
+    labels = [*table.labels, "our family"]
+    return Table(
         name=f"published {table.paper} {table.table}",
         title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
-        caption=_CAPTION,
-        labels=[*table.labels, "our family"],
-        figures=["clusters", *(f"{model} (ours)" for model in ours), *table.models],
-        rows=rows,
+        by=texts(labels),
+        columns=texts(["clusters", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),
+        lines=rows,
+        about=_CAPTION,
         values=pd.DataFrame(values),
         query=query,
         notes=notes,

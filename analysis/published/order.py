@@ -19,8 +19,8 @@ from scipy import stats
 from analysis.intervals import CLUSTER
 from analysis.published.beside import Block
 from analysis.published.files import Metric, Published
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import MISSING, Table, bounds, number, texts
 
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
@@ -31,6 +31,7 @@ _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or what they begin with, in which the rows of one order may differ."""
 _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
+_FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
 _CAPTION = (
     "Kendall's tau-b between the published figures of a table's methods and ours, over the methods that both have (at "
     f"least {LEAST_METHODS}) and the cases that all of ours ran: 1 is the same order, -1 the reverse; alike: pairs of "
@@ -106,7 +107,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
     return Order(len(methods), *pairs, len(table), len(sizes), tau, low, high, chance)
 
 
-def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Sheet]:
+def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
     """One table of orders, a row for each table, metric, published model and model of ours; none without any order.
 
     Args:
@@ -124,13 +125,13 @@ def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
     if not rows:
         return []
     return [
-        Sheet(
+        Table(
             name=NAME,
             title="the order of methods, published and ours",
-            caption=_CAPTION,
-            labels=_LABELS,
-            figures=["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"],
-            rows=rows,
+            by=texts(_LABELS),
+            columns=texts(_FIGURES, len(_LABELS)),
+            lines=rows,
+            about=_CAPTION,
             values=pd.DataFrame(values),
             query=query,
             notes=[_PLANTED] * simulated,
@@ -232,9 +233,8 @@ def _draws(clusters: int) -> NDArray[np.int64]:
 
 
 def _shown(found: Order) -> list[str]:
-    tau = "–" if np.isnan(found.tau) else f"{found.tau:+.2f}"
-    interval = "none" if np.isnan(found.low) else f"[{found.low:+.2f}, {found.high:+.2f}]"
-    chance = "–" if np.isnan(found.by_chance) else f"{found.by_chance:.2f}"
+    tau, chance = number(found.tau, "+.2f", missing=MISSING), number(found.by_chance, ".2f", missing=MISSING)
+    interval = bounds(found.low, found.high, "+.2f", 1.0)
     counts = [f"{found.methods}", f"{found.alike} of {found.pairs}", f"{found.clusters:,}"]
     return [*counts, tau, interval, chance, found.verdict]
 

@@ -16,11 +16,10 @@ from analysis.published import beside as combined
 from analysis.published import coefficients, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
 from analysis.published.files import JUDGE_ERROR, WIN, Metric, Published
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import MISSING, Table, bounds, number, texts
 from grid.store.schema import JOINED
 
-MISSING = "–"
 REFERENCE = "zero_shot"
 """Against whom the papers' win rates are."""
 _SCALE = {"percent": 100.0, "points": 100.0}
@@ -50,7 +49,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]:
+def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Table]:
     """The published tables that any setting of a sweep stands beside, and behind them the order of methods.
 
     `tables` are all of analysis/published/tables where not given.
@@ -78,7 +77,7 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     )
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     told = settings_of(cells)
-    found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
+    found, shown = list[Table](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
         beside = blocks(there, cells, told) if there.of == "cells" else coefficients.blocks(root, there, cells, told)
@@ -131,7 +130,7 @@ def _models(beside: Sequence[Block]) -> list[str]:
     return list(dict.fromkeys(str(model) for block in beside for model in block.cells["model"].unique()))
 
 
-def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequence[str]) -> Sheet:
+def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequence[str]) -> Table:
     ours = _models(beside)
     rows: list[list[str]] = []
     values: list[dict[str, Any]] = []
@@ -149,13 +148,14 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
             rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
             told = dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
             values.append(told | _unrounded(measured, metric) | published)
-    return Sheet(
+    labels = [*table.labels, "our setting", "metric"]
+    return Table(
         name=f"published {table.paper} {table.table}",
         title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
-        caption=_CAPTION,
-        labels=[*table.labels, "our setting", "metric"],
-        figures=["cases", *(f"{model} (ours)" for model in ours), *table.models],
-        rows=rows,
+        by=texts(labels),
+        columns=texts(["cases", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),
+        lines=rows,
+        about=_CAPTION,
         values=pd.DataFrame(values),
         query=_query_of(root, table, beside),
         notes=notes,
@@ -181,13 +181,12 @@ def _ours(measured: Measured | None, metric: Metric) -> str:
     if measured is None:
         return MISSING
     scale, form = metric.scale * _SCALE.get(metric.unit, 1.0), _FORM[metric.unit]
-    mean = scale * measured.of.mean
-    low, high = scale * measured.of.low, scale * measured.of.high
-    return f"{mean:{form}}" if pd.isna(low) else f"{mean:{form}} [{low:{form}}, {high:{form}}]"
+    of = measured.of
+    return f"{number(of.mean, form, scale)} {bounds(of.low, of.high, form, scale, missing='')}".rstrip()
 
 
 def _theirs(figure: float | None, metric: Metric) -> str:
-    return MISSING if figure is None else f"{figure:{_FORM[metric.unit]}}"
+    return number(figure, _FORM[metric.unit], missing=MISSING)
 
 
 def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str, Any]:

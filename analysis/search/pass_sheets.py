@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from analysis import intervals, queries
-from analysis.render import Sheet
+from analysis.table import POINTS, Column, Table, bounded, marks
 
-LABELS = ["robustness", "asked", "planner", "of"]
 SUCCESS = "success, %"
 _COUNTED = "completions and scoring passes a case, the acting model's and the judge's"
 _AT = (
@@ -40,38 +40,39 @@ SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluste
 FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
 
 
-def sheets(root: Path, place: Mapping[str, str], told: Told, table: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, place: Mapping[str, str], told: Told, table: pd.DataFrame) -> list[Table]:
     """None where no limit is within the budget."""
     if table.empty:
         return []
     limits = sorted(table["limit"].unique())
-    rows, breaks, last = list[list[str]](), set[int](), None
     ordered = table.assign(less=table["less"].astype(object).where(table["less"].notna(), ""))
     ordered = ordered.sort_values(["robustness", "asked"], key=_undisturbed_first, kind="stable")
-    for key, own in ordered.groupby(["robustness", "asked", "planner", "less"], sort=False, observed=True):
-        if last is not None and key[:2] != last:
-            breaks.add(len(rows))
-        last = key[:2]
-        at = {row["limit"]: row for row in own.to_dict("records")}
-        shown = [(_difference if key[3] else _share)(at[limit]) for limit in limits]
-        of = f"less {key[3]}" if key[3] else SUCCESS
-        rows.append([str(key[0]), "yes" if key[1] else "no", str(key[2]), of, *shown])
+    keys = ["robustness", "asked", "planner", "less"]
+    lines = [
+        dict(zip(keys, key, strict=True)) | {"at": {row["limit"]: row for row in own.to_dict("records")}}
+        for key, own in ordered.groupby(keys, sort=False, observed=True)
+    ]
     differences = (
         "; less: points of success above another planner on the same terms, paired over cases, "
         f"{intervals.TOLD}; *: the interval excludes 0, †: also by Holm's correction over all of them"
     )
     return [
-        Sheet(
+        Table(
             name=told.name,
             title=f"{told.title}: planners at equal model calls",
-            caption=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
-            f"{differences if (table['less'].notna()).any() else ''}; {told.asked}",
-            labels=LABELS,
-            figures=[str(limit) for limit in limits],
-            rows=rows,
+            by=[
+                "robustness",
+                Column("asked", lambda line: "yes" if line["asked"] else "no"),
+                "planner",
+                Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS),
+            ],
+            columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
             values=table,
             query=_query(root, place, limits),
-            breaks=frozenset(breaks),
+            about=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            f"{differences if (table['less'].notna()).any() else ''}; {told.asked}",
+            lines=lines,
+            breaks=["robustness", "asked"],
         )
     ]
 
@@ -87,17 +88,9 @@ def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
     return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
 
 
-def _share(row: Mapping[Any, Any]) -> str:
-    return _bounded(row, ".1f", "")
-
-
-def _difference(row: Mapping[Any, Any]) -> str:
-    star = "*" if row["success_low"] > 0 or row["success_high"] < 0 else ""
-    return _bounded(row, "+.1f", star + "†" * bool(row["holm"] < intervals.LEVEL))
-
-
-def _bounded(row: Mapping[Any, Any], form: str, mark: str) -> str:
-    mean, low, high = (100 * row[f"success{part}"] for part in ("", "_low", "_high"))
-    if pd.isna(mean):
-        return "none"
-    return f"{mean:{form}}{mark}" + ("" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]")
+def _at(limit: int, line: Mapping[str, Any]) -> str:
+    row = line["at"][limit]
+    if not line["less"]:
+        return bounded(row, "success")
+    told = marks(row["success_low"], row["success_high"], row["holm"], level=intervals.LEVEL)
+    return bounded(row, "success", POINTS, marks=told)

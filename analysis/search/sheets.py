@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pandas as pd
 
 from analysis import intervals, queries
 from analysis.intervals import count, interval, share
-from analysis.render import Sheet
 from analysis.search import anytime, cells, comparing, pass_sheets
 from analysis.search import cells as rows_of
 from analysis.search import cells as sizes
 from analysis.search.anytime import success_at
 from analysis.search.cells import PARTS
 from analysis.search.comparing import name_of
+from analysis.table import NONE, SIGNIFICANT, Column, Table, bounded, marks, mean, number
+from analysis.table import count as counted
 from grid import store
 
 ASKED = (
@@ -27,8 +29,14 @@ ASKED = (
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
-_DIGITS = "three significant digits"
-_LABELS = ["robustness", "asked", "planner"]
+_FORMS = dict(zip(cells.COSTS, (",.0f", ",.1f", ",.1f", SIGNIFICANT), strict=True))
+_LABELS: Sequence[Column | str] = [
+    "robustness",
+    Column("asked", lambda row: "yes" if row["asked"] else "no"),
+    "planner",
+]
+_TERMS = ["robustness", "asked"]
+"""Where one of these changes, a line is drawn."""
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
     "the case itself, and in the first case of a process what that loads; tokens and calls are the "
@@ -36,7 +44,7 @@ _COSTS = (
 )
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """The tables of each model, dataset, outline and budget; none where nobody searched or reached a budget.
 
     Raises:
@@ -47,7 +55,7 @@ def sheets(root: Path) -> list[Sheet]:
     every = cells.read(root)
     improved, trees = anytime.improvements(root), sizes.trees(root)
     by_calls = improvements(root)
-    found: list[Sheet] = []
+    found: list[Table] = []
     for place, group in cells.places(every):
         table = comparing.compared(group)
         found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
@@ -74,102 +82,90 @@ def terms(place: Mapping[str, str]) -> str:
     return f"budget per case, the same for all: {place['budget']}"
 
 
-def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Sheet:
+def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Table:
     """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
     stopping = [part for part in PARTS if (table[f"stopped_{part}"] > 0).any()]
-    rows = [
-        [
-            *_labels(row),
-            *(f"{row[count]:,}" for count in ("cases", "clusters", "failed")),
-            _share(row, "success"),
-            _number(100 * row["tool_match_rate"], ".1f"),
-            *(
-                _number(row[cost], form)
-                for cost, form in zip(cells.COSTS, (",.0f", ",.1f", ",.1f", _DIGITS), strict=True)
-            ),
-            *(_number(100 * row[f"stopped_{part}"], ".0f") for part in stopping),
-            _number(row["checks"], ".1f"),
-        ]
-        for row in table.to_dict("records")
-    ]
-    stopped = "; stopped by: % of episodes that this part of the budget ended, with the best so far" * bool(stopping)
-    return Sheet(
+    stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
+    return Table(
         name=name("budgets", place),
         title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
-        caption=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}{stopped}; "
-        f"checks: how often it asked, per case; {ASKED}; failed counts cells",
-        labels=_LABELS,
-        figures=["cases", "clusters", "failed", "success", "tool match", *cells.COSTS,
-                 *(f"stopped by {part}" for part in stopping), "checks"],
-        rows=rows,
+        by=_LABELS,
+        columns=[
+            *(counted(one) for one in ("cases", "clusters", "failed")),
+            _success(),
+            mean("tool_match_rate", "tool match"),
+            *(mean(cost, cost, form, 1.0) for cost, form in _FORMS.items()),
+            *(mean(f"stopped_{part}", f"stopped by {part}", ".0f", said=stopped) for part in stopping),
+            mean("checks", "checks", ".1f", 1.0, said="checks: how often it asked, per case"),
+        ],
         values=table,
         query=queries.search_costs(root, place["model"], place["dataset"]),
+        about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed "
+        "counts cells",
         notes=_unknown(table),
-        breaks=_breaks(table),
-    )  # fmt: skip
+        breaks=_TERMS,
+    )
 
 
-def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+def _success() -> Column:
+    return Column("success", lambda row: bounded(row, "success"))
+
+
+def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
     """Who is undominated; none where a planner has nobody to be compared with."""
     if table.groupby(["robustness", "asked"]).size().max() < 2:
         return []
-    rows = [
-        [
-            *_labels(row),
-            _share(row, "success"),
-            *(cell for cost, form in zip(comparing.FRONTIERS, (",.0f", _DIGITS), strict=True)
-              for cell in (_number(row[cost], form), "yes" if row[f"undominated_{cost}"] else "no")),
-        ]
-        for row in table.to_dict("records")
-    ]  # fmt: skip
+    columns = [_success()]
+    for cost, form in zip(comparing.FRONTIERS, (",.0f", SIGNIFICANT), strict=True):
+        columns += [mean(cost, cost, form, 1.0), Column("undominated", partial(_undominated, cost))]
     return [
-        Sheet(
+        Table(
             name=name("frontier", place),
             title=f"{title(place)}: success against cost",
-            caption=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the "
-            "judge's) and seconds: means per case; undominated: nobody on the same terms has at least its success at "
-            f"its cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
-            labels=_LABELS,
-            figures=["success", "tokens", "undominated", "seconds", "undominated"],
-            rows=rows,
+            by=_LABELS,
+            columns=columns,
             values=table,
             query=queries.search_costs(root, place["model"], place["dataset"]),
+            about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the judge's)"
+            " and seconds: means per case; undominated: nobody on the same terms has at least its success at its cost "
+            f"or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
             notes=_unknown(table),
-            breaks=_breaks(table),
+            breaks=_TERMS,
         )
     ]
 
 
-def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
+    return "yes" if row[f"undominated_{cost}"] else "no"
+
+
+def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
     """Table 4; none where no variant of ToolTree stands beside it."""
     if table.empty:
         return []
-    forms = {"success": (".1f", 100.0), "tokens": (",.0f", 1.0), "executed": (".1f", 1.0), "n_nodes": (".1f", 1.0)}
-    rows = [
-        [
-            row["robustness"],
-            row["planner"],
-            *(f"{row[count]:,}" for count in ("cases", "clusters")),
-            *(cell for measure, (form, scale) in forms.items() for cell in _difference(row, measure, form, scale)),
-        ]
-        for row in table.to_dict("records")
-    ]
+    columns = [counted("cases"), counted("clusters")]
+    for measure, header, form, scale in (
+        ("success", "success", ".1f", 100.0),
+        ("tokens", "tokens", ",.0f", 1.0),
+        ("executed", "executed", ".1f", 1.0),
+        ("n_nodes", "nodes", ".1f", 1.0),
+    ):
+        columns.append(mean(measure, header, form, scale))
+        columns.append(Column("difference", partial(_difference, measure, form, scale)))
     return [
-        Sheet(
+        Table(
             name=name("ablation", place),
             title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
-            caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
-            "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
-            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
-            labels=["robustness", "planner"],
-            figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",
-                     "nodes", "difference"],
-            rows=rows,
+            by=["robustness", "planner"],
+            columns=columns,
             values=table,
             query=queries.search_costs(root, place["model"], place["dataset"]),
-            breaks=_breaks(table.assign(asked=table["reference"])),
+            about=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
+            "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
+            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
+            breaks=["robustness", "reference"],
         )
-    ]  # fmt: skip
+    ]
 
 
 ANYTIME = (
@@ -188,72 +184,67 @@ OF_GAINS = f"{intervals.TOLD}, by the delta method"
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
 
-def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
     """Figure 3 as a table: three rows a planner, a column a limit."""
     if table.empty:
         return []
     limits = sorted(table["limit"].unique())
-    rows: list[list[str]] = []
-    breaks: set[int] = set()
-    for key, own in table.groupby(["robustness", "asked", "planner"], sort=False, observed=True):
+    lines: list[dict[str, Any]] = []
+    for key, own in table.groupby([*_TERMS, "planner"], sort=False, observed=True):
         at = {row["limit"]: row for row in own.to_dict("records")}
-        breaks.add(len(rows))
-        for measure, name_, form, scale in (
-            ("success", "success, %", ".1f", 100.0),
-            ("seconds", "seconds", _DIGITS, 1.0),
-            ("gain_per_second", "gain per second", _DIGITS, 1.0),
-        ):
-            written = _bounded if measure == "success" else _mean
-            shown = [written(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
-            rows.append([str(key[0]), "yes" if key[1] else "no", str(key[2]), name_, *shown])
+        lines += [dict(zip([*_TERMS, "planner"], key, strict=True)) | {"of": of, "at": at} for of in _AT_LIMITS]
     return [
-        Sheet(
+        Table(
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
-            caption=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
-            f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
-            f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
-            labels=[*_LABELS, "of"],
-            figures=[str(limit) for limit in limits],
-            rows=rows,
+            by=[*_LABELS, "of"],
+            columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
             values=table,
             query=queries.anytime(root, place["model"], place["dataset"], limits),
-            breaks=frozenset(breaks - {0}),
+            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
+            f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
+            f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
+            lines=lines,
+            breaks=[*_TERMS, "planner"],
         )
     ]
 
 
-def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+_AT_LIMITS = {
+    "success, %": ("success", ".1f", 100.0),
+    "seconds": ("seconds", SIGNIFICANT, 1.0),
+    "gain per second": ("gain_per_second", SIGNIFICANT, 1.0),
+}
+"""What is told at each limit, with its column, form and scale."""
+
+
+def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
+    row = line["at"].get(limit)
+    measure, form, scale = _AT_LIMITS[line["of"]]
+    if row is None:
+        return NONE
+    return bounded(row, measure, form, scale) if measure == "success" else number(row[measure], form, scale)
+
+
+def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
     """Figure 4 as a table; none where nobody has a tree."""
     if table.empty:
         return []
-    rows = [
-        [*_labels(row), f"{row['episodes']:,}", *(_quartiles(row, name_) for name_ in sizes.SIZES)]
-        for row in table.to_dict("records")
-    ]
     return [
-        Sheet(
+        Table(
             name=name("trees", place),
             title=f"{title(place)}: trees at their end (tooltree, figure 4)",
-            caption=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
-            labels=_LABELS,
-            figures=["episodes", *sizes.SIZES.values()],
-            rows=rows,
+            by=_LABELS,
+            columns=[
+                counted("episodes"),
+                *(Column(header, partial(_quartiles, key)) for key, header in sizes.SIZES.items()),
+            ],
             values=table,
             query=queries.trees(root, place["model"], place["dataset"]),
-            breaks=_breaks(table),
+            about=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
+            breaks=_TERMS,
         )
     ]
-
-
-def _labels(row: Mapping[Any, Any]) -> list[str]:
-    return [row["robustness"], "yes" if row["asked"] else "no", row["planner"]]
-
-
-def _breaks(table: pd.DataFrame) -> frozenset[int]:
-    """The rows at which another robustness setting begins, or those who asked."""
-    keys = list(table[["robustness", "asked"]].itertuples(index=False, name=None))
-    return frozenset(place for place in range(1, len(keys)) if keys[place] != keys[place - 1])
 
 
 def _unknown(table: pd.DataFrame) -> list[str]:
@@ -265,40 +256,16 @@ def _unknown(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _share(row: Mapping[Any, Any], measure: str) -> str:
-    return _bounded(row, measure, ".1f", 100.0)
+def _difference(measure: str, form: str, scale: float, row: Mapping[Any, Any]) -> str:
+    if pd.isna(row[f"{measure}_difference"]):
+        return ""
+    star = marks(row[f"{measure}_low"], row[f"{measure}_high"])
+    return bounded(row, f"{measure}_difference", f"+{form}", scale, star, of=measure)
 
 
-def _mean(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:
-    return _number(scale * row[measure], form)
-
-
-def _bounded(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:
-    """A value with its interval, where it has one."""
-    low, high = scale * row[f"{measure}_low"], scale * row[f"{measure}_high"]
-    shown = _number(scale * row[measure], form)
-    return shown if pd.isna(low) else f"{shown} [{_number(low, form)}, {_number(high, form)}]"
-
-
-def _difference(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> tuple[str, str]:
-    low, high = scale * row[f"{measure}_low"], scale * row[f"{measure}_high"]
-    mean, difference = _number(scale * row[measure], form), scale * row[f"{measure}_difference"]
-    if pd.isna(difference):
-        return mean, ""
-    if pd.isna(low):
-        return mean, f"{difference:+{form}}"
-    return mean, f"{difference:+{form}}{'*' if low > 0 or high < 0 else ''} [{low:+{form}}, {high:+{form}}]"
-
-
-def _quartiles(row: Mapping[Any, Any], name_: str) -> str:
+def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
     low, middle, high = (row[f"{name_}_{place}"] for place in sizes.QUARTILES)
-    return "none" if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
-
-
-def _number(value: float, form: str) -> str:
-    if pd.isna(value):
-        return "none"
-    return f"{float(f'{value:.3g}'):,.6g}" if form == _DIGITS else f"{value:{form}}"
+    return NONE if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
 # What planners would have returned at equal completions and scoring passes, and `egb_tree` less each of the others.

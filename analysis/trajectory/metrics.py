@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from analysis.baselines import CHANCE
 from analysis.figures import Drawing, svg_of
 from analysis.intervals import CLUSTER, amount, count, share
 from analysis.load import ALL, SETTING
-from analysis.render import Sheet
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
+from analysis.table import MISSING, Column, Row, Table, bounds, number
+from analysis.table import count as counted
 from analysis.trajectory.scaling import CAPTION, TITLE, curve, query_of
 from grid import store
 from grid.core.untrusted import shown
@@ -62,7 +64,6 @@ _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
 """The largest values, where that is not 1."""
 _PLACE = ["dataset", "robustness"]
 _DRAWN = ["exact_match", "inclusion", "tool_precision", "tool_recall"]
-_MISSING = "–"
 _CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
 _TOLD = {
     "exact_match": "EM: the tools called are the reference's, in its order where that matters",
@@ -97,7 +98,7 @@ def read(root: Path) -> pd.DataFrame:
     return load.episodes(root, ["plan_nodes", planted.ENGINE, *METRICS], known)
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """One table for each model of what `read` gives.
 
     Raises:
@@ -158,45 +159,37 @@ def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
     return found[found.index.isin(cells["cell_id"]) & (found > 0)]
 
 
-def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Table:
     shown = [name for name in METRICS if table[name].notna().any()]
-    rows: list[list[str]] = []
-    breaks: set[int] = set()
+    lines: list[Row] = []
     for place, own in table.groupby(_PLACE, sort=False):
-        breaks.add(len(rows))
-        rows += [
-            [*map(str, place), row["planner"], *(f"{row[of]:,}" for of in ("cases", "clusters")),
-             *(_bounded(row, name) for name in shown)]
-            for row in own.to_dict("records")
-        ]  # fmt: skip
-        rows += [
-            [*map(str, place), row["planner"], f"{row['cases']:,}", _MISSING,
-             *(_number(row[name], name) if name in _DRAWN else _MISSING for name in shown)]
-            for row in drawn[(drawn[_PLACE] == list(place)).all(axis=1)].to_dict("records")
-        ]  # fmt: skip
-    return Sheet(
+        lines += own.to_dict("records")
+        lines += drawn[(drawn[_PLACE] == list(place)).all(axis=1)].to_dict("records")
+    return Table(
         name=f"trajectory {model}",
         title=f"{model}: trajectory metrics (traject_bench §4.1)",
-        caption="; ".join([_CAPTION, *(_TOLD[name] for name in shown if name in _TOLD), *[_CHANCE] * len(drawn[:1])]),
-        labels=[*_PLACE, "planner"],
-        figures=["cases", "clusters", *(METRICS[name][0] for name in shown)],
-        rows=rows,
+        by=[*_PLACE, "planner"],
+        columns=[
+            counted("cases"),
+            Column("clusters", lambda row: number(row.get("clusters"), ",.0f", missing=MISSING)),
+            *(Column(METRICS[name][0], partial(_bounded, name), said=_TOLD.get(name, "")) for name in shown),
+        ],
         values=pd.concat([table, drawn], ignore_index=True),
         query=queries.by_case(root, [*METRICS], queries.where({"model": [model]})),
+        about="; ".join([_CAPTION, *[_CHANCE] * len(drawn[:1])]),
+        lines=lines,
         notes=_partly(table, shown),
-        breaks=frozenset(breaks - {0}),
+        breaks=_PLACE,
     )
 
 
-def _bounded(row: Mapping[Any, Any], name: str) -> str:
-    low, high = max(row[f"{name}_low"], 0.0), min(row[f"{name}_high"], _HIGHEST.get(name, 1.0))
-    mean = _number(row[name], name)
-    return mean if pd.isna(low) else f"{mean} [{_number(low, name)}, {_number(high, name)}]"
-
-
-def _number(value: float, name: str) -> str:
-    scale = METRICS[name][1]
-    return _MISSING if pd.isna(value) else f"{scale * value:.{1 if scale > 1 else 2}f}"
+def _bounded(name: str, row: Mapping[Any, Any]) -> str:
+    scale, most = METRICS[name][1], _HIGHEST.get(name, 1.0)
+    form = f".{1 if scale > 1 else 2}f"
+    mean, low = number(row.get(name), form, scale, MISSING), row.get(f"{name}_low")
+    if pd.isna(low):
+        return mean
+    return f"{mean} {bounds(max(low, 0.0), min(row[f'{name}_high'], most), form, scale)}"
 
 
 def _partly(table: pd.DataFrame, shown: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pandas as pd
 from analysis import intervals, queries
 from analysis.intervals import CLUSTER, share
 from analysis.load import SETTING
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from analysis.table import MISSING, Column, Table, bounds, number
 
 DATASET = "traject_bench"
 TITLE = "exact match by the number of tools (traject_bench, figure 2)"
@@ -20,7 +21,6 @@ CAPTION = (
     "share of cases whose tools called are the reference's, by how many calls that has, with 95% intervals "
     f"({intervals.SHARES}); the paper has figure 2 as a picture only, without numbers"
 )
-_MISSING = "–"
 
 
 def curve(cells: pd.DataFrame) -> pd.DataFrame:
@@ -40,7 +40,7 @@ def curve(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Figure 2 as a table for each model: a row a setting, a column a number of tools. None without TRAJECT-Bench."""
     found = curve(cells)
     if found.empty:
@@ -48,25 +48,24 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     return [_sheet(root, str(model), own) for model, own in found.groupby("model", sort=False)]
 
 
-def _sheet(root: Path, model: str, table: pd.DataFrame) -> Sheet:
+def _sheet(root: Path, model: str, table: pd.DataFrame) -> Table:
     sizes = sorted(table["tools"].unique())
-    rows: list[list[str]] = []
-    breaks: set[int] = set()
-    for _, part in table.groupby(["dataset", "robustness"], sort=False):
-        breaks.add(len(rows))
-        for key, own in part.groupby(["dataset", "robustness", "planner"], sort=False):
-            at = {row["tools"]: row for row in own.to_dict("records")}
-            rows.append([*map(str, key), *(_share(at[size]) if size in at else _MISSING for size in sizes)])
-    return Sheet(
+    labels = ["dataset", "robustness", "planner"]
+    lines = [
+        dict(zip(labels, key, strict=True)) | {"at": {row["tools"]: row for row in own.to_dict("records")}}
+        for _, part in table.groupby(labels[:2], sort=False)
+        for key, own in part.groupby(labels, sort=False)
+    ]
+    return Table(
         name=f"tools {model}",
         title=f"{model}: {TITLE}",
-        caption=f"in %; {CAPTION}; behind them the cases",
-        labels=["dataset", "robustness", "planner"],
-        figures=[f"{size} tools" for size in sizes],
-        rows=rows,
+        by=labels,
+        columns=[Column(f"{size} tools", partial(_share, size)) for size in sizes],
         values=table,
         query=query_of(root, model, table),
-        breaks=frozenset(breaks - {0}),
+        about=f"in %; {CAPTION}; behind them the cases",
+        lines=lines,
+        breaks=labels[:2],
     )
 
 
@@ -76,7 +75,12 @@ def query_of(root: Path, model: str, table: pd.DataFrame) -> str:
     return queries.by_case(root, ["plan_nodes", "exact_match"], where)
 
 
-def _share(row: Mapping[Any, Any]) -> str:
-    mean, low, high = (row[f"exact_match{end}"] for end in ("", "_low", "_high"))
-    bounds = "" if pd.isna(low) else f" [{100 * max(low, 0):.0f}, {100 * min(high, 1):.0f}]"
-    return f"{100 * mean:.0f}{bounds} ({row['cases']:,})"
+def _share(size: int, line: Mapping[str, Any]) -> str:
+    row = line["at"].get(size)
+    if row is None:
+        return MISSING
+    low, high = max(row["exact_match_low"], 0), min(row["exact_match_high"], 1)
+    return (
+        f"{number(row['exact_match'], '.0f', 100)} {bounds(low, high, '.0f', missing='')}".rstrip()
+        + f" ({row['cases']:,})"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from analysis import intervals, load, planted, queries, spending
 from analysis.figures import Drawing, svg_of
 from analysis.intervals import CLUSTER, Interval, count, share
 from analysis.load import APART
-from analysis.render import Sheet
 from analysis.search.comparing import name_of
 from analysis.styles import COLOURS, MARKERS
+from analysis.table import MISSING, Column, Table, bounds, label, number
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
@@ -108,10 +109,9 @@ def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
 
 SECTION = "Two numbers of a planner"
 _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)"}
-_UNKNOWN = "–"
 
 
-def sheets(root: Path) -> list[Sheet]:
+def sheets(root: Path) -> list[Table]:
     """A table for each planner of which two numbers vary; none where there is no such sweep.
 
     Raises:
@@ -138,31 +138,33 @@ def _place(grid: Grid) -> dict[str, str]:
     return {**grid.place, "planner": grid.planner}
 
 
-def _sheet(root: Path, grid: Grid) -> Sheet:
+def _sheet(root: Path, grid: Grid) -> Table:
     columns = grid.values(grid.second)
     counts = sorted(grid.table["cases"].unique())
     cases = f"{counts[0]:,} cases" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} cases"
-    return Sheet(
+    values = pd.DataFrame(grid.table).assign(**_place(grid))
+    return Table(
         name=" ".join(["varied", *_place(grid).values()]),
         title=title(grid),
-        caption=f"success in %, in brackets 95% intervals ({intervals.SHARES}); a row a value of {grid.first}, a "
-        f"column a value of {grid.second}; {cases} each; {_UNKNOWN}: no such setting ran",
-        labels=[grid.first],
-        figures=[f"{grid.second}={value:g}" if place == 0 else f"{value:g}" for place, value in enumerate(columns)],
-        rows=[
-            [f"{first:g}", *(_shown(grid.at(first, second)) for second in columns)] for first in grid.values(grid.first)
+        by=[label(grid.first)],
+        columns=[
+            Column(f"{grid.second}={second:g}" if place == 0 else f"{second:g}", partial(_at, grid, second))
+            for place, second in enumerate(columns)
         ],
-        values=pd.DataFrame(grid.table).assign(**_place(grid)),
+        values=values,
         query=query(root, grid),
+        about=f"success in %, in brackets 95% intervals ({intervals.SHARES}); a row a value of {grid.first}, a column "
+        f"a value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
+        lines=[{grid.first: first} for first in grid.values(grid.first)],
         section=SECTION,
     )
 
 
-def _shown(found: intervals.Interval | None) -> str:
+def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
+    found = grid.at(line[grid.first], second)
     if found is None:
-        return _UNKNOWN
-    mean = f"{100 * found.mean:.0f}"
-    return mean if pd.isna(found.low) else f"{mean} [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+        return MISSING
+    return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
 
 
 # Which settings are one planner with two of its numbers varied, and what they solve.

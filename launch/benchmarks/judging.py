@@ -21,7 +21,8 @@ from rich.progress import Progress
 from analysis.agreement.plans import Comparison
 from analysis.agreement.sheets import errors, overall
 from analysis.intervals import CLUSTER, share
-from analysis.render import Sheet, show
+from analysis.render import show
+from analysis.table import Table, texts
 from grid.cluster.answering import answering
 from grid.core.chains import ERRORS, Chain, Verdict
 from grid.core.engine import Engine
@@ -163,15 +164,15 @@ def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdic
     return rows
 
 
-def _caught(rows: Sequence[Sequence[str]]) -> Sheet:
+def _caught(rows: Sequence[Sequence[str]]) -> Table:
     labels, figures = ["scorer", "what was done", "errors"], ["chains", "called wrong"]
-    return Sheet(
+    return Table(
         name="agreement by mutation",
         title="What was done to a chain, and how often it is called wrong",
-        caption="in %, with Wilson's 95% interval over goal families; errors: all that some such chain has",
-        labels=labels,
-        figures=figures,
-        rows=rows,
+        about="in %, with Wilson's 95% interval over goal families; errors: all that some such chain has",
+        by=texts(labels),
+        columns=texts(figures, len(labels)),
+        lines=rows,
         values=pd.DataFrame(rows, columns=[*labels, *figures]),
         query="python launch/bench.py judging model@evaluator=NAME",
     )

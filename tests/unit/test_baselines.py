@@ -14,8 +14,9 @@ from rich.console import Console
 
 from analysis import load
 from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
-from analysis.render import FORMATS, Sheet
+from analysis.render import FORMATS
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from tests.unit.test_tables import NOON, row
 
@@ -112,7 +113,7 @@ def test_without_a_followed_outline_there_are_none(tmp_path: Path) -> None:
     assert found(tmp_path).empty
 
 
-def results(root: Path) -> Sheet:
+def results(root: Path) -> Table:
     return next(sheet for sheet in print_report(root, Console(file=io.StringIO())) if sheet.name.startswith("results"))
 
 

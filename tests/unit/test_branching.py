@@ -29,8 +29,8 @@ from analysis.branching.mechanisms import (
     cells,
     corrections,
 )
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from grid.cells.rows import step_rows
 from grid.core.problem import Problem
@@ -40,6 +40,7 @@ from grid.worlds.lookup import LookupSimulator
 from tests import planted, searched
 from tests.disturbed import problems
 from tests.failing import right_calls, walked
+from tests.support.tables import printed
 
 ABC = ("a", "b", "c")
 WORKS = frozenset({"a", "b", "c", "b2"})
@@ -197,7 +198,7 @@ def test_the_table_counts_cells_and_has_intervals_over_clusters(tmp_path: Path) 
     assert any("68 of 114" in note for note in sheet.notes)
 
 
-def queried_alike(root: Path, sheet: Sheet) -> bool:
+def queried_alike(root: Path, sheet: Table) -> bool:
     """Whether the query under the table says of every cell what `cells` does."""
     rows = duckdb.connect().execute(sheet.query).df().set_index("cell_id").sort_index()
     own = cells(root, load.episodes(root)).set_index("cell_id").sort_index()
@@ -209,7 +210,7 @@ def queried_alike(root: Path, sheet: Sheet) -> bool:
     return len(rows) > 0
 
 
-def report(root: Path, width: int = 100) -> Sheet:
+def report(root: Path, width: int = 100) -> Table:
     out = io.StringIO()
     found = [
         sheet for sheet in print_report(root, Console(file=out, width=width)) if sheet.name.startswith("branching")
@@ -260,8 +261,7 @@ def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swe
         assert row[FAILED] >= row["corrected_cells"]
     sheet = report(swept)
     assert queried_alike(swept, sheet)
-    for line in sheet.printed:
-        figures = dict(zip(sheet.figures, line[2:], strict=True))
+    for figures in printed(sheet):
         assert sum(float(figures[name]) for name in MECHANISMS if name in figures) == pytest.approx(100, abs=0.3)
 
 

@@ -96,7 +96,7 @@ def test_who_asked_has_a_frontier_of_their_own(tmp_path: Path) -> None:
     assert table(root)["frontier"].to_dict() == {"react": True, "sh": False, "told": True}
     (sheet,) = drawings.sheets(root)
     assert [row[0] for row in sheet.rows] == ["react", "told (asked)"]
-    assert sheet.breaks == {1}
+    assert sheet.sections == {1}
 
 
 def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from analysis.errors import AnalysisError
 from analysis.figures import Drawing
 from analysis.gallery import Counts, Entry
 from analysis.published import order
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 from grid.core.errors import ConfigError, StoreError
 from launch import presets
 from launch.gallery import SMALL, Wanted, _overrides, main
 from launch.presets import Preset
 from tests.searched import episode
+from tests.support.tables import table_of
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -144,12 +145,10 @@ def test_counts_are_of_the_rows_that_a_folder_holds(tmp_path: Path) -> None:
     assert gallery.counts(tmp_path) == Counts(settings=2, cases=4, ok=6, failed=1)
 
 
-def sheet(name: str, rows: list[list[str]], reading: str = "") -> Sheet:
-    import pandas as pd
-
+def sheet(name: str, rows: list[list[str]], reading: str = "") -> Table:
     labels = ["mode", "planner", "our setting", "metric"]
     figures = ["cases", "tiny (ours)", "Big", "Small"]
-    return Sheet(name, "", "", labels, figures, rows, pd.DataFrame(), "", reading=reading)
+    return table_of(rows, name=name, labels=labels, figures=figures, reading=reading)
 
 
 def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:

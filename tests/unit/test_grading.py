@@ -15,8 +15,8 @@ import pytest
 
 from analysis import grading, study, unknowns
 from analysis.published import sheets as beside
-from analysis.render import Sheet
 from analysis.spec import load as read_spec
+from analysis.table import Table
 from grid import store
 from grid.core.engine import Prompt
 from grid.core.types import Trajectory
@@ -96,7 +96,7 @@ def graded(root: Path, share: float, robustness: Sequence[str], unread: float = 
     return pd.DataFrame(rows)
 
 
-def by_planner(sheet: Sheet) -> dict[str, float]:
+def by_planner(sheet: Table) -> dict[str, float]:
     (row,) = sheet.values.to_dict("records")
     return {planner: float(row[f"success_{planner}"]) for planner in ("fh", "sh")}
 

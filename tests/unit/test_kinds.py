@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from analysis.kinds import f1
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 
 COUNTS: list[dict[str, list[int]]] = [
@@ -24,7 +24,7 @@ COUNTS: list[dict[str, list[int]]] = [
 ]
 
 
-def sheets(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Sheet]:
+def sheets(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Table]:
     cells: list[dict[str, Any]] = [
         {
             "model": "lexical", "dataset": "gta", "robustness": "none", "pool": "all", "planner": planner, "trial": 0,

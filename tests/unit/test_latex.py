@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis.render import Sheet, latex
+from analysis.render import latex
 from analysis.report import print_report
 from launch.report import write_tables
 from tests import simulated
+from tests.support.tables import table_of
 
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red] `c` 'd' – √p ≥ ≤ τ − ± × ∞ † é ß 漢 \x1b 🙂"
 
@@ -47,7 +48,7 @@ def test_all_tables_of_a_report_compile(tmp_path: Path) -> None:
 
 def test_labels_of_any_kind_compile(tmp_path: Path) -> None:
     values = pd.DataFrame({"planner": [NASTY], "success": [1.0]})
-    shown = Sheet("a", f"title {NASTY}", NASTY, ["planner"], ["success"], [[NASTY, NASTY]], values, "", [NASTY])
+    shown = table_of([[NASTY, NASTY]], values, title=f"title {NASTY}", about=NASTY, notes=[NASTY])
     text = latex(shown)
     assert "U+6F22" in text
     assert "Missing character" not in compiled(tmp_path, [text])
@@ -56,4 +57,4 @@ def test_labels_of_any_kind_compile(tmp_path: Path) -> None:
 def test_every_letter_of_the_latin_alphabets_compiles(tmp_path: Path) -> None:
     letters = "".join(map(chr, range(0xA0, 0x180)))
     values = pd.DataFrame({"planner": [letters], "success": [1.0]})
-    compiled(tmp_path, [latex(Sheet("a", "", "", ["planner"], ["success"], [[letters, ""]], values, ""))])
+    compiled(tmp_path, [latex(table_of([[letters, ""]], values))])

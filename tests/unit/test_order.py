@@ -18,7 +18,7 @@ from analysis.intervals import CLUSTER
 from analysis.published import files, order, sheets
 from analysis.published.files import Published
 from analysis.published.order import AGREES, DISAGREES, UNKNOWN, Order
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 from tests.searched import episode
 
@@ -140,7 +140,7 @@ def rows(planners: Mapping[str, float], cases: int = 60, **other: Any) -> list[d
     return cells
 
 
-def ordered(root: Path, cells: Sequence[Mapping[str, Any]], **change: Any) -> Sheet | None:
+def ordered(root: Path, cells: Sequence[Mapping[str, Any]], **change: Any) -> Table | None:
     store.write(root, {"episodes": list(cells)})
     found = sheets.sheets(root, [Published.model_validate(TABLE | change)])
     assert [sheet.name for sheet in found[:1]] == ["published paper 1"]

@@ -15,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from analysis.pass_k import all_of, any_of, by_case, rates
-from analysis.render import FORMATS, Sheet
+from analysis.render import FORMATS
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from tests import searched
 
@@ -45,7 +46,7 @@ def test_a_planted_rate_is_recovered_and_covered() -> None:
         assert 0.90 <= covered <= 0.99, name
 
 
-def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> Sheet | None:
+def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> Table | None:
     """The sheet of a sweep: by planner each case's trials; None: nobody can tell whether it succeeded."""
     cells: list[dict[str, Any]] = [
         searched.episode(planner, case, won, trial)

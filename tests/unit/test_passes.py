@@ -91,5 +91,5 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
     shown = {(row[2], row[3]): row[-1] for row in sheet.rows}
     assert shown["egb_tree", "less tooltree"].startswith("+30.0*† [")
     assert [row[1] for row in sheet.rows] == ["no"] * 3 + ["yes"] * 6
-    assert sheet.breaks == {3}
+    assert sheet.sections == {3}
     assert "Holm" in sheet.caption

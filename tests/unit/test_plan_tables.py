@@ -18,10 +18,11 @@ from analysis.figures import Drawing
 from analysis.plans import cells, efficiency, extraneous, figures, refinement, sheets, stepwise
 from analysis.plans.sheet import SECTION
 from analysis.plans.tasks import REFUSES
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from grid.core.chains import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
+from tests.support.tables import printed
 
 _TEXTS = re.compile(r"<!--.*?-->|<t(?:ext|span)[^>]*>[^<]*", re.DOTALL)
 RATES = {"E1": 0.05, "E2": 0.3, "E3": 0.1, "E4": 0.25, "E5": 0.4, "E6": 0.0}
@@ -45,11 +46,11 @@ def planned(count: int = 100) -> list[dict[str, Any]]:
     return rows
 
 
-def named(found: list[Sheet]) -> dict[str, Sheet]:
+def named(found: list[Table]) -> dict[str, Table]:
     return {sheet.name.partition(" tiny")[0]: sheet for sheet in found}
 
 
-def rows_of(sheet: Sheet) -> list[dict[str, str]]:
+def rows_of(sheet: Table) -> list[dict[str, str]]:
     names = [*sheet.labels, *sheet.figures]
     return [dict(zip(names, row, strict=True)) for row in sheet.rows]
 
@@ -83,10 +84,10 @@ def test_planted_error_rates_are_found(tmp_path: Path) -> None:
 def test_a_terminal_has_fewer_intervals_and_a_page_all(tmp_path: Path) -> None:
     write(tmp_path, planned())
     sheet = named(sheets.sheets(tmp_path))["plans"]
-    first, printed = sheet.rows[0], sheet.printed[0]
+    first, brief = sheet.rows[0], [*printed(sheet)[0].values()]
     assert all("[" in cell for cell in first[len(sheet.labels) + 2 :] if cell != "–")
-    assert sum("[" in cell for cell in printed) == 1
-    assert [cell.partition(" [")[0] for cell in first] == [cell.partition(" [")[0] for cell in printed]
+    assert sum("[" in cell for cell in brief) == 1
+    assert [cell.partition(" [")[0] for cell in first] == [cell.partition(" [")[0] for cell in brief]
 
 
 def test_what_refuses_everything_stands_beside_unless_it_ran(tmp_path: Path) -> None:
@@ -380,7 +381,7 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
     assert {sheet.name.split()[0] for sheet in mine} >= {"plans", "extraneous", "horizon_k", "stage", "costs"}
     drawn = [one for one in drawings.drawings(tmp_path) if one.section == SECTION]
     assert [one.name for one in drawn] == ["plans-errors", "plans-extraneous", "plans-horizon-k", "plans-stage"]
-    parts: list[Sheet | Drawing] = [*mine, *drawn]
+    parts: list[Table | Drawing] = [*mine, *drawn]
     for part in parts:
         assert len(duckdb.connect().execute(part.query).df()), part.title
         assert "scored by: symbolic" in part.caption or part.name.startswith("published ")

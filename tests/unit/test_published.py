@@ -13,7 +13,7 @@ from analysis import html
 from analysis.errors import AnalysisError
 from analysis.published import files, sheets
 from analysis.published.files import Published
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 from tests.published import SIMPLE, episode
 from tests.searched import NOON
@@ -190,12 +190,12 @@ def test_a_file_is_data_and_bounded(text: str, tmp_path: Path) -> None:
         files.load(path)
 
 
-def beside(root: Path, **change: Any) -> Sheet:
+def beside(root: Path, **change: Any) -> Table:
     (found,) = sheets.sheets(root, [Published.model_validate(VALUES | change)])
     return found
 
 
-def by_labels(sheet: Sheet) -> dict[tuple[str, ...], dict[str, str]]:
+def by_labels(sheet: Table) -> dict[tuple[str, ...], dict[str, str]]:
     names = [*sheet.labels, *sheet.figures]
     rows = [dict(zip(names, row, strict=True)) for row in sheet.rows]
     return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in rows}

@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.intervals import share
 from analysis.published import files, sheets
 from analysis.published.files import Published
-from analysis.render import Sheet
+from analysis.table import Table
 from grid import store
 from grid.core.types import to_json
 from tests.searched import episode
@@ -48,12 +48,12 @@ def step(of: dict[str, Any], place: int, entropy: float | None, right: bool, **o
                   "tool_matches": right} | other  # fmt: skip
 
 
-def shown(tmp_path: Path, cells: list[Any], steps: list[Any], table: dict[str, Any] = TABLE) -> list[Sheet]:
+def shown(tmp_path: Path, cells: list[Any], steps: list[Any], table: dict[str, Any] = TABLE) -> list[Table]:
     store.write(tmp_path, {"episodes": cells, "steps": steps})
     return sheets.sheets(tmp_path, [Published.model_validate(table)])
 
 
-def ours(sheet: Sheet, label: str, metric: str, part: str = "mean") -> float:
+def ours(sheet: Table, label: str, metric: str, part: str = "mean") -> float:
     rows = sheet.values[(sheet.values[sheet.labels[0]] == label) & (sheet.values["metric"].str.startswith(metric))]
     return float(rows[f"tiny (ours) {part}"].iloc[0])
 

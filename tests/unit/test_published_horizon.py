@@ -20,8 +20,8 @@ from analysis import regression, spec, study
 from analysis.provenance import SYNTHETIC
 from analysis.published import coefficients, files, sheets
 from analysis.published.files import Published
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from tests import families, simulated
 from tests.planning_horizon_code import CODE
@@ -100,12 +100,12 @@ def test_table_3_is_what_the_official_notebook_printed() -> None:
             assert f"{'' if stars.startswith('-') else '+'}{stars}" == found[family, model][LABELS.index(label)]
 
 
-def by_labels(sheet: Sheet) -> dict[tuple[str, str], dict[str, str]]:
+def by_labels(sheet: Table) -> dict[tuple[str, str], dict[str, str]]:
     names = [*sheet.labels, *sheet.figures]
     return {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in sheet.rows}
 
 
-def fitted(frame: pd.DataFrame) -> dict[str, Sheet]:
+def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     return {
         sheet.name.split()[-1]: sheet
         for sheet in coefficients.sheets(regression.fits(frame, PLANNING_HORIZON), "query")
@@ -177,7 +177,7 @@ def test_fits_of_other_settings_and_refused_ones_stand_beside_nothing() -> None:
     assert fitted(families.episodes("agentbench_kg", 0, 150)) == {}, "the paper has no such data"
 
 
-def beside(root: Path, table: Published) -> Sheet:
+def beside(root: Path, table: Published) -> Table:
     (found,) = sheets.sheets(root, [table])
     return found
 

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.published import files, sheets
 from analysis.published.files import Published
-from analysis.render import Sheet
+from analysis.table import Table
 from tests.plan_rows import episode, flips, write
 
 PAPER = "agent_planning_benchmark"
@@ -149,12 +149,12 @@ def test_every_row_says_which_cells_of_ours_stand_beside() -> None:
             assert row.ours is None or refined == ((table.conditions(row) or {})["refine"] != "none"), name
 
 
-def beside(root: Path, table: str) -> Sheet:
+def beside(root: Path, table: str) -> Table:
     (found,) = sheets.sheets(root, [TABLES[table]])
     return found
 
 
-def shown(sheet: Sheet, *labels: str) -> dict[str, str]:
+def shown(sheet: Table, *labels: str) -> dict[str, str]:
     names = [*sheet.labels, *sheet.figures]
     (row,) = [dict(zip(names, row, strict=True)) for row in sheet.rows if {*labels} <= set(row)]
     return row

@@ -12,17 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.render import Sheet, csv, latex, markdown, show
+from analysis.render import csv, latex, markdown, show
+from analysis.table import Table, texts
+from tests.support.tables import table_of
 
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red]x[/red] `c`"
 
 
-def sheet(label: str, value: str = "-0.5 [-1.0, +0.1]", number: float = 1 / 3) -> Sheet:
+def sheet(label: str, value: str = "-0.5 [-1.0, +0.1]", number: float = 1 / 3) -> Table:
     values = pd.DataFrame({"planner": [label], "success": [number]})
-    return Sheet("a table", f"title {label}", "caption 95%", ["planner"], ["success"], [[label, value]], values, "SQL")
+    return table_of([[label, value]], values, title=f"title {label}", about="caption 95%")
 
 
-def printed(shown: Sheet) -> str:
+def printed(shown: Table) -> str:
     out = io.StringIO()
     assert show(Console(file=out, width=400), shown)
     return out.getvalue()
@@ -77,7 +79,7 @@ def test_a_cell_that_a_spreadsheet_would_compute_is_a_text(text: str) -> None:
     assert cell.startswith("'")
     assert not set(cell) & set("\t\r")
     values = pd.DataFrame({text: [1]})
-    header = csv(Sheet("a", "", "", [text], [], [["1"]], values, "")).splitlines()[0]
+    header = csv(Table("a", "", [text], [], values, "")).splitlines()[0]
     assert header.lstrip('"').startswith("'")
 
 
@@ -109,7 +111,8 @@ def test_a_table_without_room_is_not_printed_unless_all_of_it_is_asked_for() -> 
 
 
 def test_a_terminal_has_the_columns_and_the_caption_that_are_meant_for_it() -> None:
-    both = replace(sheet("react"), printed=[["react", "brief"]], short="a short caption")
+    brief = replace(texts(["success"], 1)[0], brief=lambda row: "brief")
+    both = replace(sheet("react"), columns=[brief], briefly="a short caption")
     assert "brief" in printed(both)
     assert "a short caption" in printed(both)
     assert "95%" not in printed(both)
@@ -117,11 +120,6 @@ def test_a_terminal_has_the_columns_and_the_caption_that_are_meant_for_it() -> N
     show(Console(file=out, width=100), both, wide=True)
     assert "brief" not in out.getvalue()
     assert "caption 95%" in out.getvalue()
-    without = printed(replace(both, unprinted=frozenset({"success"})))
+    without = printed(replace(both, columns=[replace(brief, printed=False)]))
     assert "brief" not in without
     assert "short" not in markdown(both)
-
-
-def test_a_row_of_another_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="a row without 2 cells"):
-        Sheet("name", "", "", ["planner"], ["success"], [["only one"]], pd.DataFrame(), "")

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from analysis.baselines import NOTHING, TRANSFER
 from analysis.errors import AnalysisError
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from launch.report import write_page
 from tests import searched
@@ -26,7 +26,7 @@ CELLS: list[dict[str, Any]] = [
 ]
 
 
-def written(root: Path, cells: list[dict[str, Any]]) -> dict[str, Sheet]:
+def written(root: Path, cells: list[dict[str, Any]]) -> dict[str, Table]:
     store.write(root, {"episodes": [rewarded(case, **cell) for case, cell in enumerate(cells)]})
     return {sheet.name.partition(" tiny")[0]: sheet for sheet in print_report(root, Console(file=io.StringIO()))}
 

@@ -62,7 +62,7 @@ def test_who_asked_whether_cases_were_resolved_stands_apart_and_it_is_said(tmp_p
         sheet = sheets(tmp_path)[kind]
         order = [(row[1], row[2]) for row in sheet.rows]
         assert order == [("no", "mcts"), ("no", "react"), ("yes", "a_lats"), ("yes", "retry")]
-        assert sheet.breaks == {2}, "a line between the two"
+        assert sheet.sections == {2}, "a line between the two"
         assert "block of their own" in sheet.caption
 
 

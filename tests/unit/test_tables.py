@@ -32,6 +32,7 @@ from analysis.tables import (
     results,
 )
 from grid import store
+from tests.support import tables as shown_tables
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 RUN: store.RunRecord = {
@@ -230,7 +231,8 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
     place = [*sheet.labels, *sheet.figures].index("success")
     assert {line[1]: line[place] for line in sheet.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
-    assert {line[1]: line[place] for line in sheet.printed} == {"egb_logits": "50.0", "react": "25.0"}
+    brief = {line["planner"]: line["success"] for line in shown_tables.printed(sheet)}
+    assert brief == {"egb_logits": "50.0", "react": "25.0"}
     assert sheet.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
 
 
@@ -359,7 +361,7 @@ def test_tables_fit_100_columns(tmp_path: Path, long: bool) -> None:
     assert "…" not in told
     for sheet in (first, second):
         assert sheet.title in told
-        assert all(cell in told for row in sheet.printed for cell in row[2:])
+        assert all(cell in told for row in shown_tables.printed(sheet) for cell in list(row.values())[2:])
     whole = io.StringIO()
     print_report(tmp_path, Console(file=whole, width=80), all_columns=True)
     for row in (*first.rows, *second.rows):
@@ -375,7 +377,7 @@ def test_the_reference_stands_first_and_the_best_behind_it(tmp_path: Path) -> No
     assert [tuple(row[:2]) for row in first.rows] == order
     assert [tuple(row[:2]) for row in costs.rows] == order
     assert [tuple(row[:2]) for row in differences.rows] == [pair for pair in order if pair[1] != "react"]
-    assert first.breaks == {4}
+    assert first.sections == {4}
 
 
 def test_success_has_an_interval_over_clusters(tmp_path: Path) -> None:
@@ -407,9 +409,9 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
     def marks() -> tuple[dict[str, str], str]:
         out = io.StringIO()
         sheet = print_report(tmp_path, Console(file=out, width=400))[0]
-        assert "cells" not in sheet.unprinted
+        assert "cells" in shown_tables.printed(sheet)[0]
         assert "done/those planned" in sheet.short
-        return {line[1]: line[3] for line in sheet.printed}, out.getvalue()
+        return {line["planner"]: line["cells"] for line in shown_tables.printed(sheet)}, out.getvalue()
 
     counts, text = marks()
     assert counts == {"react": "10", "egb": "10", "cot": "1/10"}
@@ -435,7 +437,7 @@ def test_a_complete_sweep_marks_nothing(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.5})
     out = io.StringIO()
     sheet = print_report(tmp_path, Console(file=out))[0]
-    assert "cells" in sheet.unprinted
+    assert "cells" not in shown_tables.printed(sheet)[0]
     assert "not complete" not in out.getvalue() + sheet.caption
 
 
@@ -459,7 +461,7 @@ def test_pass_at_k_and_pass_to_the_k_stand_in_the_wide_table_of_results(tmp_path
     (line,) = sheet.rows
     named = dict(zip([*sheet.labels, *sheet.figures], line, strict=True))
     assert (named["success"].split()[0], named["pass@2"], named["pass^2"]) == ("62.5", "100.0", "25.0")
-    assert {"pass@2", "pass^2"} <= sheet.unprinted
+    assert not {"pass@2", "pass^2"} & set(shown_tables.printed(sheet)[0])
     assert "pass^2: all do" in sheet.caption
     assert "pass^" in together.title
 

@@ -13,7 +13,7 @@ import pytest
 
 from analysis import html
 from analysis.figures import Drawing
-from analysis.render import Sheet
+from analysis.table import Table
 from analysis.trajectory import metrics, scaling
 from grid import store
 from tests import searched
@@ -28,12 +28,12 @@ def written(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) ->
     return metrics.read(root)
 
 
-def only(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> Sheet:
+def only(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> Table:
     (sheet,) = metrics.sheets(root, written(root, cells, offered))
     return sheet
 
 
-def of_planners(sheet: Sheet) -> dict[str, dict[str, str]]:
+def of_planners(sheet: Table) -> dict[str, dict[str, str]]:
     rows = [dict(zip([*sheet.labels, *sheet.figures], row, strict=True)) for row in sheet.rows]
     return {row["planner"]: row for row in rows}
 
@@ -121,6 +121,6 @@ def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
     found = written(tmp_path, cells)
-    sheets: list[Sheet] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
+    sheets: list[Table] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
     drawings: list[Drawing] = metrics.drawings(tmp_path, found, "")
     assert hostile not in html.page(tmp_path, sheets, drawings)

@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from analysis import unbounded
-from analysis.render import Sheet
 from analysis.report import print_report
+from analysis.table import Table
 from tests import plan_rows
 
 
-def sheet(*rows: dict[str, Any]) -> Sheet:
-    return Sheet("t", "t", "c", ["planner"], [], [[row["planner"]] for row in rows], pd.DataFrame(rows), "q", ["first"])
+def sheet(*rows: dict[str, Any]) -> Table:
+    return Table("t", "t", ["planner"], [], pd.DataFrame(rows), "q", "c", notes=["first"])
 
 
 def row(planner: str, cases: int | None, clusters: int | None, mean: float | None, low: float | None) -> dict[str, Any]:

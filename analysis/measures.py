@@ -1,4 +1,4 @@
-"""Means of groups of cells with their intervals, and how a table writes them."""
+"""Means of groups of cells with their intervals, and the columns that show them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from analysis import table as write
 from analysis.intervals import CLUSTER, Interval, amount, count, interval, share
-
-MISSING = "–"
+from analysis.table import MISSING, Column
 
 
 @dataclass(frozen=True)
 class Measure:
     """A column of cells and how its mean over cases is shown.
 
-    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` is not
-    negative. What is shown is
+    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` is not negative. What is shown is
     `scale` times the mean. `of_some`: it is of some kind of cases alone, and a caption says of which.
     """
 
@@ -42,15 +41,29 @@ class Measure:
 
     def text(self, row: Any) -> str:
         """The mean with its interval: `71.3 [65.0, 77.1]`."""
-        low, high = row[f"{self.column}_low"], row[f"{self.column}_high"]
-        if pd.isna(low):
-            return self.brief(row)
-        return f"{self.brief(row)} [{self.scale * low:{self.form}}, {self.scale * high:{self.form}}]"
+        return write.bounded(row, self.column, self.form, self.scale, missing=MISSING)
 
     def brief(self, row: Any) -> str:
         """The mean alone."""
-        value = row[self.column]
-        return MISSING if pd.isna(value) else f"{self.scale * value:{self.form}}"
+        return write.number(row[self.column], self.form, self.scale, MISSING)
+
+    def shown(self, bounded: bool = False, printed: bool = True) -> Column:
+        """Its column of a table; a terminal has its intervals only where it is `bounded`."""
+        return Column(self.header, self.text, None if bounded else self.brief, printed)
+
+
+def columns(
+    table: pd.DataFrame,
+    measures: Sequence[Measure],
+    counts: Sequence[str] = ("cases", "clusters"),
+    bounded: Sequence[str] = (),
+) -> list[Column]:
+    """A table's counts, and those of its measures of which any row knows anything.
+
+    `bounded` are the columns whose intervals a terminal shows too.
+    """
+    figures = [measure.shown(measure.column in bounded) for measure in known(table, measures)]
+    return [*(write.count(name) for name in counts), *figures]
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:

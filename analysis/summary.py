@@ -1,0 +1,160 @@
+"""What a report says first, in sentences that can be quoted: who solves most, by how much, at what cost, how surely.
+
+All of it is read off the tables of results, differences and costs, so that it says what these say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import intervals, tables
+from analysis.differences import rounded
+from analysis.figures import Drawing, svg_of
+from analysis.styles import COLOURS, MARKERS, legend
+from analysis.table import POINTS, Table, bounds, number
+from grid.core.untrusted import shown
+
+NAME = "success"
+_SURE, _UNSURE = "also after Holm's correction", "but not after Holm's correction"
+_MOST = 8
+"""Pairs of a model and a data set that are told; the tables have all."""
+_NAMED = 4
+_PANELS, _PLANNERS = 6, 30
+"""Of the figure: more are in the tables alone."""
+_NAME = 34  # characters of a planner
+Row = dict[Any, Any]
+
+
+def lines(found: Sequence[Table]) -> list[str]:
+    """A line or two for each model and data set, undisturbed: the best planner, and who cannot be told from whom.
+
+    Args:
+        found: the tables of a report.
+    """
+    places = [(table, *_beside(found, table)) for table in found if table.name.startswith("results ")]
+    told = [line for table, differences, costs in places[:_MOST] for line in _place(table, differences, costs)]
+    more = f"and {len(places) - _MOST:,} more pairs of a model and a data set, in the tables"
+    return [*told, *[more] * (len(places) > _MOST)]
+
+
+def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], dict[str, float]]:
+    """The undisturbed differences to the reference planner, and by planner how many times its tokens."""
+    place = results.name.removeprefix("results ")
+    named = {table.name: table for table in found}
+    differences = named.get(f"differences {tables.REFERENCE} {place}")
+    costs = named.get(f"costs {place}")
+    rows = _undisturbed(differences.values) if differences else []
+    priced = _undisturbed(costs.values) if costs and tables.TIMES in costs.values else []
+    return rows, {str(row["planner"]): float(row[tables.TIMES]) for row in priced}
+
+
+def _undisturbed(values: pd.DataFrame) -> list[Row]:
+    """The rows of the first robustness setting, which is the one without disturbances where that ran."""
+    return [row for row in values.to_dict("records") if row["robustness"] == values["robustness"].iloc[0]]
+
+
+def _place(table: Table, differences: Sequence[Row], times: dict[str, float]) -> Iterator[str]:
+    ran = [row for row in _ran(table) if not math.isnan(row["success_mean"])]
+    if not ran:
+        return
+    asked = {str(row["planner"]) for row in differences if row[tables.CHECKS] > 0}
+    against = {str(row["planner"]): row for row in differences}
+    best = max(ran, key=lambda row: float(row["success_mean"]))
+    where = f"{table.title} ({best['cases']:,} cases{_disturbed(best)})"
+    yield f"{where}: {_told(best, against, times, asked)}."
+    alone = [row for row in ran if str(row["planner"]) not in asked]
+    if str(best["planner"]) in asked and alone:
+        fair = max(alone, key=lambda row: float(row["success_mean"]))
+        yield f"Of those that never ask whether a case is resolved, {_told(fair, against, times, set())}."
+    open_ones = [row for row in differences if row["success_low"] <= 0 <= row["success_high"]]
+    if open_ones:
+        yield _open(open_ones)
+
+
+def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
+    """One planner: what it solves, more than the reference by how much, and at how many times its tokens."""
+    planner = str(row["planner"])
+    interval = bounds(row["success_low"], row["success_high"], missing="")
+    told = f"{planner} solves most, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
+    if planner in asked:
+        told += ", and asks whether a case is resolved"
+    found = against.get(planner)
+    if found is None or pd.isna(found["success_low"]):
+        return told
+    more = f"{number(found['success'], POINTS, 100)} points"
+    told += f"; against {found['reference']} {more} {bounds(found['success_low'], found['success_high'], POINTS)}"
+    if not math.isnan(times.get(planner, math.nan)):
+        told += f" at {times[planner]:.1f} times its tokens"
+    if found["success_low"] <= 0 <= found["success_high"]:
+        return f"{told}, which may be chance"
+    return f"{told}, {_SURE if found['success_holm'] < intervals.LEVEL else _UNSURE}"
+
+
+def _open(differences: Sequence[Row]) -> str:
+    """Who cannot be told from the reference, and how many cases would settle the largest difference."""
+    ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
+    names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
+    listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)
+    needed = float(ordered[0]["success_needed"])
+    settled = "" if math.isnan(needed) else f"; {rounded(needed)} cases would settle the first, if it is that large"
+    return f"Not told from {ordered[0]['reference']}: {listed}{settled}."
+
+
+def _disturbed(row: Row) -> str:
+    return "" if row["robustness"] == "none" else f", robustness {row['robustness']}"
+
+
+def _ran(table: Table) -> list[Row]:
+    """The undisturbed rows that a planner made."""
+    return [row for row in _undisturbed(table.values) if not pd.isna(row["cells"])]
+
+
+def drawings(found: Sequence[Table]) -> list[Drawing]:
+    """Success of every planner with its interval, a panel a model and data set, a marker a robustness setting."""
+    shown_here = [table for table in found if table.name.startswith("results ")][:_PANELS]
+    drawn = [table for table in shown_here if table.values["cells"].notna().any()]
+    if not drawn:
+        return []
+    deepest = max(min(table.values["planner"].nunique(), _PLANNERS) for table in drawn)
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, table in zip(axes, drawn, strict=False):
+            _panel(axis, table)
+        for axis in axes[len(drawn) :]:
+            axis.set_visible(False)
+        legend(axes)
+
+    across = min(len(drawn), 2)
+    svg = svg_of(NAME, math.ceil(len(drawn) / across), across, draw, width=5.6, height=1.1 + 0.24 * deepest)
+    told = f"{drawn[0].before}success in % of cases, with 95% intervals ({intervals.SHARES}); the best stands on top"
+    return [Drawing(NAME, "success of every planner", told, svg, drawn[0].query)]
+
+
+def _panel(axis: Axes, table: Table) -> None:
+    rows = [row for row in table.values.to_dict("records") if not pd.isna(row["cells"])]
+    first = [row for row in rows if row["robustness"] == rows[0]["robustness"]]
+    first.sort(key=lambda row: -np.nan_to_num(row["success_mean"], nan=-1.0))
+    order = {str(row["planner"]): place for place, row in enumerate(first[:_PLANNERS])}
+    settings = list(dict.fromkeys(str(row["robustness"]) for row in rows))
+    for row in rows:
+        place, at = order.get(str(row["planner"])), settings.index(str(row["robustness"]))
+        if place is None or pd.isna(row["success_mean"]):
+            continue
+        mean = 100 * row["success_mean"]
+        reach = np.nan_to_num(np.abs(100 * np.array([row["success_low"], row["success_high"]]) - mean))[:, None]
+        aside = 0.5 * ((at + 0.5) / len(settings) - 0.5)
+        axis.errorbar(mean, place + aside, xerr=reach, color=COLOURS[at % len(COLOURS)], capsize=2, linestyle="none",
+                      marker=MARKERS[at % len(MARKERS)], markersize=5, label=shown(settings[at]))  # fmt: skip
+    names = [shown(name if len(name) <= _NAME else f"{name[: _NAME - 1]}…") for name in order]
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.set_xlim(-2, 102)
+    axis.set_title(shown(table.title), fontsize=9)
+    axis.grid(axis="x", alpha=0.25)
+    axis.set_xlabel("success, %")
