@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _binned(values: pd.Series[object], column: str) -> pd.Series[pd.CategoricalDtype]:
+def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
     """Categories in their order: numbers by size, texts by the alphabet."""
     kind = JOINED.field(column).type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -81,9 +82,10 @@ def _binned(values: pd.Series[object], column: str) -> pd.Series[pd.CategoricalD
         exact = sorted(numbers.unique())
         return numbers.map(_written).astype(pd.CategoricalDtype([*map(_written, exact)], ordered=True))
     edges = np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
-    places = np.clip(np.searchsorted(edges, numbers, side="right"), 1, len(edges) - 1) - 1
+    places = pd.Series(np.clip(np.searchsorted(edges, numbers, side="right"), 1, len(edges) - 1) - 1)
     names = [f"{_written(low)} to {_written(high)}" for low, high in itertools.pairwise(edges)]
-    return pd.Series(pd.Categorical.from_codes(places, names, ordered=True), index=values.index)
+    found = places.map(dict(enumerate(names))).set_axis(values.index)
+    return found.astype(pd.CategoricalDtype(names, ordered=True))
 
 
 def _written(value: float) -> str:

@@ -14,8 +14,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis import figures, horizon, intervals, load, planted, queries, study
-from analysis.calibration import drawings as calibration
+from analysis import figures, horizon, intervals, load, planted, queries, study, trajectories, two_numbers
+from analysis.calibration import sheets as calibration
 from analysis.failures import sheets as failures
 from analysis.figures import Drawing, svg_of
 from analysis.frontier import drawings as frontier
@@ -23,9 +23,6 @@ from analysis.horizon import FH, REPEATS, SH
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
-from analysis.trajectory import metrics
-from analysis.trajectory import metrics as trajectories
-from analysis.varied import sheets as varied
 from grid.core.untrusted import shown
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
@@ -41,7 +38,7 @@ def drawings(root: Path) -> list[Drawing]:
     of_failures = failures.drawings(root, planted.notice(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
-        *varied.drawings(root),
+        *two_numbers.drawings(root),
         *of_failures,
         *calibration.drawings(root),
         *_of_trajectories(root),
@@ -52,7 +49,7 @@ def drawings(root: Path) -> list[Drawing]:
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:
-    cells = metrics.read(root)
+    cells = trajectories.read(root)
     return trajectories.drawings(root, cells, planted.notice(cells)) if len(cells) else []
 
 

@@ -24,7 +24,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def replacement_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools forgive."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     if cells.empty:

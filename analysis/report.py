@@ -10,17 +10,15 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import (
+    branches,
     by_value,
+    caveats,
     differences,
     disturbances,
-    kinds,
-    lacking,
     left_out,
     load,
     measured,
-    partial,
     pass_k,
-    patterns,
     planted,
     provenance,
     ranks,
@@ -29,30 +27,29 @@ from analysis import (
     restoration,
     results,
     rewards,
-    served,
     sheets,
     spending,
     study,
     tables,
-    unbounded,
+    tool_use,
+    trajectories,
+    two_numbers,
     unknowns,
     unreadable,
     win_rates,
 )
+from analysis import trajectories as metrics
 from analysis.baselines import baselines
-from analysis.branching import mechanisms
-from analysis.branching import sheets as branching
 from analysis.calibration import sheets as calibration
 from analysis.failures import sheets as failures
 from analysis.frontier import drawings as frontier
-from analysis.plans import sheets as plans
+from analysis.plans import tables as plans
+from analysis.plans.sheet import SECTION as OF_PLANS
 from analysis.published import sheets as published
 from analysis.render import READABLE, show, wide
 from analysis.search import sheets as search
 from analysis.spec import Spec
 from analysis.table import Table
-from analysis.trajectory import metrics, scaling
-from analysis.varied import sheets as varied
 from grid.core.untrusted import shown
 
 _PLACE = ["model", "dataset"]
@@ -109,10 +106,10 @@ def _print_report(
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
-    plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
+    plan = caveats.planned(root, episodes)
+    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *caveats.lines(plan)):
         console.print(shown(line), markup=False)
-    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
+    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *caveats.warnings(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
@@ -121,7 +118,7 @@ def _print_report(
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
     for line in (
-        *lacking.missing(root),
+        *caveats.missing(root),
         *[_WITHOUT] * (not beside),
         *[f"not printed, as they need more room: {names}"] * bool(spared),
     ):
@@ -156,34 +153,39 @@ def _tables(
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root) if papers else []
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
-    of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
+    of_plans = [replace(sheet, section=OF_PLANS) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*left_out.under(plans.sheets(root), left_out.lines(root)), *of_plans]
     found += failures.sheets(root)
     found += calibration.sheets(root)
-    found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
+    found += [
+        *_trajectories(root),
+        *tool_use.kind_tables(root),
+        *tool_use.pattern_tables(root),
+        *replacements.replacement_tables(root),
+    ]
     found += [*disturbances.sheets(root), *remembered.sheets(root)]
     found += study.sheets(root, analysis, of_study, papers)
-    found += varied.sheets(root)
+    found += two_numbers.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = unknowns.under(found, left_open)
-    return unbounded.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))
+    return unknowns.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))
 
 
 def _trajectories(root: Path) -> list[Table]:
     """What was called against the reference's calls, where anything is known of that."""
     cells = metrics.read(root)
-    return [*metrics.sheets(root, cells), *scaling.sheets(root, cells)] if len(cells) else []
+    return [*metrics.sheets(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
 
 def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
-    rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
+    rates = caveats.with_planned(tables.ranked(tables.results(episodes)), plan)
     rates = rates.merge(unreadable.shares(root, episodes), "left", load.SETTING)
     episodes = tables.in_order(episodes, rates)
     entropies = load.first_pass_entropies(root, episodes)
-    corrected = mechanisms.by_setting(mechanisms.cells(root, episodes))
+    corrected = branches.by_setting(branches.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
     found, skipped = [], left_out.lines(root)
     for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
@@ -200,7 +202,7 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Tabl
             found.append(sheets.entropy_sheet(root, tables.entropy_errors(met), met))
         branched = _of(corrected, place)
         if not branched.empty:
-            found.append(branching.sheet(root, branched))
+            found.append(branches.sheet(root, branched))
     return found
 
 

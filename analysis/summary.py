@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 
 from analysis import intervals, tables
 from analysis.differences import rounded
-from analysis.figures import Drawing, svg_of
-from analysis.styles import COLOURS, MARKERS, legend
+from analysis.figures import COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.table import POINTS, Table, bounds, number
 from grid.core.untrusted import shown
 

@@ -140,7 +140,7 @@ def paired_models(episodes: pd.DataFrame) -> pd.DataFrame:
     The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty where no
     planner ran with two models on the same data.
     """
-    place = ["dataset", "robustness", "planner"]
+    place: list[Hashable] = ["dataset", "robustness", "planner"]
     grouped = episodes.groupby([*place, "model", CLUSTER, "case_id"], sort=False, observed=True)
     by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
     rows = []

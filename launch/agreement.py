@@ -1,8 +1,8 @@
 """How far scorers of plans agree: `python launch/agreement.py results/<name> [--labels FILE]`.
 
 Without labels the judge of `dataset.scorer=both` is held against what is computed; with a file of human labels (JSON
-Lines or CSV, `analysis/agreement/labels.py`) every scorer is held against them. Tables are printed, and written to the
-folder `agreement` of the results as CSV, with all figures as JSON.
+Lines or CSV, `analysis/agreement/measures.py`) every scorer is held against them. Tables are printed, and written to
+the folder `agreement` of the results as CSV, with all figures as JSON.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pandas as pd
 from rich.console import Console
 
 from analysis.agreement import plans
-from analysis.agreement.labels import read_labels
-from analysis.agreement.sheets import sheets
+from analysis.agreement.measures import read_labels
+from analysis.agreement.plans import sheets
 from analysis.errors import AnalysisError
 from analysis.render import csv, show
 from analysis.table import Table

@@ -51,12 +51,12 @@ def export(root: Path, into: Path) -> int:
     _check_target(into)
     if find_spec("inspect_ai") is None:
         raise ConfigError("inspect_ai", None, _INSTALL)
-    from analysis.inspecting import logs
+    from analysis import inspect_logs
 
     draft = into.with_name(f".{into.name}.{os.getpid()}")
     try:
         draft.mkdir(parents=True)
-        count = sum(1 for _ in logs.write(root, draft))
+        count = sum(1 for _ in inspect_logs.write(root, draft))
         if not count:
             raise StoreError(f"{one_line(root, 200)}: it holds no episodes yet")
         if into.is_dir():

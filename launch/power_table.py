@@ -20,10 +20,9 @@ from rich.table import Table
 
 from analysis import load, measured, spending, unknowns
 from analysis.intervals import CLUSTER, interval
-from analysis.power.doubts import doubts
 from analysis.power.latent import Latent, components, planted
 from analysis.power.pilot import Counts, counts, fitted
-from analysis.power.plans import MOST, Row, Wanted, endless, false_alarms, rows
+from analysis.power.plans import MOST, Row, Wanted, doubts, endless, false_alarms, rows
 from analysis.render import wide
 from analysis.tables import reference_of
 from grid import store

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from analysis import unbounded, win_rates
+from analysis import unknowns, win_rates
 from analysis.render import show
 from grid import CONF, store
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
@@ -46,7 +46,7 @@ def main() -> int:
         evaluating = evaluator(overrides)
         compared = compare_all(root, against, evaluating, console)
         console.print(compared, markup=False, soft_wrap=True)
-        for sheet in unbounded.noted(win_rates.sheets(root)):
+        for sheet in unknowns.noted(win_rates.sheets(root)):
             show(console, sheet, wide=True)
     except (UnfinishedError, EngineError) as error:
         print(f"stopped: {error}; what was compared stays, run again to go on", file=sys.stderr)

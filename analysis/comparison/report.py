@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import planted, provenance, unbounded, unknowns
-from analysis.comparison import measures, runs, sheets
+from analysis import planted, provenance, unknowns
+from analysis.comparison import runs, sheets
 from analysis.comparison import sheets as drawings
 from analysis.errors import AnalysisError
 from analysis.figures import Drawing
@@ -44,7 +44,7 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
 def _compared(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
-    table = measures.compared(matched.pairs)
+    table = runs.compared(matched.pairs)
     kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
     about = planted.notice(kinds) + provenance.notice(kinds)
     found = sheets.compared_sheets(both, matched, table)
@@ -57,6 +57,6 @@ def _compared(first: Path, second: Path) -> Comparison:
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=unbounded.noted(provenance.captioned(found, kinds)),
+        sheets=unknowns.noted(provenance.captioned(found, kinds)),
         drawings=[replace(one, caption=about + one.caption) for one in drawings.drawings(both, matched, table)],
     )

@@ -13,11 +13,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import intervals, spending
-from analysis.comparison import measures
-from analysis.comparison.measures import DOWN, HOLM, LABELS, UP
-from analysis.comparison.runs import PARTS, VERSIONS, Matched, Pair, Run
-from analysis.figures import Drawing, svg_of
-from analysis.styles import COLOURS
+from analysis.comparison import runs as measures
+from analysis.comparison.runs import DOWN, HOLM, LABELS, PARTS, UP, VERSIONS, Matched, Pair, Run
+from analysis.figures import COLOURS, Drawing, svg_of
 from analysis.table import NONE, POINTS, Column, Table, bounded, bounds, count, label, marks, number, p_value, texts
 from grid.core.untrusted import loads, shown
 

@@ -15,10 +15,10 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis import load, planted, provenance, spending
+from analysis.figures import COLOURS
 from analysis.intervals import CLUSTER, count, interval, ratio, share
 from analysis.load import SETTING
 from analysis.search.comparing import undominated
-from analysis.styles import COLOURS
 from grid.core.untrusted import shown
 
 TOKENS, MONEY = "tokens", "money"

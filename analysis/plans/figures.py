@@ -16,15 +16,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import intervals, planted
-from analysis.figures import Drawing, svg_of
+from analysis.figures import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.load import SETTING
 from analysis.measures import measured
-from analysis.plans import extraneous, stepwise
+from analysis.plans import tables as extraneous
+from analysis.plans import tables as stepwise
 from analysis.plans.cells import HOLISTIC, NAMES, STEPWISE, scorers
 from analysis.plans.sheet import SECTION, query
-from analysis.plans.stepwise import HORIZON, STAGE
-from analysis.plans.tasks import ERROR_RATES, ERRORS_TOLD
-from analysis.styles import ACROSS, COLOURS, MARKERS, legend
+from analysis.plans.tables import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
 from analysis.table import named
 from grid.core.chains import ERRORS
 from grid.core.untrusted import shown

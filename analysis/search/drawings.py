@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import intervals, planted, queries
 from analysis.figures import Drawing
-from analysis.search import anytime, cells, comparing, figures, sheets
+from analysis.search import cells, comparing, figures, sheets
 
 _EFFICIENCY = f"{sheets.EFFICIENCY}; its axis is linear between the smallest gains"
 _FRONTIER = (
@@ -35,11 +35,11 @@ def drawings(root: Path) -> list[Drawing]:
     if not cells.apply(root):
         return []
     every = cells.read(root)
-    improved, counted = anytime.improvements(root), cells.trees(root)
+    improved, counted = cells.improvements(root), cells.trees(root)
     told = planted.notice(every)
     found: list[Drawing] = []
     for number, (place, group) in enumerate(cells.places(every), start=1):
-        found += _anytime(root, place, anytime.curve(group, improved), f"anytime-{number}", told)
+        found += _anytime(root, place, cells.curve(group, improved), f"anytime-{number}", told)
         found += _trees(root, place, cells.quartiles(group, counted), f"trees-{number}", told)
         found += _frontier(root, place, comparing.compared(group), f"frontier-{number}", told)
     return found

@@ -11,10 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from analysis.figures import svg_of
+from analysis.figures import ACROSS, COLOURS, MARKERS, legend, svg_of
 from analysis.frontier import points
 from analysis.search import cells
-from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from grid.core.untrusted import shown
 
 _LINES = {False: "-", True: ":"}

@@ -11,7 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.viewer import episodes, matrix, places
+from analysis.viewer import addresses as places
+from analysis.viewer import episodes, matrix
 from analysis.viewer.addresses import OTHER, OUTCOMES, SORTS, UNKNOWN, Addresses, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run

@@ -411,6 +411,36 @@ grid.engines.names grid.engines.choice
 grid.engines.spans grid.engines.hosted
 grid.cells.limits grid.cells.deadline
 grid.datasets.slate.checking grid.datasets.slate.stats
+analysis.search.anytime analysis.search.cells
+analysis.calibration.decisions analysis.calibration.measures
+analysis.calibration.drawings analysis.calibration.sheets
+analysis.failures.figures analysis.failures.sheets
+analysis.comparison.measures analysis.comparison.runs
+analysis.plans.sheets analysis.plans.tables
+analysis.power.claims analysis.power.latent
+analysis.power.doubts analysis.power.plans
+analysis.viewer.places analysis.viewer.addresses
+analysis.agreement.labels analysis.agreement.measures
+analysis.agreement.sheets analysis.agreement.plans
+analysis.lacking analysis.partial
+analysis.served analysis.partial
+analysis.unbounded analysis.unknowns
+analysis.styles analysis.figures
+analysis.branching.sheets analysis.branching.mechanisms
+analysis.trajectory.scaling analysis.trajectory.metrics
+analysis.search.pass_sheets analysis.search.sheets
+analysis.plans.efficiency analysis.plans.tasks
+analysis.plans.refinement analysis.plans.tasks
+analysis.plans.extraneous analysis.plans.tasks
+analysis.plans.stepwise analysis.plans.tasks
+analysis.patterns analysis.kinds
+analysis.branching.mechanisms analysis.branches
+analysis.trajectory.metrics analysis.trajectories
+analysis.varied.sheets analysis.two_numbers
+analysis.inspecting.logs analysis.inspect_logs
+analysis.plans.tasks analysis.plans.tables
+analysis.partial analysis.caveats
+analysis.kinds analysis.tool_use
 """
 
 

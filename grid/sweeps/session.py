@@ -25,7 +25,8 @@ from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
-from analysis import served, unreadable
+from analysis import caveats as served
+from analysis import unreadable
 from analysis.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store

@@ -18,8 +18,7 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 
-from analysis.agreement.plans import Comparison
-from analysis.agreement.sheets import errors, overall
+from analysis.agreement.plans import Comparison, errors, overall
 from analysis.intervals import CLUSTER, share
 from analysis.render import show
 from analysis.table import Table, texts

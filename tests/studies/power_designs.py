@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.power.claims import Claim, Design
-from analysis.power.latent import planted
+from analysis.power.latent import Claim, Design, planted
 from analysis.power.plans import MOST, Found, checked, corrected, endless
 
 _ALPHA = 0.05

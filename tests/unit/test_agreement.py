@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from analysis.agreement import measures, plans, sheets
-from analysis.agreement.labels import read_labels
+from analysis.agreement import measures, plans
+from analysis.agreement.measures import read_labels
 from analysis.agreement.plans import Comparison
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
@@ -270,7 +270,7 @@ def test_unreadable_verdicts_are_counted_and_in_no_other_figure() -> None:
 
 def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) -> None:
     found = [*plans.comparisons(episodes(), None), Comparison("judge [x]", "people", judged(1), 240, 0, 3, 240)]
-    shown = {sheet.name: sheet for sheet in sheets.sheets(tmp_path, found)}
+    shown = {sheet.name: sheet for sheet in plans.sheets(tmp_path, found)}
     assert list(shown) == ["agreement", "agreement by error", "agreement on other solutions", "judge by model"]
     overall = shown["agreement"]
     assert [row[0] for row in overall.rows[:3]] == ["big", "always correct", "never correct"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.intervals import CLUSTER
-from analysis.search import anytime, cells
+from analysis.search import cells
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
@@ -30,7 +30,7 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
     improved = [*improvements(a, (2, 0.2, False), (6, 0.6, True)), *improvements(b, (20, 2.0, True))]
     write(tmp_path, [a, b, c, d], [*improved, *improvements(c, (6, 0.6, True))])
     limits = (4, 8, 16, 32)
-    at = anytime.at_limits(only(tmp_path), anytime.improvements(tmp_path), limits).set_index(["cell_id", "limit"])
+    at = cells.at_limits(only(tmp_path), cells.improvements(tmp_path), limits).set_index(["cell_id", "limit"])
     expected = {
         "a": (a, [0, 1, 1, 1], [0.4, 0.8, 1.0, 1.0]),
         "b": (b, [0, 0, 0, 1], [0.4, 0.8, 1.6, 2.0]),
@@ -40,7 +40,7 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
         assert at.loc[cell["cell_id"], "success"].tolist() == successes
         assert at.loc[cell["cell_id"], "seconds"].tolist() == pytest.approx(seconds)
     assert at.loc[d["cell_id"], "success"].isna().all()
-    curve = anytime.curve(only(tmp_path), anytime.improvements(tmp_path), limits)
+    curve = cells.curve(only(tmp_path), cells.improvements(tmp_path), limits)
     assert curve["cases"].tolist() == [3] * 4
     assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
     assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
@@ -59,7 +59,7 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
         rows.append(cell)
         improved += improvements(cell, (4, 0.5, case % 4 < 2), (8, 1.0, case % 4 != 3))
     write(tmp_path, rows, improved)
-    curve = anytime.curve(only(tmp_path), anytime.improvements(tmp_path), (4, 8, 16, 32))
+    curve = cells.curve(only(tmp_path), cells.improvements(tmp_path), (4, 8, 16, 32))
     assert curve["gain_per_second"].tolist()[:3] == pytest.approx([0.5 / 0.5, 0.25 / 0.5, 0.0])
     assert np.isnan(curve["gain_per_second"].iloc[3]), "no time passes behind the end"
     low, high = (curve[f"gain_per_second_{bound}"] for bound in ("low", "high"))
@@ -79,7 +79,7 @@ def test_intervals_of_gains_hold_the_planted_one() -> None:
         lost = (rng.random(60) < 0.1) & (hard < 0.3)
         gained = ((hard >= 0.3) & (hard < 0.53)).astype(float)
         after = before + pd.DataFrame({"success": gained - lost, "seconds": 3.0 + 2 * hard}, index=index)
-        found = anytime.marginal(after, before)
+        found = cells.marginal(after, before)
         held += found.low <= (0.23 - 0.03) / 4 <= found.high
     assert 0.91 <= held / 500 <= 0.99
 
@@ -87,7 +87,7 @@ def test_intervals_of_gains_hold_the_planted_one() -> None:
 def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
     cell = episode("mcts", 0, False, budget=dict(BUDGET) | {"steps": 20}, tool_calls=20, n_nodes=3)
     write(tmp_path, [cell])
-    assert anytime.curve(only(tmp_path), anytime.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
+    assert cells.curve(only(tmp_path), cells.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
 
 
 @pytest.mark.parametrize("outline", ["given", "hidden"])
@@ -100,7 +100,7 @@ def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_
     whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})
     whole["success"] = whole["success"].astype(float)
     improved = pd.DataFrame(found[40]["improvements"]).assign(success=lambda rows: rows["success"].astype(float))
-    at = anytime.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
+    at = cells.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
     assert at.nunique() == 2
     for steps in (4, 8, 16):
         returned = {row["cell_id"]: float(row["success"]) for row in found[steps]["episodes"]}

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from analysis import intervals, load
-from analysis.branching.mechanisms import (
+from analysis.branches import (
     CASCADE,
     CORRECTED,
     DIRECT,

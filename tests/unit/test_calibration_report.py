@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from analysis.calibration import decisions, drawings, measures, sheets
+from analysis.calibration import measures, sheets
 from analysis.html import page
 from analysis.render import FORMATS
 from analysis.report import print_report
@@ -67,11 +67,11 @@ def test_what_counts_and_what_is_left_out(tmp_path: Path) -> None:
         step(None),
         step(option(0.7, 0.3), branch=1),
     )
-    found = decisions.read(root)
+    found = measures.read(root)
     (row,) = measures.table(found).to_dict("records")
     assert (row["decisions"], row["silent"], row["unknown"]) == (4, 3, 1)
     assert (row["accuracy"], row["confidence"]) == (0.75, pytest.approx(0.75))
-    assert row["distribution"] == decisions.EXACT
+    assert row["distribution"] == measures.EXACT
     (own, _) = sheets.sheets(root)
     assert dict(zip(own.figures, own.rows[0][3:], strict=True))["left out"] == "3 + 1"
 
@@ -81,7 +81,7 @@ def test_the_most_probable_option_counts_wherever_it_stands() -> None:
         {"cell_id": ["x", "y"], "entropy": [0.1, 0.1], "reference_tool": ["b", "a"],
          "options": pa.array([option(0.2, 0.8), option(0.5, 0.5)], STEPS.field("options").type)}
     )  # fmt: skip
-    found = decisions.judged(table)
+    found = measures.judged(table)
     assert list(found["confidence"]) == [0.8, 0.5]
     assert list(found["right"]) == [1.0, 1.0]
 
@@ -90,9 +90,9 @@ def test_votes_are_told_from_exact_choices(tmp_path: Path) -> None:
     for planner in MADE:
         written(tmp_path, *[step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b")] * 6, planner=planner)
     written(tmp_path, step([], entropy=None), planner="react")
-    found = measures.table(decisions.read(tmp_path)).set_index("planner")["distribution"]
+    found = measures.table(measures.read(tmp_path)).set_index("planner")["distribution"]
     assert found.to_dict() == {"egb_logits": "exact choice", "self_consistency": "votes of 10"}
-    reliability, handed = drawings.drawings(tmp_path)
+    reliability, handed = sheets.drawings(tmp_path)
     assert "self_consistency (votes of 10)" in handed.svg
     assert "exact choice" in reliability.svg
 
@@ -103,7 +103,7 @@ def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
     (own, _) = sheets.sheets(root)
     with duckdb.connect() as connection:
         asked = connection.execute(own.query).df()
-    expected = measures.known(decisions.read(root)).sort_values("cell_id")
+    expected = measures.known(measures.read(root)).sort_values("cell_id")
     assert list(asked["confidence"]) == pytest.approx(list(expected["confidence"]))
     assert list(asked["right"].astype(float)) == list(expected["right"])
     assert list(asked["cluster"]) == list(expected["cluster"].astype(str))
@@ -112,13 +112,13 @@ def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [[step([], entropy=None)], [step(None)], [step(option(0.9), reference=None)]])
 def test_without_a_decision_to_judge_there_is_nothing(steps: list[dict[str, Any]], tmp_path: Path) -> None:
     root = written(tmp_path, *steps)
-    assert (sheets.sheets(root), drawings.drawings(root)) == ([], [])
+    assert (sheets.sheets(root), sheets.drawings(root)) == ([], [])
 
 
 def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> None:
     for number in range(13):
         written(tmp_path, step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b"), planner=f"egb_{number:02}")
-    reliability, handed = drawings.drawings(tmp_path)
+    reliability, handed = sheets.drawings(tmp_path)
     assert "the first 12 of 13 settings" in reliability.caption
     assert "the first 7 of 13 planners" in handed.caption
     assert "egb_11" in reliability.svg
@@ -131,13 +131,13 @@ def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> Non
 
 def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
-    found, figures = sheets.sheets(root), drawings.drawings(root)
+    found, figures = sheets.sheets(root), sheets.drawings(root)
     whole = page(root, found, figures)
     assert "<script" not in whole
     assert "\x1b" not in whole
     for sheet in found:
         assert all(rendered(sheet) for rendered in FORMATS.values())
-    assert figures == drawings.drawings(root), "the same rows, the same bytes"
+    assert figures == sheets.drawings(root), "the same rows, the same bytes"
 
 
 def test_a_grid_of_the_simulated_policy_has_its_tables(

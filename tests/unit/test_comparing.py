@@ -106,7 +106,7 @@ def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
     assert found.figures == ["1 (4)", "2 (4)", "3 (4)"]
     means = {(one["planner"], one["value"]): one["success"] for one in found.values.to_dict("records")}
     assert means == {("react", "1"): 1, ("react", "2"): 0, ("react", "3"): 0, **{("cot", str(d)): 1 for d in (1, 2, 3)}}
-    rows = duckdb.sql(found.query).df()
+    rows = duckdb.connect().execute(found.query).df()
     assert rows.groupby(["planner", "depth"])["success"].mean().to_dict() == {
         (planner, int(value)): mean for (planner, value), mean in means.items()
     }
@@ -132,5 +132,5 @@ def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:
 def test_the_query_of_models_gives_their_cases(tmp_path: Path) -> None:
     for model in ("small", "large"):
         written(tmp_path, {"react": 0.2}, model=model)
-    rows = duckdb.sql(of(tmp_path, "models slate").query).df()
+    rows = duckdb.connect().execute(of(tmp_path, "models slate").query).df()
     assert len(rows) == 20

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import intervals
-from analysis.comparison import measures, runs, sheets
-from analysis.comparison.measures import DOWN, UP
+from analysis.comparison import runs, sheets
 from analysis.comparison.report import compare
+from analysis.comparison.runs import DOWN, UP
 from analysis.intervals import CLUSTER
 from analysis.tables import paired_differences
 from grid import store
@@ -73,12 +73,12 @@ def test_planted_flips_ratios_and_difference_are_found(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", before))
     b = written(tmp_path / "b", planted("react", after, input_tokens=200, output_tokens=20))
     (pair,) = matched(a, b).pairs
-    cases = measures.by_case(pair).reset_index().set_index("case_id")
+    cases = runs.by_case(pair).reset_index().set_index("case_id")
     assert cases["flip"].to_dict() == {
         f"case-{place}": "" if one == other else UP if other else DOWN
         for place, (one, other) in enumerate(zip(before, after, strict=True))
     }
-    (row,) = measures.compared([pair]).to_dict("records")
+    (row,) = runs.compared([pair]).to_dict("records")
     assert (row["cases"], row["clusters"], row[UP], row[DOWN], row["changed"]) == (8, 4, 3, 1, 0)
     assert (row["success_a"], row["success_b"], row["difference"]) == (0.5, 0.75, 0.25)
     assert row["tokens"] == pytest.approx(2.0)
@@ -91,7 +91,7 @@ def test_the_difference_is_that_of_two_planners_of_one_run(tmp_path: Path) -> No
     solved = rng.random((2, 20, 3)) < 0.5  # (runs, cases, trials)
     parts = [[cell("react", c, t, bool(solved[run, c, t])) for c in range(20) for t in range(3)] for run in (0, 1)]
     a, b = (written(tmp_path / name, rows) for name, rows in zip("ab", parts, strict=True))
-    (row,) = measures.compared(matched(a, b).pairs).to_dict("records")
+    (row,) = runs.compared(matched(a, b).pairs).to_dict("records")
     one_run = pd.DataFrame([*parts[0], *({**one, "planner": "egb"} for one in parts[1])])
     one_run = one_run.astype({"success": float}).assign(tool_match_rate=1.0, resolved_checks=0)
     (expected,) = paired_differences(one_run).to_dict("records")
@@ -115,18 +115,18 @@ def test_p_is_below_5_percent_where_the_interval_excludes_0(cases: list[tuple[in
 def test_swapping_the_runs_swaps_every_sign(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 0, 1, 0]) + planted("sh", [0, 0, 0, 1, 1, 0]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0, 0, 0]) + planted("sh", [1, 0, 1, 1, 1, 1]))
-    there, back = (measures.compared(matched(*pair).pairs) for pair in ((a, b), (b, a)))
+    there, back = (runs.compared(matched(*pair).pairs) for pair in ((a, b), (b, a)))
     assert there["difference"].to_list() == pytest.approx((-back["difference"]).to_list())
     assert there["difference_low"].to_list() == pytest.approx((-back["difference_high"]).to_list())
     assert there[UP].to_list() == back[DOWN].to_list()
-    assert there[measures.HOLM].to_list() == pytest.approx(back[measures.HOLM].to_list())
+    assert there[runs.HOLM].to_list() == pytest.approx(back[runs.HOLM].to_list())
     assert there["tokens"].to_list() == pytest.approx((1 / back["tokens"]).to_list())
 
 
 def test_a_half_solved_case_flips_neither_way(tmp_path: Path) -> None:
     a = written(tmp_path / "a", [cell("react", c, t, bool(t)) for c in range(4) for t in range(2)])
     b = written(tmp_path / "b", [cell("react", c, t, c > 1) for c in range(4) for t in range(2)])
-    (row,) = measures.compared(matched(a, b).pairs).to_dict("records")
+    (row,) = runs.compared(matched(a, b).pairs).to_dict("records")
     assert (row[UP], row[DOWN], row["difference"]) == (0, 0, 0.0)
 
 
@@ -148,7 +148,7 @@ def test_settings_of_one_label_are_matched_by_their_id(tmp_path: Path) -> None:
     assert len(found.pairs) == 2
     assert len(found.alone[1]) == 1
     assert sheets.differing(found.pairs).empty
-    assert (measures.compared(found.pairs)["difference"] == 0).all()
+    assert (runs.compared(found.pairs)["difference"] == 0).all()
 
 
 def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
         "dataset_version": ("v0", "v1"), "git_commit": ("commit-0", "commit-1"), "seed": ("0", "1"),
         "code of dataset": ('"x"', '"y"'),
     }  # fmt: skip
-    (row,) = measures.compared(found.pairs).to_dict("records")
+    (row,) = runs.compared(found.pairs).to_dict("records")
     assert row["changed"] == 2
     assert any("other contents under the same id" in note for note in compare(a, b).sheets[0].notes)
 
@@ -187,7 +187,7 @@ def test_the_query_gives_the_cases(tmp_path: Path) -> None:
     asked = queried(found.sheets[0].query).set_index(["planner", "case_id"])
     assert len(asked) == 8
     for pair in matched(a, b).pairs:
-        for row in measures.by_case(pair).reset_index().to_dict("records"):
+        for row in runs.by_case(pair).reset_index().to_dict("records"):
             for name in ("success_a", "success_b", "tokens_a", "tokens_b"):
                 assert asked.loc[(pair.label("planner"), row["case_id"]), name] == row[name]
     assert len(queried(found.sheets[-1].query)) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,23 @@ def test_shares_near_0_and_1_are_covered_and_no_bound_leaves_them(start: float, 
     found = [share(of_start(rng, start, clusters, largest)) for _ in range(150)]
     assert all(0 <= one.low <= one.mean <= one.high <= 1 for one in found)
     assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.92
+
+
+@pytest.mark.parametrize(("clusters", "size", "start"), [(20, 4, 0.05), (40, 1, 0.2), (10, 4, 0.2)])
+def test_rare_shares_of_several_trials_are_covered(clusters: int, size: int, start: float) -> None:
+    """pass^4 of 8 trials near 0: without the bound on their effective number 78, 91 and 87% are."""
+    rng = np.random.default_rng(0)
+    table = np.array([math.comb(won, 4) / math.comb(8, 4) for won in range(9)])
+
+    def drawn() -> pd.Series[float]:
+        common = rng.beta(2 * start, 2 * (1 - start), (clusters, 1)).clip(1e-9, 1 - 1e-9)
+        values = table[rng.binomial(8, rng.beta(2 * common, 2 * (1 - common), (clusters, size)))]
+        names = np.repeat(np.arange(clusters), size)
+        return pd.Series(values.ravel(), index=pd.Index(names, name="cluster"))
+
+    truth = np.mean([drawn().mean() for _ in range(4_000)])
+    held = [(found := share(drawn())).low <= truth <= found.high for _ in range(800)]
+    assert np.mean(held) >= 0.92
 
 
 def test_a_share_without_clusters_is_wilsons_with_students_quantile() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.search import sheets as passes
-from analysis.search.anytime import success_at
+from analysis.search.cells import success_at
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, episode, improvements, only, sheets, write

@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from analysis.plans import execution, sheets
+from analysis.plans import execution
+from analysis.plans import tables as sheets
 from tests.plan_rows import episode, flips, write
 
 COUNT = 60

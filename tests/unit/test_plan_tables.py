@@ -15,9 +15,14 @@ from rich.console import Console
 
 from analysis import drawings, html
 from analysis.figures import Drawing
-from analysis.plans import cells, efficiency, extraneous, figures, refinement, sheets, stepwise
+from analysis.plans import cells, figures
+from analysis.plans import tables as efficiency
+from analysis.plans import tables as extraneous
+from analysis.plans import tables as refinement
+from analysis.plans import tables as sheets
+from analysis.plans import tables as stepwise
 from analysis.plans.sheet import SECTION
-from analysis.plans.tasks import REFUSES
+from analysis.plans.tables import REFUSES
 from analysis.report import print_report
 from analysis.table import Table
 from grid.core.chains import BEHAVIOURS, ERRORS
@@ -284,7 +289,7 @@ def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) ->
             assert found["solved_cost"] == pytest.approx(solved["plan_cost"].mean().mean())
             every = pd.DataFrame(own).groupby("case_id")["plan_cost"].mean().mean()
             assert found["plan_cost"] == pytest.approx(every)
-    (sheet,) = efficiency.sheets(tmp_path, cells.read(tmp_path))
+    (sheet,) = efficiency.efficiency_tables(tmp_path, cells.read(tmp_path))
     assert any("solve no case" in note and "refuser (tiny)" in note for note in sheet.notes)
 
 

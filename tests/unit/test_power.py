@@ -9,11 +9,9 @@ from scipy.stats import kurtosis, multivariate_normal, norm, skew
 
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER, LEVEL, POWER, interval, p_value
-from analysis.power.claims import Design, Moments
-from analysis.power.doubts import doubts
-from analysis.power.latent import Floats, Latent, Rates, components, covariance, planted
+from analysis.power.latent import Design, Floats, Latent, Moments, Rates, components, covariance, planted
 from analysis.power.pilot import Counts, counts, covariances, fitted
-from analysis.power.plans import Wanted, differences, endless, needed, rejected, rows, settling, simulated
+from analysis.power.plans import Wanted, differences, doubts, endless, needed, rejected, rows, settling, simulated
 from tests.studies import power_designs as power
 
 RATES: Rates = (0.3, 0.4)

@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import html
+from analysis import html, trajectories
 from analysis.figures import Drawing
 from analysis.table import Table
-from analysis.trajectory import metrics, scaling
 from grid import store
 from tests import searched
 from tests.published import SIMPLE, episode, offers
@@ -25,11 +24,11 @@ HARD = {**SIMPLE, "level": "hard"}
 def written(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> pd.DataFrame:
     """The cells of a results folder whose first decisions could take so many tools, where that is known."""
     store.write(root, {"episodes": list(cells), "steps": [offers(cell, offered) for cell in cells if offered]})
-    return metrics.read(root)
+    return trajectories.read(root)
 
 
 def only(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> Table:
-    (sheet,) = metrics.sheets(root, written(root, cells, offered))
+    (sheet,) = trajectories.sheets(root, written(root, cells, offered))
     return sheet
 
 
@@ -75,7 +74,7 @@ def test_chance_is_what_drawing_has_on_average(own: int, others: int, length: in
     means = [math.fsum(values) / len(values) for values in zip(*drawn(own, others, length), strict=True)]
     cell = episode(0, exact_match=False, inclusion=0.0, tool_precision=0.0, retrieval_rate=own / length,
                    plan_nodes=length)  # fmt: skip
-    found = metrics.chance(written(tmp_path, [cell]), pd.Series({cell["cell_id"]: float(own + others)}))
+    found = trajectories.chance(written(tmp_path, [cell]), pd.Series({cell["cell_id"]: float(own + others)}))
     inclusion, precision, exact = (
         float(found[name].iloc[0]) for name in ("inclusion", "tool_precision", "exact_match")
     )
@@ -100,11 +99,11 @@ def test_exact_match_by_the_number_of_tools(tmp_path: Path) -> None:
         for data in (SIMPLE, HARD)
     ]
     cells += [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
-    (sheet,) = scaling.sheets(tmp_path, written(tmp_path, cells))
+    (sheet,) = trajectories.scaling_tables(tmp_path, written(tmp_path, cells))
     assert sheet.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
     none = "0 [0, 72] (4)"
     assert [row[3:] for row in sheet.rows] == [[none, none, none], ["100 [28, 100] (4)", none, none]]
-    (drawing,) = metrics.drawings(tmp_path, metrics.read(tmp_path), "told; ")
+    (drawing,) = trajectories.drawings(tmp_path, trajectories.read(tmp_path), "told; ")
     assert drawing.caption.startswith("told; ")
     assert drawing.svg.startswith("<svg")
 
@@ -113,14 +112,14 @@ def test_a_sweep_without_traject_bench_has_no_figure_of_it(tmp_path: Path) -> No
     cells = written(
         tmp_path, [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
     )
-    assert not scaling.sheets(tmp_path, cells)
-    assert not metrics.drawings(tmp_path, cells, "")
+    assert not trajectories.scaling_tables(tmp_path, cells)
+    assert not trajectories.drawings(tmp_path, cells, "")
 
 
 def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
     found = written(tmp_path, cells)
-    sheets: list[Table] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
-    drawings: list[Drawing] = metrics.drawings(tmp_path, found, "")
+    sheets: list[Table] = [*trajectories.sheets(tmp_path, found), *trajectories.scaling_tables(tmp_path, found)]
+    drawings: list[Drawing] = trajectories.drawings(tmp_path, found, "")
     assert hostile not in html.page(tmp_path, sheets, drawings)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import unbounded
+from analysis import unknowns
 from analysis.report import print_report
 from analysis.table import Table
 from tests import plan_rows
@@ -34,14 +34,14 @@ def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
         row("unknown", 9, 3, None, None),
         row("chance", 9, None, 0.5, None),
     )
-    (found,) = unbounded.noted([table])
+    (found,) = unknowns.noted([table])
     assert found.notes == [
         "first",
-        f"no 95% interval where {unbounded.ONE_CASE}: react (none)",
-        f"no 95% interval where {unbounded.ONE_CLUSTER}: cot (none), egb (none)",
-        f"no 95% interval where {unbounded.ALIKE}: same (none)",
+        f"no 95% interval where {unknowns.ONE_CASE}: react (none)",
+        f"no 95% interval where {unknowns.ONE_CLUSTER}: cot (none), egb (none)",
+        f"no 95% interval where {unknowns.ALIKE}: same (none)",
     ]
-    assert unbounded.noted([sheet(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
+    assert unknowns.noted([sheet(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
 
 
 def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> None:
@@ -50,10 +50,10 @@ def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> Non
         row("plain", 9, 3, 0.5, None) | {"x_difference": None},
         row("without", 9, 3, 0.5, 0.1) | {"x_difference": 0.2},
     ]
-    assert unbounded.noted([sheet(*rows)])[0].notes == ["first"]
+    assert unknowns.noted([sheet(*rows)])[0].notes == ["first"]
 
 
-@pytest.mark.parametrize(("clusters", "cases", "said"), [(1, 1, unbounded.ONE_CASE), (1, 5, unbounded.ONE_CLUSTER)])
+@pytest.mark.parametrize(("clusters", "cases", "said"), [(1, 1, unknowns.ONE_CASE), (1, 5, unknowns.ONE_CLUSTER)])
 def test_the_report_says_why_a_rate_has_no_interval(tmp_path: Path, clusters: int, cases: int, said: str) -> None:
     rows = [
         plan_rows.episode("react", None, case, success=case % 2 == 0) | {"cluster": f"c{case % clusters}"}

@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from analysis import html
+from analysis import html, two_numbers
 from analysis.intervals import share
-from analysis.varied import sheets
 from grid import store
 from grid.core.types import to_json
 from tests.searched import BUDGET, episode
@@ -38,9 +37,9 @@ def grid_cells(
     ]
 
 
-def found(tmp_path: Path, rows: list[dict[str, Any]]) -> list[sheets.Grid]:
+def found(tmp_path: Path, rows: list[dict[str, Any]]) -> list[two_numbers.Grid]:
     store.write(tmp_path, {"episodes": rows})
-    return sheets.grids(sheets.read(tmp_path))
+    return two_numbers.grids(two_numbers.read(tmp_path))
 
 
 def test_a_grid_has_every_setting_with_its_interval(tmp_path: Path) -> None:
@@ -48,7 +47,7 @@ def test_a_grid_has_every_setting_with_its_interval(tmp_path: Path) -> None:
     assert (grid.planner, grid.first, grid.second) == ("egb_sampling", "samples", "trajectories")
     assert len(grid.table) == 6
     assert set(grid.table["cases"]) == {6}
-    expected = sheets.read(tmp_path).query("planner == 'egb_sampling[samples=10,trajectories=5]'")
+    expected = two_numbers.read(tmp_path).query("planner == 'egb_sampling[samples=10,trajectories=5]'")
     success = expected.groupby(["cluster", "case_id"], observed=True)["success"].mean()
     at = grid.at(10, 5)
     assert at is not None
@@ -78,13 +77,13 @@ def test_the_middle_value_of_two_is_the_higher(tmp_path: Path) -> None:
 )
 def test_other_sweeps_have_none(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     assert found(tmp_path, rows) == []
-    assert sheets.drawings(tmp_path) == []
-    assert sheets.sheets(tmp_path) == []
+    assert two_numbers.drawings(tmp_path) == []
+    assert two_numbers.sheets(tmp_path) == []
 
 
 def test_an_empty_folder_has_none(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": []})
-    assert sheets.drawings(tmp_path) == []
+    assert two_numbers.drawings(tmp_path) == []
 
 
 def test_settings_that_differ_in_more_are_of_grids_of_their_own(tmp_path: Path) -> None:
@@ -102,7 +101,7 @@ def test_settings_that_differ_in_more_are_of_grids_of_their_own(tmp_path: Path) 
 def test_the_table_says_what_the_grid_holds(tmp_path: Path) -> None:
     rows = [one for one in grid_cells() if one["planner"] != "egb_sampling[samples=10,trajectories=1]"]
     store.write(tmp_path, {"episodes": rows})
-    (sheet,) = sheets.sheets(tmp_path)
+    (sheet,) = two_numbers.sheets(tmp_path)
     assert sheet.title == "tiny on slate: success of egb_sampling by samples and trajectories (egb_slate, figure 6)"
     assert (sheet.labels, sheet.figures) == (["samples"], ["trajectories=1", "5"])
     assert [row[0] for row in sheet.rows] == ["1", "2", "10"]
@@ -116,10 +115,10 @@ def test_the_table_says_what_the_grid_holds(tmp_path: Path) -> None:
 
 def test_the_figure_shows_every_setting_and_both_curves(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": grid_cells()})
-    (drawing,) = sheets.drawings(tmp_path)
+    (drawing,) = two_numbers.drawings(tmp_path)
     drawn = ElementTree.fromstring(drawing.svg)  # noqa: S314 - it was made here
     assert "trajectories=5, then samples=2" in drawing.caption
-    assert sheets.drawings(tmp_path)[0].svg == drawing.svg, "the same bytes for the same rows"
+    assert two_numbers.drawings(tmp_path)[0].svg == drawing.svg, "the same bytes for the same rows"
     texts = ["".join(element.itertext()).strip() for element in drawn.iter() if element.tag.endswith("}text")]
     assert {"0", "17", "33", "50", "67"} <= set(texts)
     assert texts.count("trajectories=5") == 1
@@ -130,6 +129,6 @@ def test_names_are_texts(tmp_path: Path) -> None:
     """A model's name and a planner's come from files: they are escaped in the page."""
     hostile = "<script>alert(1)</script>"
     store.write(tmp_path, {"episodes": grid_cells(model=hostile)})
-    page = html.page(tmp_path, sheets.sheets(tmp_path), sheets.drawings(tmp_path))
+    page = html.page(tmp_path, two_numbers.sheets(tmp_path), two_numbers.drawings(tmp_path))
     assert hostile not in page
     assert "&lt;script&gt;alert(1)" in page

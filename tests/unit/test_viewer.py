@@ -20,11 +20,10 @@ pytest.importorskip("httpx2")
 from starlette.testclient import TestClient
 
 from analysis.viewer import addresses
-from analysis.viewer.addresses import OTHER, UNKNOWN, Filters
+from analysis.viewer.addresses import OTHER, UNKNOWN, Filters, reference_of
 from analysis.viewer.app import app
 from analysis.viewer.index import Index
 from analysis.viewer.matrix import Matrix, against_planner
-from analysis.viewer.places import reference_of
 from analysis.viewer.runs import Progress, Run
 from grid import store
 from grid.core.errors import StoreError

@@ -12,8 +12,9 @@ from analysis import load, queries
 from analysis.load import SETTING
 from analysis.table import Table, count, mean
 from grid.core.untrusted import loads
+from grid.metrics.scores import PATTERNS
 
-COLUMN = "tool_counts"
+COUNTS_COLUMN = "tool_counts"
 SMALL = 1e-5
 """What GTA's evaluator adds to denominators that may be 0; nothing that is shown depends on it."""
 _SHOWN = 8  # kinds at most that have a column of their own
@@ -24,9 +25,9 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def kind_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools are counted by kind."""
-    cells = load.episodes(root, [COLUMN], pc.field(COLUMN).is_valid())
+    cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
     if cells.empty:
         return []
     groups = by_kind(cells).groupby(SETTING[:2], sort=False, observed=True)
@@ -37,7 +38,7 @@ def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
     """By setting and kind the cells that count it, sums of hits, predicted and gold, and f1: NaN without gold calls."""
     rows = [
         [*setting, kind, *counts]
-        for *setting, found in cells[[*SETTING, COLUMN]].astype(object).itertuples(index=False)
+        for *setting, found in cells[[*SETTING, COUNTS_COLUMN]].astype(object).itertuples(index=False)
         for kind, counts in loads(found).items()
     ]
     frame = pd.DataFrame(rows, columns=[*SETTING, "kind", *_COUNTS])
@@ -71,4 +72,43 @@ def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
         values=own,
         query=queries.tool_counts(root, model, dataset, SMALL),
         notes=[] if shown else [f"each of the {len(kinds)} kinds: in the table's CSV file, and by its query"],
+    )
+
+
+# How trajectories went wrong: the share of cells with each failure pattern (traject_bench §4.2).
+
+
+PATTERNS_COLUMN = "failure_patterns"
+_PATTERNS_CAPTION = (
+    "share of cells with each pattern, in %; a cell may have several; none: the calls are the reference's, in whatever "
+    "order, or some of them; the rules: grid/metrics/failure_patterns.py"
+)
+
+
+def pattern_tables(root: Path) -> list[Table]:
+    """A table for each model and dataset whose cells were looked at for patterns."""
+    cells = load.episodes(root, [PATTERNS_COLUMN], pc.field(PATTERNS_COLUMN).is_valid())
+    if cells.empty:
+        return []
+    groups = shares(cells).groupby(SETTING[:2], sort=False, observed=True)
+    return [_patterns_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+
+
+def shares(cells: pd.DataFrame) -> pd.DataFrame:
+    """By setting the cells, and of these the share with each pattern and with none."""
+    found = {name: [name in list(own) for own in cells[PATTERNS_COLUMN]] for name in PATTERNS}
+    marked = cells[SETTING].assign(**found, none=[not len(own) for own in cells[PATTERNS_COLUMN]])
+    grouped = marked.groupby(SETTING, sort=False, observed=True)
+    return grouped.agg(cells=("none", "size"), **{name: (name, "mean") for name in (*PATTERNS, "none")}).reset_index()
+
+
+def _patterns_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+    return Table(
+        name=f"failure patterns {model} {dataset}",
+        title=f"{model} on {dataset}: failure patterns",
+        by=SETTING[2:],
+        columns=[count("cells"), *(mean(name, name.replace("_", " ")) for name in (*PATTERNS, "none"))],
+        values=own,
+        query=queries.failure_patterns(root, model, dataset, PATTERNS),
+        about=_PATTERNS_CAPTION,
     )

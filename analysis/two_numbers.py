@@ -14,11 +14,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import intervals, load, planted, queries, spending
-from analysis.figures import Drawing, svg_of
+from analysis.figures import COLOURS, MARKERS, Drawing, svg_of
 from analysis.intervals import CLUSTER, Interval, count, share
 from analysis.load import APART
 from analysis.search.comparing import name_of
-from analysis.styles import COLOURS, MARKERS
 from analysis.table import MISSING, Column, Table, bounds, label, number
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
