@@ -17,21 +17,22 @@ from analysis.table import MISSING, Column
 class Measure:
     """A column of cells and how its mean over cases is shown.
 
-    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` is not negative. What is shown is
-    `scale` times the mean. `of_some`: it is of some kind of cases alone, and a caption says of which.
+    A `share` lies between 0 and 1, a `rare` one is of events that few cases may have (`intervals.share`), a `change`
+    is a difference of shares, an `amount` is not negative. What is shown is `scale` times the mean. `of_some`: it is
+    of some kind of cases alone, and a caption says of which.
     """
 
     column: str
     header: str
-    kind: Literal["share", "change", "amount"] = "share"
+    kind: Literal["share", "rare", "change", "amount"] = "share"
     scale: float = 100.0
     form: str = ".1f"
     of_some: bool = False
 
     def of(self, cases: pd.Series[float]) -> Interval:
         """The mean of cases' values with its 95% interval."""
-        if self.kind == "share":
-            return share(cases)
+        if self.kind in ("share", "rare"):
+            return share(cases, rare=self.kind == "rare")
         if self.kind == "amount":
             return amount(cases)
         found = interval(cases, reach=1.0)

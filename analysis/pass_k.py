@@ -24,7 +24,8 @@ _CAPTION = (
     "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
     "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
     f"the success rate over these cases; of more than {_EVERY} trials, k = 1 to {_EVERY}, those that double, and all; "
-    f"in brackets 95% intervals: {intervals.SHARES}"
+    f"in brackets 95% intervals: {intervals.SHARES}; of k above 1 their number is at most that of the cases, where few "
+    "cases have any such trials"
 )
 _SHORT = (
     "% of cases; pass^k: k trials of a case, drawn from those that ran, all succeed (τ-bench, Yao et al. 2024); "
@@ -92,8 +93,8 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
 def measures(most: int) -> list[Measure]:
     """pass^1 to pass^most, then pass@2 to pass@most, of the k that are `shown`: pass@1 is pass^1."""
     return [
-        *(Measure(f"all_{k}", f"pass^{k}") for k in shown(most)),
-        *(Measure(f"any_{k}", f"pass@{k}") for k in shown(most)[1:]),
+        *(Measure(f"all_{k}", f"pass^{k}", "rare" if k > 1 else "share") for k in shown(most)),
+        *(Measure(f"any_{k}", f"pass@{k}", "rare") for k in shown(most)[1:]),
     ]
 
 
