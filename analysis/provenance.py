@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import caveats, load, planted
+from analysis import load, partial, planted
 from analysis.table import Table
 from grid.core.roles import ASKED
 
@@ -49,7 +49,7 @@ def headline(root: Path) -> str:
 def lines(root: Path) -> list[str]:
     """The first line, then what requests left out and which settings are not complete; raises StoreError."""
     episodes = load.episodes(root, COLUMNS)
-    return [first_line(episodes), *unsent(episodes), *caveats.lines(caveats.planned(root, episodes))]
+    return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
 
 
 def unsent(episodes: pd.DataFrame) -> list[str]:

@@ -12,12 +12,13 @@ from rich.console import Console
 from analysis import (
     branches,
     by_value,
-    caveats,
     differences,
     disturbances,
+    lacking,
     left_out,
     load,
     measured,
+    partial,
     pass_k,
     planted,
     provenance,
@@ -27,6 +28,7 @@ from analysis import (
     restoration,
     results,
     rewards,
+    served,
     sheets,
     spending,
     study,
@@ -106,10 +108,10 @@ def _print_report(
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
-    plan = caveats.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *caveats.lines(plan)):
+    plan = partial.planned(root, episodes)
+    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
         console.print(shown(line), markup=False)
-    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *caveats.warnings(root)):
+    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
@@ -118,7 +120,7 @@ def _print_report(
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
     for line in (
-        *caveats.missing(root),
+        *lacking.missing(root),
         *[_WITHOUT] * (not beside),
         *[f"not printed, as they need more room: {names}"] * bool(spared),
     ):
@@ -181,7 +183,7 @@ def _trajectories(root: Path) -> list[Table]:
 def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
-    rates = caveats.with_planned(tables.ranked(tables.results(episodes)), plan)
+    rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
     rates = rates.merge(unreadable.shares(root, episodes), "left", load.SETTING)
     episodes = tables.in_order(episodes, rates)
     entropies = load.first_pass_entropies(root, episodes)

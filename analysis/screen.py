@@ -16,7 +16,19 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from analysis import caveats, differences, intervals, left_out, load, provenance, spending, tables, unknowns, unreadable
+from analysis import (
+    differences,
+    intervals,
+    left_out,
+    load,
+    partial,
+    provenance,
+    served,
+    spending,
+    tables,
+    unknowns,
+    unreadable,
+)
 from analysis.baselines import OF_CASES, baselines
 from analysis.intervals import CLUSTER, interval
 from analysis.render import READABLE, wide
@@ -79,8 +91,8 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     """What ran, and what is to be known before its figures are read."""
     skipped = [line.partition(" (")[0] for line in left_out.lines(root).values()]
     warned = [
-        *provenance.unsent(cells), *caveats.lines(caveats.planned(root, cells)), *unreadable.warnings(root, cells),
-        *unknowns.warnings(cells), *caveats.warnings(root), *skipped,
+        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root, cells),
+        *unknowns.warnings(cells), *served.warnings(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]

@@ -42,15 +42,13 @@ def lines(found: Sequence[Table]) -> list[str]:
     return [*told, *[more] * (len(places) > _MOST)]
 
 
-def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], dict[str, float]]:
-    """The undisturbed differences to the reference planner, and by planner how many times its tokens."""
+def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row]]:
+    """The undisturbed differences to the reference planner, and costs."""
     place = results.name.removeprefix("results ")
     named = {table.name: table for table in found}
     differences = named.get(f"differences {tables.REFERENCE} {place}")
     costs = named.get(f"costs {place}")
-    rows = _undisturbed(differences.values) if differences else []
-    priced = _undisturbed(costs.values) if costs and tables.TIMES in costs.values else []
-    return rows, {str(row["planner"]): float(row[tables.TIMES]) for row in priced}
+    return _undisturbed(differences.values) if differences else [], _undisturbed(costs.values) if costs else []
 
 
 def _undisturbed(values: pd.DataFrame) -> list[Row]:
@@ -58,11 +56,12 @@ def _undisturbed(values: pd.DataFrame) -> list[Row]:
     return [row for row in values.to_dict("records") if row["robustness"] == values["robustness"].iloc[0]]
 
 
-def _place(table: Table, differences: Sequence[Row], times: dict[str, float]) -> Iterator[str]:
+def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> Iterator[str]:
     ran = [row for row in _ran(table) if not math.isnan(row["success_mean"])]
     if not ran:
         return
-    asked = {str(row["planner"]) for row in differences if row[tables.CHECKS] > 0}
+    asked = {str(row["planner"]) for row in costs if row[tables.CHECKS] > 0}
+    times = {str(row["planner"]): float(row.get(tables.TIMES, math.nan)) for row in costs}
     against = {str(row["planner"]): row for row in differences}
     best = max(ran, key=lambda row: float(row["success_mean"]))
     where = f"{table.title} ({best['cases']:,} cases{_disturbed(best)})"

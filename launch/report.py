@@ -150,11 +150,11 @@ def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] |
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import caveats, drawings, heading, html, load, provenance, summary, unknowns, unreadable
+    from analysis import drawings, heading, html, lacking, load, provenance, served, summary, unknowns, unreadable
     from analysis.viewer import addresses
 
-    warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *caveats.warnings(folder)]
-    lines = [*provenance.lines(folder), *warned, *caveats.missing(folder)]
+    warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
+    lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
     figures = [*summary.drawings(sheets), *(drawings.drawings(folder) if drawn is None else drawn)]
     told = summary.lines(sheets)
     page = html.page(folder, sheets, figures, lines, heading.terms(folder), addresses.whole, told)

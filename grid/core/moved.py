@@ -422,8 +422,6 @@ analysis.power.doubts analysis.power.plans
 analysis.viewer.places analysis.viewer.addresses
 analysis.agreement.labels analysis.agreement.measures
 analysis.agreement.sheets analysis.agreement.plans
-analysis.lacking analysis.partial
-analysis.served analysis.partial
 analysis.unbounded analysis.unknowns
 analysis.styles analysis.figures
 analysis.branching.sheets analysis.branching.mechanisms
@@ -439,7 +437,6 @@ analysis.trajectory.metrics analysis.trajectories
 analysis.varied.sheets analysis.two_numbers
 analysis.inspecting.logs analysis.inspect_logs
 analysis.plans.tasks analysis.plans.tables
-analysis.partial analysis.caveats
 analysis.kinds analysis.tool_use
 """
 

@@ -25,8 +25,7 @@ from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
-from analysis import caveats as served
-from analysis import unreadable
+from analysis import served, unreadable
 from analysis.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store

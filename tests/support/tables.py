@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from analysis import html
 from analysis.table import Table, texts
 
 
@@ -16,6 +18,13 @@ def table_of(rows: Sequence[Sequence[str]], values: pd.DataFrame | None = None, 
     given = {"name": "a table", "title": "", "query": "", **told}
     known = pd.DataFrame() if values is None else values
     return Table(by=texts(labels), columns=texts(figures, len(labels)), lines=rows, values=known, **given)
+
+
+def without_sorting(page: str) -> str:
+    """A page but for the one script that it may run, which is ours word for word."""
+    script = (Path(html.__file__).parent / "page.js").read_text(encoding="utf-8")
+    assert page.count(f"<script>{script}</script>") == 1
+    return page.replace(f"<script>{script}</script>", "")
 
 
 def printed(table: Table) -> list[dict[str, str]]:

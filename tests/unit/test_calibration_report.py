@@ -21,6 +21,7 @@ from analysis.report import print_report
 from grid import store
 from grid.store.schema import STEPS
 from tests import planted, simulated
+from tests.support.tables import without_sorting
 
 EVIL = "<script>x</script>$a$\x1b[31m"
 MADE = {"egb_logits": {"threshold": 0.01}, "self_consistency": {"samples": 10}}
@@ -133,7 +134,7 @@ def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path)
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
     found, figures = sheets.sheets(root), sheets.drawings(root)
     whole = page(root, found, figures)
-    assert "<script" not in whole
+    assert "<script" not in without_sorting(whole)
     assert "\x1b" not in whole
     for sheet in found:
         assert all(rendered(sheet) for rendered in FORMATS.values())

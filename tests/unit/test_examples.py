@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import caveats, examples, provenance, reading, study
+from analysis import examples, lacking, provenance, reading, study
 from analysis.render import latex, markdown
 from grid import store
 from grid.core.types import to_json
@@ -133,8 +133,8 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
         if name == "shapeless":
             cells = [cell | {"depth": None, "breadth": None} for cell in cells]
         store.write(tmp_path / name, {"episodes": cells})
-        found = caveats.missing(tmp_path / name)
+        found = lacking.missing(tmp_path / name)
         assert len(found) == len(parts)
         assert all(part in sentence for part, sentence in zip(parts, found, strict=True))
     simulated.write(tmp_path / "whole", count=4)
-    assert caveats.missing(tmp_path / "whole") == []
+    assert lacking.missing(tmp_path / "whole") == []

@@ -19,6 +19,7 @@ from analysis.report import print_report
 from grid import store
 from launch.report import main, write_page, write_tables
 from tests import simulated
+from tests.support.tables import without_sorting
 
 EVIL = '<script src="http://127.0.0.1:9/x.js"></script><img src=x onerror=alert(1)>$x$ & "q" \x1b[31m'
 
@@ -26,13 +27,6 @@ EVIL = '<script src="http://127.0.0.1:9/x.js"></script><img src=x onerror=alert(
 def written(root: Path) -> str:
     found = print_report(root, Console(file=io.StringIO()), papers=True)
     return write_page(root, found).read_text(encoding="utf-8")
-
-
-def without_sorting(text: str) -> str:
-    """A page but for the one script that it may run, which is ours word for word."""
-    script = (Path(html.__file__).parent / "page.js").read_text(encoding="utf-8")
-    assert text.count(f"<script>{script}</script>") == 1
-    return text.replace(f"<script>{script}</script>", "")
 
 
 def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     for drawing in drawings.drawings(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
-    assert page.count("<svg") == 5, "those of searches, of failures, and of cost"
+    assert page.count("<svg") == 6, "those of success, of searches, of failures, and of cost"
     assert "simulated policy" not in page
 
 

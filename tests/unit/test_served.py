@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis import caveats, load, spending
+from analysis import load, served, spending
 from analysis.report import print_report
 from analysis.search import cells as search_cells
 from analysis.viewer.index import Index
@@ -41,7 +41,7 @@ def _row(number: int, columns: dict[str, Any]) -> dict[str, Any]:
 
 def lines(root: Path, *parts: list[dict[str, Any]]) -> list[str]:
     store.write(root, {"episodes": [row for part in parts for row in part]})
-    return caveats.warnings(root)
+    return served.warnings(root)
 
 
 def test_nothing_is_said_where_all_is_well(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_several_configurations_and_providers_are_warnings(tmp_path: Path) -> No
     ],
 )
 def test_which_names_are_the_same(one: str, other: str, same: bool) -> None:
-    assert caveats.same_model(one, other) == same
+    assert served.same_model(one, other) == same
 
 
 UNKNOWN = {"uncounted_answers": 3, "money": None}
