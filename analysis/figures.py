@@ -163,6 +163,10 @@ def svg_of(
     with mpl.rc_context({**_RC, "svg.hashsalt": name}):
         figure = Figure(figsize=(width * across, height * rows), layout="constrained")
         draw(list(figure.subplots(rows, across, squeeze=False).flat))
+        engine = figure.get_layout_engine()
+        if engine is not None:  # once, and by itself: saving would draw everything once more for it
+            engine.execute(figure)
+            figure.set_layout_engine("none")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return _inlined(out.getvalue(), name)

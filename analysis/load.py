@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from grid.core.problem import BASELINES
 from grid.core.roles import ASKED
 from grid.store.schema import JOINED
 
+T = TypeVar("T")
 # What tells settings apart, beside their labels: columns of `episodes`.
 
 
@@ -69,6 +70,11 @@ def episodes(
     unless only those of some are asked for (`FEW`).
     """
     names = list(dict.fromkeys([*names, *further]))
+    with unknowns.counted(unknown):
+        return once(root, f"episodes {names} {where}", lambda: _episodes(root, names, where))
+
+
+def _episodes(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.DataFrame:
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
     frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
     frame = frame.assign(
@@ -76,8 +82,7 @@ def episodes(
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
         disturbed=frame["robustness"] != "none",
     )
-    with unknowns.counted(unknown):
-        frame = unknowns.applied(frame)
+    frame = unknowns.applied(frame)
     frame = frame.assign(planner=told_apart(frame))
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
     pa.default_memory_pool().release_unused()  # what the table took
@@ -110,6 +115,21 @@ def rows(
     return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
 
 
+def once(root: Path, what: str, make: Callable[[], T]) -> T:
+    """What `make` gives, made once for these rows: tables and figures are of the same numbers.
+
+    Of a folder that is too large to be held it is made each time.
+    """
+    files = store.files_of(root, "episodes")
+    if not _fit(files, len(_LIKELY)):
+        return make()
+    held, key = _made(Path(root), files), (what, unknowns.how_counted())
+    if key not in held:
+        held[key] = make()
+    found: T = held[key]
+    return found
+
+
 def hold(root: Path) -> None:
     """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
     if _fit(store.files_of(root, "episodes"), len(_LIKELY)):
@@ -119,6 +139,12 @@ def hold(root: Path) -> None:
 def _fit(files: Sequence[store.File], columns: int) -> bool:
     """Whether so many columns may stay in memory."""
     return 8 * sum(file.rows for file in files) * columns <= _HELD_BYTES
+
+
+@lru_cache(maxsize=2)
+def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], Any]:
+    """What was made of these files, by its name and how unknown cells are counted."""
+    return {}
 
 
 @lru_cache(maxsize=4)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import rankdata
 
 from analysis import intervals, queries
 from analysis.intervals import CLUSTER, share
@@ -76,7 +75,8 @@ def ranks(episodes: pd.DataFrame) -> pd.DataFrame:
 
 def _ranked(success: Floats) -> Floats:
     """Mean ranks over data sets, the last axis but one; the last is planners'."""
-    found: Floats = rankdata(-np.round(success, 9), axis=-1).mean(axis=-2)
+    flat = pd.DataFrame(-np.round(success, 9).reshape(-1, success.shape[-1]))
+    found: Floats = flat.rank(axis=1).to_numpy().reshape(success.shape).mean(axis=-2)
     return found
 
 

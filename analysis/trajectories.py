@@ -94,7 +94,7 @@ def read(root: Path) -> pd.DataFrame:
     known = pc.field("exact_match").is_valid()
     for name in METRICS:
         known = known | pc.field(name).is_valid()
-    return load.episodes(root, ["plan_nodes", planted.ENGINE, *METRICS], known)
+    return load.once(root, "trajectories", lambda: load.episodes(root, ["plan_nodes", planted.ENGINE, *METRICS], known))
 
 
 def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:

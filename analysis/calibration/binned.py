@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import rankdata
 
 from analysis import intervals
 from analysis.intervals import CLUSTER
@@ -45,7 +44,7 @@ def equal_widths(confidence: Numbers) -> Places:
 
 def equal_masses(confidence: Numbers) -> Places:
     """The bin of each confidence: at most BINS bins of as many decisions each, equal confidences in one bin."""
-    below = rankdata(confidence, method="min") - 1
+    below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import rankdata
 
 from analysis.intervals import CLUSTER, Interval, share
 
@@ -84,9 +83,9 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     if failed.all() or not failed.any():
         return np.full(len(wrong), np.nan)
     counts = np.where(failed, failed.sum(), (~failed).sum())
-    ranks, within = rankdata(entropy), np.empty(len(wrong))
+    ranks, within = pd.Series(entropy).rank().to_numpy(), np.empty(len(wrong))
     for part in (failed, ~failed):
-        within[part] = rankdata(entropy[part])
+        within[part] = pd.Series(entropy[part]).rank().to_numpy()
     beyond = (ranks - within) / (len(wrong) - counts)  # the share of the other kind below each
     found = float(beyond[failed].mean())
     return np.asarray(found + (np.where(failed, beyond, 1 - beyond) - found) * len(wrong) / counts)

@@ -14,9 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
-from analysis import intervals, planted
+from analysis import intervals, load, planted
 from analysis.calibration import binned, measures, selective
-from analysis.calibration import measures as decisions
 from analysis.calibration.measures import EXACT, known
 from analysis.calibration.selective import Numbers
 from analysis.figures import COLOURS, MARKERS, Drawing, legend, svg_of
@@ -80,7 +79,7 @@ def sheets(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    met = decisions.read(root)
+    met = load.once(root, "calibration", lambda: measures.read(root))
     return [
         sheet
         for place, own in places(met)
@@ -120,7 +119,7 @@ def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
             Column("left out", lambda row: f"{row['silent']:,} + {row['unknown']:,}", printed=False),
         ],
         values=found,
-        query=decisions.query(root, *place),
+        query=measures.query(root, *place),
         about=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
         briefly=_SHORT,
         breaks=["robustness"],
@@ -146,7 +145,7 @@ def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
             by=[*LABELS, "distribution"],
             columns=[counted("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
-            query=decisions.query(root, *place),
+            query=measures.query(root, *place),
             about=_AGAINST,
             breaks=["robustness"],
             section=SECTION,
@@ -174,7 +173,7 @@ def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
             mean("error_perfect", "perfect"),
         ],
         values=found,
-        query=decisions.query(root, *place),
+        query=measures.query(root, *place),
         about=_HANDED,
         breaks=frozenset(range(len(selective.HANDED), len(found), len(selective.HANDED))),
         section=SECTION,
@@ -280,7 +279,7 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     found: list[Drawing] = []
-    for at, (place, own) in enumerate(places(decisions.read(root)), start=1):
+    for at, (place, own) in enumerate(places(load.once(root, "calibration", lambda: measures.read(root))), start=1):
         found += [_reliability(root, place, own, at), _handed(root, place, own, at)]
     return found
 
@@ -293,7 +292,7 @@ def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Dr
         title=f"{place.title}: reliability diagram",
         caption=f"{planted.notice(own)}{_RELIABILITY}{left_out(len(found))}",
         svg=reliability(measures.reliability(own), found, name),
-        query=decisions.query(root, *place),
+        query=measures.query(root, *place),
         section=SECTION,
     )
 
@@ -305,7 +304,7 @@ def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
         caption=f"{planted.notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
         svg=handed_over(curves, measures.handing_over(own), name),
-        query=decisions.query(root, *place),
+        query=measures.query(root, *place),
         section=SECTION,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis import intervals, queries, spending
+from analysis import intervals, load, queries, spending
 from analysis.figures import Drawing, svg_of
 from analysis.frontier import points
 from analysis.frontier.points import MONEY, PLACE, TOKENS, UNDISTURBED
@@ -101,9 +101,13 @@ def sheets(root: Path) -> list[Table]:
 
 def _read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """The cells, the settings that are compared, and by which cost."""
-    cells = points.read(root)
-    cost = points.cost_of(cells)
-    return cells, points.comparable(points.points(cells), cost) if len(cells) else pd.DataFrame(), cost
+
+    def made() -> tuple[pd.DataFrame, pd.DataFrame, str]:
+        cells = points.read(root)
+        cost = points.cost_of(cells)
+        return cells, points.comparable(points.points(cells), cost) if len(cells) else pd.DataFrame(), cost
+
+    return load.once(root, "frontier", made)
 
 
 def _in_turn(table: pd.DataFrame) -> Any:

@@ -73,7 +73,8 @@ def read(root: Path) -> pd.DataFrame:
         known = known | pc.field(name).is_valid()
     if not load.rows(root, ["cell_id"], known).num_rows:
         return pd.DataFrame(columns=["task_family", *SETTING])
-    return derived(load.episodes(root, [planted.ENGINE, *provenance.COLUMNS, "config", *SOURCES], known))
+    columns = [planted.ENGINE, *provenance.COLUMNS, "config", *SOURCES]
+    return load.once(root, "plans", lambda: derived(load.episodes(root, columns, known)))
 
 
 def derived(cells: pd.DataFrame) -> pd.DataFrame:
