@@ -105,6 +105,7 @@ def _sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Seque
     labels = [*table.labels, "our family"]
     return Table(
         name=f"published {table.paper} {table.table}",
+        section=f"Published: {table.paper}",
         title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
         by=texts(labels),
         columns=texts(["clusters", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),

@@ -128,6 +128,7 @@ def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
     return [
         Table(
             name=NAME,
+            section="Published: the order of methods",
             title="the order of methods, published and ours",
             by=texts(_LABELS),
             columns=texts(_FIGURES, len(_LABELS)),

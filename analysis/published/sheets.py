@@ -151,6 +151,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
     labels = [*table.labels, "our setting", "metric"]
     return Table(
         name=f"published {table.paper} {table.table}",
+        section=f"Published: {table.paper}",
         title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
         by=texts(labels),
         columns=texts(["cases", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),
