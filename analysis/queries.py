@@ -211,7 +211,7 @@ def anytime(root: Path, model: str, dataset: str, limits: Sequence[int]) -> str:
     """Each case's success and seconds at limits of executed calls, for every planner of one model and dataset."""
     return (
         f"{latest(root, _of(model, dataset))},\n"
-        f"i AS (SELECT i.* FROM {_text(f'{root}/improvements/*.parquet')} AS i JOIN e USING (cell_id, attempt_id)),\n"
+        f"i AS (SELECT i.* FROM {improvements(root)} AS i JOIN e USING (cell_id, attempt_id)),\n"
         "p AS (SELECT cell_id, tool_calls, max(seconds) AS seconds FROM (\n"
         "  SELECT cell_id, 0 AS tool_calls, 0.0 AS seconds FROM e\n"
         "  UNION ALL BY NAME SELECT cell_id, tool_calls, case_seconds AS seconds FROM e\n"
@@ -229,6 +229,15 @@ def anytime(root: Path, model: str, dataset: str, limits: Sequence[int]) -> str:
         "  avg(if(coalesce(c1, c0) = c0, s0, s0 + (most - c0) * (s1 - s0) / (c1 - c0))) AS seconds\n"
         "FROM e JOIN t USING (cell_id) LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"
     )
+
+
+def improvements(root: Path) -> str:
+    """The files of improvements; where nobody improved anything there are none, and DuckDB would refuse their names."""
+    if any((root / "improvements").glob("*.parquet")):
+        return _text(f"{root}/improvements/*.parquet")
+    kinds = dict.fromkeys(("improvement", "tool_calls", "llm_calls", "forward_passes"), "BIGINT")
+    kinds |= {"cell_id": "VARCHAR", "attempt_id": "VARCHAR", "seconds": "DOUBLE", "success": "BOOLEAN"}
+    return f"(SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in kinds.items())} WHERE false)"
 
 
 def trees(root: Path, model: str, dataset: str) -> str:

@@ -61,6 +61,8 @@ _LESS = (
     "correction; "
 )
 _FAILED = "failed: cells that ended in an error"
+_ASKS = " ?"
+_ASKED = "?: it asks whether a case is resolved, the others do not"
 _TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, per case", "USD: all roles, per case"
 
 
@@ -125,7 +127,8 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     if len(places) > _PLACES:
         yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
     less = _LESS.format(reference) if reference else ""
-    yield Text(f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}; {_FAILED}", style="dim")
+    told = [f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}", _FAILED, *[_ASKED] * bool(_asking(cells))]
+    yield Text("; ".join(told), style="dim")
 
 
 def _reference(cells: pd.DataFrame) -> str:
@@ -159,10 +162,11 @@ def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced
     less, cost = _less(plain, reference), "money" if priced else "tokens"
     by_case = plain.assign(tokens=spending.tokens(plain)).groupby(["planner", "case_id"], observed=True)[cost].mean()
     costs = by_case.groupby("planner", observed=True).mean()
+    asked = _asking(plain)
     for row in results.to_dict("records"):
         planner, success = str(row["planner"]), float(row["success_mean"])
         spent = float(costs.get(planner, math.nan))
-        name = f"  {shown(planner)}"
+        name = f"  {shown(planner)}{_ASKS * (planner in asked)}"
         if cell_len(name) > _NAME:
             yield set_cell_size(name, READABLE).rstrip()
             name = ""
@@ -174,6 +178,12 @@ def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced
             "" if math.isnan(spent) else format(spent, ",.6f" if priced else ",.0f"),
             f"{row['failed']:,}" if row["failed"] else "",
         ])  # fmt: skip
+
+
+def _asking(cells: pd.DataFrame) -> set[str]:
+    """The planners that asked, in any case, whether it was resolved: they are on other terms than those who did not."""
+    asked = cells["planner"][cells[tables.CHECKS].fillna(0) > 0]
+    return set(map(str, asked.unique()))
 
 
 def _row(texts: Sequence[str]) -> str:

@@ -361,7 +361,7 @@ class Told(NamedTuple):
 
 
 _QUERY = """{latest},
-i AS (SELECT i.* FROM '{root}/improvements/*.parquet' AS i JOIN e USING (cell_id, attempt_id)),
+i AS (SELECT i.* FROM {improvements} AS i JOIN e USING (cell_id, attempt_id)),
 l AS (SELECT unnest({limits}) AS most),
 s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
   FROM i JOIN l ON llm_calls + forward_passes <= most GROUP BY ALL)
@@ -411,7 +411,9 @@ def pass_tables(root: Path, place: Mapping[str, str], told: Told, table: pd.Data
 def _query(root: Path, place: Mapping[str, str], limits: Sequence[int]) -> str:
     """Each case's success at the limits."""
     latest = queries.latest(root, queries.where({name: [place[name]] for name in ("model", "dataset")}))
-    return _QUERY.format(latest=latest, root=str(root).replace("'", "''"), limits=[int(limit) for limit in limits])
+    return _QUERY.format(
+        latest=latest, improvements=queries.improvements(root), limits=[int(limit) for limit in limits]
+    )
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:

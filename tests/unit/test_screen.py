@@ -24,7 +24,9 @@ PLACES = ("all tables", "episodes, step by step", "results: ")
 def screen(root: Path, rows: Iterable[Mapping[str, Any]], width: int = 80) -> list[str]:
     told: dict[str, Any] = {cost: 1 for cost in tables.COSTS if cost not in ("wall_seconds", "unassigned", "money")}
     told |= {"money": None, "created_at": NOON, "attempt_id": "a"}
-    found = [{**line, **told} for line in rows]
+    found = [{**line, **told, tables.CHECKS: line.get("asked", 0)} for line in rows]
+    for line in found:
+        line.pop("asked", None)
     for line in found:
         line["success"] = None if line["status"] == "failed" else bool(line["success"])
     store.write(root, {"episodes": found})
@@ -52,6 +54,13 @@ def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: P
     assert lines.index(react) < lines.index(egb), "the reference stands first"
     (lost,) = (line for line in lines if line.startswith("  broken: "))
     assert lost == "  broken: egb -50.0*, react +0.0"
+
+
+def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path) -> None:
+    lines = screen(tmp_path, [*cells("react", 8), *(cell | {"asked": 2} for cell in cells("egb", 19))])
+    assert any(re.match(r" +egb \?  ", line) for line in lines)
+    assert any(re.match(" +react  ", line) for line in lines)
+    assert "?: it asks whether a case is resolved" in " ".join(" ".join(lines).split())
 
 
 def test_it_fits_whatever_ran(tmp_path: Path) -> None:
