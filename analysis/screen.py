@@ -57,12 +57,12 @@ _FURTHER = (
 """What is read of every episode: of a million only what is shown."""
 _CAPTION = f"success: % of cases, with its 95% interval {intervals.BRIEFLY}"
 _LESS = (
-    "less {}: percentage points on the cases that both have, *: the 95% interval excludes 0, †: also by Holm's "
+    "minus {}: percentage points on the cases that both have, *: the 95% interval excludes 0, †: also by Holm's "
     "correction; "
 )
 _FAILED = "failed: cells that ended in an error"
-_ASKS = " ?"
-_ASKED = "?: it asks whether a case is resolved, the others do not"
+_ASKS = " (asks)"
+_ASKED = "asks: it may ask the world whether a case is resolved, the others may not"
 _TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, per case", "USD: all roles, per case"
 
 
@@ -111,7 +111,7 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     long = max(len(shown(str(planner))) for planner in cells["planner"].unique()) > _NAME - 2
     most = most // 2 if long else most
     yield Text(
-        _row(["planner", "success", scale, f"less {reference}" if reference else "", cost, "failed"]), style="bold"
+        _row(["planner", "success", scale, f"minus {reference}" if reference else "", cost, "failed"]), style="bold"
     )
     more = 0
     for (model, dataset), own in places[:_PLACES]:
@@ -143,8 +143,10 @@ def _reference(cells: pd.DataFrame) -> str:
 
 def _heading(place: str, plain: pd.DataFrame) -> str:
     robustness = str(plain["robustness"].iloc[0])
-    disturbed = "" if robustness == load.UNCHANGED else f" ({one_line(robustness, _NAME)})"
-    return f"{one_line(place, 2 * _NAME)}{disturbed}, {plain['case_id'].nunique():,} cases"
+    disturbed = "undisturbed" if robustness == load.UNCHANGED else one_line(robustness, _NAME)
+    trials = plain["trial"].nunique()
+    told = f"{plain['case_id'].nunique():,} cases" + f" x {trials:,} trials" * (trials > 1)
+    return f"{one_line(place, 2 * _NAME)}, {disturbed}, {told}"
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
@@ -176,7 +178,7 @@ def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced
             bar(success, row["success_low"], row["success_high"]),
             less.get(planner, ""),
             "" if math.isnan(spent) else format(spent, ",.6f" if priced else ",.0f"),
-            f"{row['failed']:,}" if row["failed"] else "",
+            f"{row['failed']:,}",
         ])  # fmt: skip
 
 
@@ -230,9 +232,11 @@ def _lost(cells: pd.DataFrame) -> Iterator[str]:
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
         for robustness, part in own[own["disturbed"]].groupby("robustness", sort=False, observed=True):
             told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told)] * bool(told)
+            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "lose less")] * bool(
+                told
+            )
     if lines:
-        yield "what disturbances take from success, in percentage points (*: the 95% interval excludes 0):"
+        yield "how disturbances change success, in percentage points (*: the 95% interval excludes 0):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"
@@ -256,10 +260,10 @@ def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
     return [told for _, told in sorted(found)]
 
 
-def _fitting(start: str, told: Sequence[str]) -> str:
-    """As many as fit a line; how many more there are."""
+def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
+    """As many as fit a line; how many others there are, and what is said of them."""
     for count in range(len(told), 0, -1):
-        rest = f", and {len(told) - count:,} more" * (count < len(told))
+        rest = f", and {len(told) - count:,} {others}" * (count < len(told))
         line = start + ", ".join(told[:count]) + rest
         if len(line) <= READABLE:
             return line

@@ -58,9 +58,9 @@ def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: P
 
 def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path) -> None:
     lines = screen(tmp_path, [*cells("react", 8), *(cell | {"asked": 2} for cell in cells("egb", 19))])
-    assert any(re.match(r" +egb \?  ", line) for line in lines)
+    assert any(re.match(r" +egb \(asks\)  ", line) for line in lines)
     assert any(re.match(" +react  ", line) for line in lines)
-    assert "?: it asks whether a case is resolved" in " ".join(" ".join(lines).split())
+    assert "asks: it may ask the world whether a case is resolved" in " ".join(" ".join(lines).split())
 
 
 def test_it_fits_whatever_ran(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_sweep_runs_all_its_cells_and_ends_with_one_screen(story: Story) -> No
     assert "4 settings, 24 cells (2 trials), 0 already done" in ended.out
     assert "24 ok, 0 failed" in ended.out
     assert "lexical on slate" in ended.out
-    assert "less react" in ended.out
+    assert "minus react" in ended.out
     for label in ("egb_logits", "react", "extraneous"):
         assert label in ended.out
     assert episodes_in(story.first_files) == 1, "the chunks' files were merged at the end"
