@@ -14,12 +14,13 @@ from pydantic import TypeAdapter, ValidationError
 from analysis import html
 from analysis.figures import Drawing
 from analysis.published import files, order
-from analysis.table import Table
+from analysis.table import MISSING, Table
 from grid import store
 from grid.core.errors import StoreError, one_line
 
 INDEX, KEPT = "index.html", "gallery.json"
 STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"
+_OURS = " (ours)"
 _THEIRS = 3
 """Models of the paper's that a line names."""
 _TOLD = (
@@ -120,17 +121,16 @@ def _lines(sheet: Table, row: Sequence[str]) -> list[str]:
     """The first metric of a row that both have, else that ours have: theirs, then ours."""
     names = [*sheet.labels, *sheet.figures]
     rows = [dict(zip(names, cells, strict=True)) for cells in sheet.rows if list(cells[: len(row)]) == list(row)]
-    ours = [name for name in sheet.figures if name.endswith(" (ours)")]
-    theirs = [name for name in sheet.figures if name not in ours and name not in ("cases", "clusters")]
-    known = [one for one in rows if any(one[name] != "–" for name in ours)]
-    both = [one for one in known if any(one[name] != "–" for name in theirs)]
-    for one in (both or known)[:1]:
-        paper = [f"{name} {one[name]}" for name in theirs if one[name] != "–"]
+    ours = [one for one in rows if one["model"].endswith(_OURS)]
+    theirs = [one for one in rows if one not in ours]
+    metrics = [name for name in sheet.figures if name != "cases" and any(one[name] != MISSING for one in ours)]
+    both = [name for name in metrics if any(one[name] != MISSING for one in theirs)]
+    for metric in (both or metrics)[:1]:
+        paper = [f"{one['model']} {one[metric]}" for one in theirs if one[metric] != MISSING]
         more = f" and {len(paper) - _THEIRS} more" if len(paper) > _THEIRS else ""
-        measured = [f"{name} {one[name]}" for name in ours if one[name] != "–"]
+        measured = [f"{one['model']} {one[metric]}" for one in ours if one[metric] != MISSING]
         told = ", ".join(paper[:_THEIRS]) + more if paper else "not in the paper"
-        metric = one.get("metric", "")
-        return [f"{', '.join(row)}{f', {metric}' if metric else ''}: {told}; {', '.join(measured)}"]
+        return [f"{', '.join(row)}, {metric}: {told}; {', '.join(measured)}"]
     return []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Drawn
@@ -45,8 +46,8 @@ def wide(console: Console, width: int = _WIDTH) -> Console:
 def show(console: Console, table: Table, wide: bool = False) -> bool:
     """Print a table with its title and captions; False, and nothing, where the console is too narrow.
 
-    Texts of labels take several lines where there is little room. `wide`: all columns and figures, on lines as long as
-    they need.
+    Texts of labels, and heads, take several lines where there is little room. `wide`: all columns and figures, on lines
+    as long as they need.
     """
     figures, rows = table.brief() if not wide else (table.columns, table.rows)
     drawn = _drawn(table, [column.header for column in figures], rows, wide)
@@ -54,7 +55,7 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
     if wide:
         width = max(console.width, needed.maximum)
         console = Console(file=console.file, width=width, highlight=False, emoji=False)
-    elif _narrowest(table.labels, rows, needed.maximum) > console.width:
+    elif needed.minimum > console.width:
         return False
     console.print(Text(shown(table.title), style="bold"))
     console.print(drawn)
@@ -66,21 +67,17 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
 
 def _drawn(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool) -> Drawn:
     drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for name in table.labels:
-        drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
-    for name in figures:
-        drawn.add_column(_rich(name), justify="right", no_wrap=True)
+    longest = [max(map(cell_len, map(shown, cells)), default=0) for cells in zip(*rows, strict=True)] if rows else []
+    for place, name in enumerate(table.labels):
+        least = min(max(longest[place] if rows else 0, cell_len(shown(name))), _LABEL)
+        drawn.add_column(_rich(name), no_wrap=wide, overflow="fold", min_width=least)
+    for place, name in enumerate(figures, len(table.labels)):  # heads may take several lines, figures may not
+        drawn.add_column(_rich(name), justify="right", no_wrap=wide, min_width=longest[place] if rows else None)
     for place, row in enumerate(rows):
         if place in table.sections:
             drawn.add_section()
         drawn.add_row(*map(_rich, row))
     return drawn
-
-
-def _narrowest(labels: Sequence[str], rows: Sequence[Sequence[str]], widest: int) -> int:
-    """The columns that a table of `widest` columns needs where its labels take several lines."""
-    lengths = [max(len(shown(row[place])) for row in (labels, *rows)) for place in range(len(labels))]
-    return widest - sum(max(length - _LABEL, 0) for length in lengths)
 
 
 def _rich(text: str) -> str:

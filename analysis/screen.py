@@ -127,8 +127,8 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     if len(places) > _PLACES:
         yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
     less = _LESS.format(reference) if reference else ""
-    told = [f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}", _FAILED, *[_ASKED] * bool(_asking(cells))]
-    yield Text("; ".join(told), style="dim")
+    said = [f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}", _FAILED, *[_ASKED] * bool(_asking(cells))]
+    yield Text("; ".join(said), style="dim")
 
 
 def _reference(cells: pd.DataFrame) -> str:
@@ -232,9 +232,7 @@ def _lost(cells: pd.DataFrame) -> Iterator[str]:
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
         for robustness, part in own[own["disturbed"]].groupby("robustness", sort=False, observed=True):
             told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "lose less")] * bool(
-                told
-            )
+            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "lose less")] * bool(told)
     if lines:
         yield "how disturbances change success, in percentage points (*: the 95% interval excludes 0):"
         yield from lines[:_DISTURBANCES]

@@ -1,9 +1,10 @@
-"""Published tables with ours beside: a row a metric, a column a model."""
+"""Published tables with ours below theirs, in the papers' own shape: methods down, metrics across."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from analysis.published import coefficients, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
 from analysis.published.files import JUDGE_ERROR, WIN, Metric, Published
 from analysis.search.comparing import name_of
-from analysis.table import MISSING, Table, bounds, number, texts
+from analysis.table import MISSING, Column, Table, bounds, number
 from grid.store.schema import JOINED
 
+MODEL, SETTING = "model", "our setting"
 REFERENCE = "zero_shot"
 """Against whom the papers' win rates are."""
 _SCALE = {"percent": 100.0, "points": 100.0}
@@ -42,9 +44,9 @@ _OURS = ("cells", "decisions")
 _JUDGED = ("passed", "traj_satisfy", "accuracy", WIN)
 """Columns that nobody has without an evaluator."""
 _CAPTION = (
-    "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
+    "(ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
     f"({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none is below "
-    f"0); all other columns: as the paper has them, with its cases, prompts and judges; {MISSING}: not measured here, "
+    f"0); all other lines: as the paper has them, with its cases, prompts and judges; {MISSING}: not measured here, "
     "or not in the paper"
 )
 
@@ -131,37 +133,63 @@ def _models(beside: Sequence[Block]) -> list[str]:
 
 
 def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequence[str]) -> Table:
-    ours = _models(beside)
-    rows: list[list[str]] = []
-    values: list[dict[str, Any]] = []
-    breaks: set[int] = set()
-    for block in beside:
-        breaks.add(len(rows))
-        for name, metric in ((name, block.row.counted(metric)) for name, metric in table.every_metric.items()):
-            measured = {model: combined.measured(table, beside, block, model, name) for model in ours}
-            published = {model: table.figure(block.row, model, name) for model in table.models}
-            if not any(measured.values()) and all(figure is None for figure in published.values()):
-                continue  # a metric of ours alone, in a row where we have none
-            labels = [*block.row.labels, _setting(block, table), name + _UNIT.get(metric.unit, "")]
-            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured.values() if one)) or MISSING
-            shown = [_ours(one, metric) for one in measured.values()]
-            rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
-            told = dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
-            values.append(told | _unrounded(measured, metric) | published)
-    labels = [*table.labels, "our setting", "metric"]
+    """In the paper's own shape: a line a method and model, a column a metric, ours below theirs."""
+    metrics = {name: metric for name, metric in table.every_metric.items() if _there(table, beside, name)}
+    lines = [line for block in beside for line in _lines(table, beside, block, list(metrics))]
+    places = [line["block"] for line in lines]
     return Table(
         name=f"published {table.paper} {table.table}",
         section=f"Published: {table.paper}",
         title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
-        by=texts(labels),
-        columns=texts(["cases", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),
-        lines=rows,
+        by=[*table.labels, MODEL, SETTING],
+        columns=[
+            Column("cases", _cases),
+            *(
+                Column(name + _UNIT.get(metric.unit, ""), partial(_cell, name), partial(_mean, name))
+                for name, metric in metrics.items()
+            ),
+        ],
+        lines=lines,
         about=_CAPTION,
-        values=pd.DataFrame(values),
+        values=pd.DataFrame([_unrounded(line, list(table.labels)) for line in lines]),
         query=_query_of(root, table, beside),
         notes=notes,
-        breaks=frozenset(breaks - {0}),
+        breaks=frozenset(at for at in range(1, len(places)) if places[at] != places[at - 1]),
     )
+
+
+def _there(table: Published, beside: Sequence[Block], name: str) -> bool:
+    """Whether the paper has a metric, or any of our settings does."""
+    if any(table.figure(block.row, model, name) is not None for block in beside for model in table.models):
+        return True
+    ours = _models(beside)
+    return any(combined.measured(table, beside, block, model, name) for block in beside for model in ours)
+
+
+def _lines(table: Published, beside: Sequence[Block], block: Block, names: Sequence[str]) -> list[dict[str, Any]]:
+    """A block's lines: the models that the paper has, then ours, each with what it has of every metric."""
+    counted = {name: block.row.counted(table.every_metric[name]) for name in names}
+    common = dict(zip(table.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
+    found = []
+    for model in table.models:
+        theirs = {name: table.figure(block.row, model, name) for name in names}
+        if any(figure is not None for figure in theirs.values()):
+            found.append(common | {MODEL: model, SETTING: MISSING, "theirs": theirs})
+    for model in _models([block]):
+        ours = {name: combined.measured(table, beside, block, model, name) for name in names}
+        if any(ours.values()):
+            found.append(common | {MODEL: f"{model} (ours)", SETTING: _setting(block, table), "ours": ours})
+    return found
+
+
+def _cases(line: Mapping[str, Any]) -> str:
+    counts = dict.fromkeys(f"{one.cases:,}" for one in line.get("ours", {}).values() if one)
+    return "/".join(counts) or MISSING
+
+
+def _cell(name: str, line: Mapping[str, Any]) -> str:
+    metric: Metric = line["metrics"][name]
+    return _theirs(line["theirs"][name], metric) if "theirs" in line else _ours(line["ours"][name], metric)
 
 
 def _setting(block: Block, table: Published) -> str:
@@ -190,12 +218,21 @@ def _theirs(figure: float | None, metric: Metric) -> str:
     return number(figure, _FORM[metric.unit], missing=MISSING)
 
 
-def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for model, one in measured.items():
-        for name, value in (one.of if one else intervals.Interval(*[float("nan")] * 3))._asdict().items():
-            found[f"{model} (ours) {name}"] = metric.scale * _SCALE.get(metric.unit, 1.0) * value
-        found[f"{model} (ours) cases"] = one.cases if one else 0
+def _mean(name: str, line: Mapping[str, Any]) -> str:
+    """Without its interval, for a terminal."""
+    return _cell(name, line).partition(" [")[0]
+
+
+def _unrounded(line: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+    """Each metric's figure, in the table's units, with its interval and cases where it is ours."""
+    found: dict[str, Any] = {name: line[name] for name in (*labels, MODEL, SETTING)}
+    if "theirs" in line:
+        return {**found, **line["theirs"]}
+    for name, one in line["ours"].items():
+        metric: Metric = line["metrics"][name]
+        of, scale = (one.of if one else intervals.UNKNOWN), metric.scale * _SCALE.get(metric.unit, 1.0)
+        found |= {name: scale * of.mean, f"{name} low": scale * of.low, f"{name} high": scale * of.high}
+        found[f"{name} cases"] = one.cases if one else 0
     return found
 
 

@@ -146,17 +146,18 @@ def test_counts_are_of_the_rows_that_a_folder_holds(tmp_path: Path) -> None:
 
 
 def sheet(name: str, rows: list[list[str]], reading: str = "") -> Table:
-    labels = ["mode", "planner", "our setting", "metric"]
-    figures = ["cases", "tiny (ours)", "Big", "Small"]
+    labels = ["mode", "planner", "model", "our setting"]
+    figures = ["cases", "Pass, %", "success"]
     return table_of(rows, name=name, labels=labels, figures=figures, reading=reading)
 
 
 def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:
     row = ["RestBench-TMDB", "ReAct"]
     rows = [
-        [*row, "react", "Pass, %", "–", "–", "38.82", "62.42"],
-        [*row, "react", "success", "10", "40.0 [20.0, 60.0]", "–", "–"],
-        ["RestBench-TMDB", "CoT", "cot", "Pass, %", "10", "1.0", "34.42", "58.52"],
+        [*row, "Big", "–", "–", "38.82", "–"],
+        [*row, "Small", "–", "–", "62.42", "–"],
+        [*row, "tiny (ours)", "react", "10", "–", "40.0 [20.0, 60.0]"],
+        ["RestBench-TMDB", "CoT", "tiny (ours)", "cot", "10", "1.0", "34.42"],
     ]
     found = gallery.verdict(
         [sheet("published tooltree 2", rows), sheet(order.NAME, [], "Of 3 orders, all agree.")], "tooltree_table2", row
@@ -165,7 +166,7 @@ def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:
         "Of 3 orders, all agree.",
         "RestBench-TMDB, ReAct, success: not in the paper; tiny (ours) 40.0 [20.0, 60.0]",
     ]
-    both = [[*row, "react", "Pass, %", "10", "40.0", "38.82", "62.42"], *rows[1:]]
+    both = [*rows[:2], [*row, "tiny (ours)", "react", "10", "40.0", "–"]]
     assert gallery.verdict([sheet("published tooltree 2", both)], "tooltree_table2", row) == [
         "RestBench-TMDB, ReAct, Pass, %: Big 38.82, Small 62.42; tiny (ours) 40.0"
     ]

@@ -115,8 +115,8 @@ def test_the_studys_tables_take_verdicts_where_there_are_any(tmp_path: Path) -> 
     for planner in ("fh", "sh"):
         wanted = exact["tools_strict", planner] - said_so["tools_forgiving", planner]
         assert change[f"change_{planner}"] == pytest.approx(wanted)
-    published = sheets["published planning_horizon 2"].values.query("metric == 'accuracy'")
-    ours = published.set_index("planner")["lexical (ours) mean"].dropna()
+    published = sheets["published planning_horizon 2"].values.query("model == 'lexical (ours)'")
+    ours = published.set_index("planner")["accuracy"].dropna()
     assert ours["FH"] == pytest.approx(said_so["tools_forgiving", "fh"])
     for name in ("accuracy tools_forgiving", "robustness", "regression", "coefficients"):
         assert any("verdict of grader" in note for note in sheets[name].notes), name

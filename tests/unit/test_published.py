@@ -17,6 +17,7 @@ from analysis.table import Table
 from grid import store
 from tests.published import SIMPLE, episode
 from tests.searched import NOON
+from tests.support.tables import by_metric
 
 TABLES = {(table.paper, table.table): table for table in files.every()}
 ROWS = {
@@ -196,9 +197,7 @@ def beside(root: Path, **change: Any) -> Table:
 
 
 def by_labels(sheet: Table) -> dict[tuple[str, ...], dict[str, str]]:
-    names = [*sheet.labels, *sheet.figures]
-    rows = [dict(zip(names, row, strict=True)) for row in sheet.rows]
-    return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in rows}
+    return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in by_metric(sheet)}
 
 
 def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> None:
@@ -208,18 +207,19 @@ def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> 
     cells += [episode(case, "react", exact_match=True) for case in range(4)]
     store.write(tmp_path, {"episodes": cells})
     sheet = beside(tmp_path)
-    assert sheet.figures == ["cases", "tiny (ours)", "Big", "Small"]
+    assert sheet.figures == ["cases", "EM", "Usage, %"]
+    models = [row[1] for row in sheet.rows if row[0] == "simple"]
+    assert models == ["Big", "Small", "tiny (ours)"], "ours below theirs"
     rows = by_labels(sheet)
     em, usage = rows["simple", "zero_shot", "EM"], rows["simple", "zero_shot", "Usage, %"]
     assert em["tiny (ours)"].startswith("0.750 ["), "of the other settings nothing"
     assert (em["cases"], em["Big"], em["Small"]) == ("4", "0.500", "0.250")
     assert (usage["tiny (ours)"], usage["Big"], usage["Small"]) == ("50.00 [0.31, 99.69]", "40.00", "–")
-    hard = rows["hard", "zero_shot", "Usage, %"]
-    assert (hard["cases"], hard["tiny (ours)"]) == ("–", "–"), "what was not measured is not 0"
+    assert rows["hard", "zero_shot", "Usage, %"]["tiny (ours)"] == "–", "what was not measured is not 0"
     assert rows["hard", "zero_shot", "EM"]["tiny (ours)"].startswith("0.000 ["), "what was, is"
     assert rows["hard", "zero_shot", "EM"]["Small"] == "–"
     assert ("another", "–", "EM") not in rows, "neither the paper nor this sweep has it"
-    assert rows["theirs alone", "–", "EM"]["tiny (ours)"] == "–"
+    assert rows["theirs alone", "–", "EM"]["Big"] == "0.000"
 
 
 def test_a_row_may_have_any_of_several_datasets(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_row_may_have_any_of_several_datasets(tmp_path: Path) -> None:
 def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode(0, success=True)]})
     sheet = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
-    assert [row[2] for row in sheet.rows[:3]] == ["EM", "Usage, %", "Success, %"]
+    assert sheet.figures == ["cases", "EM", "Usage, %", "Success, %"]
     row = by_labels(sheet)["simple", "zero_shot", "Success, %"]
     assert (row["tiny (ours)"], row["Big"], row["Small"]) == ("100.00", "–", "–")
     assert ("hard", "–", "Success, %") not in by_labels(sheet), "neither of us has it"
@@ -268,13 +268,12 @@ def test_win_rates_are_against_zero_shot_and_their_mean_with_pass_needs_both(tmp
     }, "of two verdicts the later counts, and none that is against another"
 
 
-def test_models_are_columns_and_further_settings_are_rows(tmp_path: Path) -> None:
+def test_models_are_lines_and_so_are_further_settings(tmp_path: Path) -> None:
     cells = [episode(case, model=model, exact_match=model == "good") for case in range(4) for model in ("good", "bad")]
     cells += [episode(case, "zero_shot[temperature=1]", model="good", exact_match=False) for case in range(4)]
     cells += [episode(case, robustness="extraneous", model="bad", exact_match=True) for case in range(4)]
     store.write(tmp_path, {"episodes": cells})
     sheet = beside(tmp_path)
-    assert sheet.figures[1:3] == ["bad (ours)", "good (ours)"]
     rows = by_labels(sheet)
     ours = {
         key[1]: [row[model].partition(" [")[0] for model in ("bad (ours)", "good (ours)")]

@@ -25,6 +25,7 @@ from analysis.table import Table
 from grid import store
 from tests import families, simulated
 from tests.planning_horizon_code import CODE
+from tests.support.tables import by_metric
 
 PLANNING_HORIZON = spec.load(study.PLANNING_HORIZON)
 TABLES = {table.table: table for table in files.every() if table.paper == "planning_horizon"}
@@ -101,6 +102,8 @@ def test_table_3_is_what_the_official_notebook_printed() -> None:
 
 
 def by_labels(sheet: Table) -> dict[tuple[str, str], dict[str, str]]:
+    if "model" in sheet.labels:
+        return {(row[sheet.labels[0]], row[sheet.labels[1]]): row for row in by_metric(sheet)}
     names = [*sheet.labels, *sheet.figures]
     return {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in sheet.rows}
 

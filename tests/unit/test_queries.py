@@ -32,8 +32,12 @@ def study(root: Path) -> None:
 
 
 def searches(root: Path) -> None:
-    cells = [searched.episode(planner, case, case % 3 > wins, n_nodes=4) for planner, wins in (("tooltree", 0), ("dfsdt", 1))
-             for case in range(9)]  # fmt: skip
+    planners = {"tooltree": 0, "dfsdt": 1}
+    cells = [
+        searched.episode(planner, case, case % 3 > wins, n_nodes=4)
+        for planner, wins in planners.items()
+        for case in range(9)
+    ]
     grown = [node for cell in cells for node in searched.nodes(cell, [3, 1], 2)]
     searched.write(root, cells, trees=grown)
 
