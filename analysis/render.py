@@ -17,7 +17,7 @@ from analysis.table import Table
 from grid.core.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
-_ENDLESS = 10_000
+_endless = Console(width=10_000)
 READABLE = 100
 """Columns that a report's tables are made for."""
 _WIDTH = 160
@@ -50,13 +50,16 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
     as long as they need.
     """
     figures, rows = table.brief() if not wide else (table.columns, table.rows)
-    drawn = _drawn(table, [column.header for column in figures], rows, wide)
-    needed = Console(width=_ENDLESS).measure(drawn)
+    headers = [column.header for column in figures]
+    drawn = _drawn(table, headers, rows, wide)
     if wide:
-        width = max(console.width, needed.maximum)
+        width = max(console.width, _endless.measure(drawn).maximum)
         console = Console(file=console.file, width=width, highlight=False, emoji=False)
-    elif needed.minimum > console.width:
-        return False
+    elif _narrowest(table, headers, rows) > console.width:
+        words = [max(header.split(), key=len, default="") for header in headers]
+        if _narrowest(table, words, rows) > console.width:
+            return False
+        drawn = _drawn(table, headers, rows, wide, folded=True)
     console.print(Text(shown(table.title), style="bold"))
     console.print(drawn)
     for text in (*table.reading.splitlines(), table.caption if wide else table.short, *table.notes):
@@ -65,14 +68,23 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
     return True
 
 
-def _drawn(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool) -> Drawn:
+def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The columns that it needs where its labels take several lines."""
+    widest = _endless.measure(_drawn(table, figures, rows, wide=False)).maximum
+    lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
+    return widest - sum(max(length - _LABEL, 0) for length in lengths)
+
+
+def _drawn(
+    table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, folded: bool = False
+) -> Drawn:
+    """With labels that may take several lines unless it is `wide`, and heads that may where they are `folded`."""
     drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    longest = [max(map(cell_len, map(shown, cells)), default=0) for cells in zip(*rows, strict=True)] if rows else []
-    for place, name in enumerate(table.labels):
-        least = min(max(longest[place] if rows else 0, cell_len(shown(name))), _LABEL)
-        drawn.add_column(_rich(name), no_wrap=wide, overflow="fold", min_width=least)
-    for place, name in enumerate(figures, len(table.labels)):  # heads may take several lines, figures may not
-        drawn.add_column(_rich(name), justify="right", no_wrap=wide, min_width=longest[place] if rows else None)
+    for name in table.labels:
+        drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
+    for place, name in enumerate(figures, len(table.labels)):
+        longest = max((cell_len(shown(row[place])) for row in rows), default=0)  # figures stay on one line
+        drawn.add_column(_rich(name), justify="right", no_wrap=not folded, min_width=longest if folded else None)
     for place, row in enumerate(rows):
         if place in table.sections:
             drawn.add_section()
