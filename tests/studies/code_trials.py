@@ -124,8 +124,8 @@ def _definition(tree: Tree, draw: random.Random, whole: set[str]) -> Moved:
 
 def _renamed(tree: Tree, draw: random.Random, whole: set[str]) -> Moved:
     old = _module(tree, draw, whole).name
-    if "." not in old or old.endswith("__main__"):
-        return None
+    if "." not in old or old.endswith("__main__") or any(name.startswith(f"{old}.") for name in whole):
+        return None  # files beside a module that is digested with them would stay where the package was
     new = f"{old}_{draw.randint(0, 99)}"
     return None if new in tree.modules else (f"{old} to {new}", module_renamed(tree, old, new))
 
