@@ -19,8 +19,7 @@ from analysis import intervals, planted
 from analysis.figures import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.load import SETTING
 from analysis.measures import measured
-from analysis.plans import tables as extraneous
-from analysis.plans import tables as stepwise
+from analysis.plans import tables
 from analysis.plans.cells import HOLISTIC, NAMES, STEPWISE, scorers
 from analysis.plans.sheet import SECTION, query
 from analysis.plans.tables import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
@@ -42,8 +41,8 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         return []
     first = f"{planted.notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
     found = _errors(root, cells, first) + _across_models(root, cells, first)
-    used = extraneous.by_number(cells)
-    numbered = used[used["n_e"] != extraneous.ALL] if len(used) else used
+    used = tables.by_number(cells)
+    numbered = used[used["n_e"] != tables.ALL] if len(used) else used
     if len(numbered) and numbered["n_e"].nunique() > 1:
         svg = _lines(
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
@@ -53,11 +52,11 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():
-        table = stepwise.profile(cells, column)
+        table = tables.profile(cells, column)
         if len(table):
             name = f"plans-{column.replace('_', '-')}"
             svg = _lines(name, table, column, "success", "correct", [])
-            told = f"{first}; {stepwise.caption(cells, column)}; points are moved apart"
+            told = f"{first}; {tables.caption(cells, column)}; points are moved apart"
             found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
     return found
 
@@ -169,7 +168,7 @@ def _lines(
             _panel(axis, own, x, y, values, lines, joined)
             axis.set_title(_title(key), fontsize=8)
             axis.set_xticks(range(len(values)), values)
-            axis.set_xlabel(stepwise.HEADERS.get(x, x))
+            axis.set_xlabel(tables.HEADERS.get(x, x))
             axis.set_ylabel(told)
             axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
         for axis in axes[len(groups) :]:
