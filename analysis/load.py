@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +50,8 @@ _FLAGS = [
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 _HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
+_WHOLE_BYTES = 2 << 30  # the same of a folder that is read for all its tables, where memory has several times as much
+_SPARE = 4
 FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
 """The columns that no frame can do without."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
@@ -99,7 +102,7 @@ def rows(
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
     if missing:
-        if not _fit(files, len(held) + len(missing)):
+        if not _fit(files, len(held) + len(missing), _limit(root)):
             return store.read(root, "episodes", names, where, categories)
         found = store.read(
             root, "episodes", missing, None, [name for name in missing if name in [*categories, *_CATEGORIES]]
@@ -115,13 +118,14 @@ def rows(
     return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
 
 
-def once(root: Path, what: str, make: Callable[[], T]) -> T:
+def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
     """What `make` gives, made once for these rows: tables and figures are of the same numbers.
 
-    Of a folder that is too large to be held it is made each time.
+    Of a folder that is too large to be held it is made each time, unless it has `few` rows however many cells there
+    are.
     """
     files = store.files_of(root, "episodes")
-    if not _fit(files, len(_LIKELY)):
+    if not few and not _fit(files, len(_LIKELY)):
         return make()
     held, key = _made(Path(root), files), (what, unknowns.how_counted())
     if key not in held:
@@ -132,13 +136,31 @@ def once(root: Path, what: str, make: Callable[[], T]) -> T:
 
 def hold(root: Path) -> None:
     """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
-    if _fit(store.files_of(root, "episodes"), len(_LIKELY)):
+    if _free() > _SPARE * _WHOLE_BYTES:
+        _whole.add(Path(root))
+    if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
         rows(root, _LIKELY, categories=_CATEGORIES)
 
 
-def _fit(files: Sequence[store.File], columns: int) -> bool:
+def _free() -> int:
+    """Bytes of memory that nobody uses; 0 where the system does not tell."""
+    names = os.sysconf_names
+    if not {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys():
+        return 0
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+_whole = set[Path]()
+"""The folders that are read for all their tables."""
+
+
+def _limit(root: Path) -> int:
+    return _WHOLE_BYTES if Path(root) in _whole else _HELD_BYTES
+
+
+def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) -> bool:
     """Whether so many columns may stay in memory."""
-    return 8 * sum(file.rows for file in files) * columns <= _HELD_BYTES
+    return 8 * sum(file.rows for file in files) * columns <= limit
 
 
 @lru_cache(maxsize=2)

@@ -55,7 +55,8 @@ def by_setting(root: Path) -> pd.DataFrame:
     Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
     answer of the acting model, and so does a plan that could not be read after all tries.
     """
-    return _by_setting(root, load.episodes(root, ["n_messages"]))
+    made = lambda: _by_setting(root, load.episodes(root, ["n_messages"]))  # noqa: E731
+    return load.once(root, "unreadable", made, few=True)
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:

@@ -74,7 +74,7 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
 
 
 def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
-    found = load.once(root, "failures", lambda: by_setting(cells(root)))
+    found = load.once(root, "failures", lambda: by_setting(cells(root)), few=True)
     if found.empty:
         return []
     groups = found.groupby(SETTING[:2], sort=False, observed=True)

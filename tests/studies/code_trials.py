@@ -124,8 +124,9 @@ def _definition(tree: Tree, draw: random.Random, whole: set[str]) -> Moved:
 
 def _renamed(tree: Tree, draw: random.Random, whole: set[str]) -> Moved:
     old = _module(tree, draw, whole).name
-    if "." not in old or old.endswith("__main__") or any(name.startswith(f"{old}.") for name in whole):
-        return None  # files beside a module that is digested with them would stay where the package was
+    within = [module for name, module in tree.modules.items() if name.startswith(f"{old}.")]
+    if "." not in old or old.endswith("__main__") or any("__file__" in module.text for module in within):
+        return None  # data files beside a module, which are digested with it, would stay where the package was
     new = f"{old}_{draw.randint(0, 99)}"
     return None if new in tree.modules else (f"{old} to {new}", module_renamed(tree, old, new))
 
