@@ -134,6 +134,22 @@ def test_the_command_prints_tables_and_writes_the_page_and_files(
     assert len([*(tmp_path / "tables").glob("*_coefficients.tex")]) == 1
 
 
+def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = simulated.episodes(0, 45).to_dict("records")
+    store.write(tmp_path / "swept", {"episodes": [simulated.row(row) | {"engine": "lexical"} for row in rows]})
+    assert reported(monkeypatch, tmp_path / "swept", "--by", "depth", "--wide") == 0
+    printed = capsys.readouterr().out
+    assert "success by depth" in printed
+    assert "published beside ours" not in printed
+    assert "no published figures are shown, as no language model answered (--papers shows them)" in printed
+    assert reported(monkeypatch, tmp_path / "swept", "--papers", "--wide") == 0
+    assert "published beside ours" in capsys.readouterr().out
+    assert reported(monkeypatch, tmp_path / "swept", "--by", "dept") == 2
+    assert "by=dept: no column of episodes; allowed: category, tools, template, " in capsys.readouterr().err
+
+
 def test_the_command_fits_another_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
