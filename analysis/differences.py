@@ -30,14 +30,7 @@ def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
         title=f"{place.title}: difference to {reference}, paired over cases",
         by=LABELS,
         columns=[
-            count("cases"),
-            count("clusters", printed=False),
-            Column("success", lambda row: bounded(row, "success")[0]),
-            Column("95% interval", lambda row: bounded(row, "success")[1]),
-            Column("p Holm", lambda row: p_value(row["success_holm"])),
-            mean("success_h", "h", "+.2f", 1.0),
-            Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
-            Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
+            *_columns(),
             Column("checks", _asked, printed=asked, said=_CHECKS.format(reference)),
         ],
         values=differences,
@@ -57,22 +50,27 @@ def of_models(root: Path, differences: pd.DataFrame) -> Table:
         name=f"models {dataset}",
         title=f"{dataset}: models, difference to {reference} with the same planner, paired over cases",
         by=[*LABELS, "model"],
-        columns=[
-            count("cases"),
-            count("clusters", printed=False),
-            Column("success", lambda row: bounded(row, "success")[0]),
-            Column("95% interval", lambda row: bounded(row, "success")[1]),
-            Column("p Holm", lambda row: p_value(row["success_holm"])),
-            mean("success_h", "h", "+.2f", 1.0),
-            Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
-            Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
-        ],
+        columns=_columns(),
         values=differences,
         query=queries.by_case(root, ["success", "tool_match_rate"], queries.where({"dataset": [dataset]})),
         about=_caption(tests),
         briefly=_short(tests),
         breaks=LABELS,
     )
+
+
+def _columns() -> list[Column]:
+    """What both tables show of a paired difference."""
+    return [
+        count("cases"),
+        count("clusters", printed=False),
+        Column("success", lambda row: bounded(row, "success")[0]),
+        Column("95% interval", lambda row: bounded(row, "success")[1]),
+        Column("p Holm", lambda row: p_value(row["success_holm"])),
+        mean("success_h", "h", "+.2f", 1.0),
+        Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
+        Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
+    ]
 
 
 def _asked(row: Row) -> str:
