@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import linalg, optimize
+import scipy  # its parts load where they are first used: a report without a regression needs none
 
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, Part, Term, spelt_out
@@ -169,7 +169,7 @@ def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str]
 
 
 def _units(matrix: Floats, raw: Floats) -> Floats | None:
-    found = np.asarray(linalg.lstsq(matrix, raw, lapack_driver="gelsy")[0], dtype=np.float64)
+    found = np.asarray(scipy.linalg.lstsq(matrix, raw, lapack_driver="gelsy")[0], dtype=np.float64)
     near = np.abs(matrix @ found - raw).max(axis=0) < 1e-6 * np.maximum(1.0, np.abs(raw).max(axis=0))
     return found if near.all() and np.linalg.matrix_rank(found) == len(found) else None
 
@@ -224,7 +224,7 @@ def _check(found: Design) -> None:
 
 def _check_rank(found: Design) -> None:
     scaled = found.matrix / np.linalg.norm(found.matrix, axis=0)
-    _, triangle, order = linalg.qr(scaled, mode="economic", pivoting=True)
+    _, triangle, order = scipy.linalg.qr(scaled, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(triangle))
     dependent = [found.names[place] for place in order[: len(sizes)][sizes < 1e-8]]
     if dependent or len(found.outcome) < len(found.names):
@@ -244,7 +244,7 @@ def _check_separation(found: Design) -> None:
     if not len(signed):
         return
     mixed = rows[~pure]
-    result = optimize.linprog(
+    result = scipy.optimize.linprog(
         -signed.sum(axis=0),
         A_ub=-signed,
         b_ub=np.zeros(len(signed)),

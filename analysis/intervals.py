@@ -51,13 +51,14 @@ def p_value(differences: pd.Series[float], reach: float) -> float:
 
     NaN without cases, and where they are of one cluster.
     """
-    clusters = effective_clusters(differences) if len(differences) else None
+    if differences.empty:
+        return math.nan
+    mean, clusters, error = _over_clusters(differences)
     if clusters is None:
         return math.nan
-    mean, error = abs(float(differences.mean())), error_of(differences)
     if error is not None:
-        return _two_sided(mean / error.size, error.freedom)
-    return _two_sided(math.sqrt(clusters * mean / reach), clusters - 1)
+        return _two_sided(abs(mean) / error.size, error.freedom)
+    return _two_sided(math.sqrt(clusters * abs(mean) / reach), clusters - 1)
 
 
 def _two_sided(statistic: float, freedom: float) -> float:
@@ -136,7 +137,7 @@ def share(values: pd.Series[float], most: float = 1.0, degrees: float | None = N
     """
     if values.empty:
         return UNKNOWN
-    mean, clusters, error = float(values.mean()), effective_clusters(values), error_of(values / most)
+    mean, clusters, error = _over_clusters(values, most)
     if clusters is None:
         return Interval(mean, math.nan, math.nan)
     part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
@@ -157,7 +158,7 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
     """
     if values.empty:
         return UNKNOWN
-    mean, error, clusters = float(values.mean()), error_of(values), effective_clusters(values)
+    mean, clusters, error = _over_clusters(values)
     if error is not None:
         half, most = float(stdtrit(error.freedom, 0.975)) * error.size, math.inf if reach is None else reach
         return Interval(mean, max(mean - half, -most), min(mean + half, most))
@@ -216,26 +217,29 @@ def freedom(shares: npt.NDArray[np.float64]) -> float:
     return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
 
 
-def effective_clusters(values: pd.Series[float]) -> float | None:
-    """How many clusters of one size count as much as these (Kish 1965); None of a single one."""
-    shares = np.bincount(_clusters(values)) / len(values)
-    return 1 / float((shares**2).sum()) if len(shares) > 1 else None
-
-
 def error_of(values: pd.Series[float]) -> Error | None:
     """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
-    clusters = _clusters(values)
-    sums = np.bincount(clusters, np.asarray(values - values.mean(), dtype=np.float64))
-    shares = np.bincount(clusters) / len(values)
-    if len(sums) < 2:
-        return None
-    weights = 1 / (1 - shares)
-    size = math.sqrt(float((sums**2 * weights).sum())) / len(values)
-    if size < ROUNDING:
-        return None
-    return Error(size, freedom(shares))
+    return None if values.empty else _over_clusters(values)[2]
+
+
+def _over_clusters(values: pd.Series[float], most: float = 1.0) -> tuple[float, float | None, Error | None]:
+    """The mean, how many clusters of one size count as much as these (Kish 1965), and the error of the mean / `most`.
+
+    None of a single cluster, and no error of values that do not vary.
+    """
+    clusters, known = _clusters(values), values.to_numpy(np.float64)
+    mean, shares = float(known.mean()), np.bincount(clusters) / len(known)
+    if len(shares) < 2:
+        return mean, None, None
+    parts = known / most
+    sums = np.bincount(clusters, parts - parts.mean())
+    size = math.sqrt(float((sums**2 * (1 / (1 - shares))).sum())) / len(known)
+    return mean, 1 / float((shares**2).sum()), None if size < ROUNDING else Error(size, freedom(shares))
 
 
 def _clusters(values: pd.Series[float]) -> npt.NDArray[np.intp]:
-    """The number of each case's cluster."""
-    return pd.factorize(values.index.get_level_values(CLUSTER))[0]
+    """The number of each case's cluster: of an index that has codes, from these, which are not made into labels."""
+    index = values.index
+    if isinstance(index, pd.MultiIndex):
+        return pd.factorize(index.codes[index.names.index(CLUSTER)])[0]
+    return pd.factorize(index.codes if isinstance(index, pd.CategoricalIndex) else index)[0]

@@ -95,8 +95,17 @@ def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
                 yield Place(str(model), str(dataset)), own
 
 
+def _measured(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
+    """What table and figure show."""
+    return load.once(root, f"calibration {place}", lambda: measures.table(own), few=True)
+
+
+def _handed_over(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
+    return load.once(root, f"handing over {place}", lambda: measures.handing_over(own), few=True)
+
+
 def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
-    found = measures.table(own)
+    found = _measured(root, place, own)
     return Table(
         name=f"{NAME} {place.model} {place.dataset}",
         title=f"{place.title}: calibration of the choice of tools",
@@ -159,7 +168,7 @@ def _difference(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
-    found = measures.handing_over(own)
+    found = _handed_over(root, place, own)
     return Table(
         name=f"{HANDING_OVER} {place.model} {place.dataset}",
         title=f"{place.title}: handing decisions over to a person",
@@ -285,7 +294,7 @@ def drawings(root: Path) -> list[Drawing]:
 
 
 def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
-    found = measures.table(own)
+    found = _measured(root, place, own)
     name = f"reliability-{number}"
     return Drawing(
         name=name,
@@ -303,7 +312,7 @@ def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing
         name=name,
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
         caption=f"{planted.notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
-        svg=handed_over(curves, measures.handing_over(own), name),
+        svg=handed_over(curves, _handed_over(root, place, own), name),
         query=measures.query(root, *place),
         section=SECTION,
     )

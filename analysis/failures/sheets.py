@@ -162,12 +162,14 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
             "cells": len(own),
             "failed": int((own["failure"] != NONE).sum()),
         }
-        flags = {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
-        for name, flag in flags.items():
-            means = flag.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
-            found_share = share(means)
-            row |= {name: int(flag.sum()), f"{name}_share": float(flag.mean())}
-            row |= {f"{name}_low": found_share.low, f"{name}_high": found_share.high}
+        flags = pd.DataFrame(
+            {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
+        )
+        by_case = flags.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
+        for name in flags:
+            _, low, high = share(by_case[name])
+            row |= {name: int(flags[name].sum()), f"{name}_share": float(flags[name].mean())}
+            row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)
 
