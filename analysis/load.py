@@ -55,6 +55,7 @@ _SPARE = 4
 FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
 """The columns that no frame can do without."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
+_DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
 _LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_CATEGORIES]
 
 
@@ -74,22 +75,58 @@ def episodes(
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
-        return once(root, f"episodes {names} {where}", lambda: _episodes(root, names, where))
+        held = _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root))
+        if held and (where is None or _of_every_row(root, where)):
+            return _of_all(root, names)
+        return once(root, f"episodes {names} {where}", lambda: _sorted(_read(root, names, where)))
 
 
-def _episodes(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.DataFrame:
+def _of_every_row(root: Path, where: pc.Expression) -> bool:
+    found = rows(root, _named(root, where))
+    return bool(found.filter(where).num_rows == found.num_rows)
+
+
+def _named(root: Path, where: pc.Expression | None) -> list[str]:
+    """The columns that an expression asks of."""
+    return [] if where is None else sorted(store.named_in(where) & {*JOINED.names, *store.metrics(root)})
+
+
+def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
+    """The columns of every row: labels and order are worked out once, and each column is read and sorted once."""
+    files = store.files_of(root, "episodes")
+    held, key = _made(Path(root), files), ("episodes", unknowns.how_counted())
+    if key not in held:
+        found = _read(root, _EPISODES, None)
+        held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}))
+    frame = held[key]
+    missing = [name for name in names if name not in frame]
+    if missing:
+        further = _read(root, missing, None)
+        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
+            return _sorted(_read(root, names, None))
+        further = further.take(frame[_PLACE]).set_axis(frame.index)
+        held[key] = frame = frame.assign(**{name: further[name] for name in missing})
+    return frame[[*names, *_DERIVED]]
+
+
+def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.DataFrame:
+    """The rows in the order of their ids."""
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
     frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
-    frame = frame.assign(
-        **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"]},
+    found = frame.assign(
+        **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"] if name in frame},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
-        disturbed=frame["robustness"] != "none",
     )
-    frame = unknowns.applied(frame)
-    frame = frame.assign(planner=told_apart(frame))
-    frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
     pa.default_memory_pool().release_unused()  # what the table took
-    return frame
+    return found
+
+
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows setting by setting, with the columns that are worked out."""
+    frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
+    if not frame.empty:
+        frame = frame.assign(planner=told_apart(frame))
+    return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
 
 
 def rows(
@@ -98,7 +135,7 @@ def rows(
     """`store.read(root, "episodes", …)`, of which columns stay in memory: a report's tables ask for the same ones."""
     files = store.files_of(root, "episodes")
     held = _held(Path(root), files)
-    named = sorted(store.named_in(where) & {*JOINED.names, *store.metrics(root)}) if where is not None else []
+    named = _named(root, where)
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
     if missing:
@@ -114,7 +151,8 @@ def rows(
     if where is not None:
         asked = {name: _formed(held[name], encoded=False) for name in named}
         places = pa.table({**asked, "": pa.array(np.arange(len(table)))}).filter(where)[""]
-        table = pa.table({name: _formed(table[name], encoded=False) for name in names}).take(places)
+        if len(places) < len(table):
+            table = pa.table({name: _taken(table[name], places) for name in names})
     return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
 
 
@@ -173,6 +211,17 @@ def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], An
 def _held(root: Path, files: tuple[store.File, ...]) -> dict[str, pa.ChunkedArray]:
     """The columns that were read of these files, whose names are hashes of what they hold."""
     return {}
+
+
+def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Rows of a column; a dictionary has their texts alone, in the order in which they come."""
+    found = column.take(places)
+    if not pa.types.is_dictionary(found.type):
+        return found
+    own = found.combine_chunks()
+    used = pc.drop_null(pc.unique(own.indices))
+    places_of_used = pc.index_in(own.indices, used, skip_nulls=True)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(places_of_used, own.dictionary.take(used))])
 
 
 def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
@@ -103,7 +104,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    offered = _first_offers(root, cells)
+    offered = _first_offers(root, cells[_unguided(cells)])
     groups = cells.groupby("model", sort=False, observed=True)
     return [_sheet(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
 
@@ -130,7 +131,7 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
     retrieval rate. Means over cases.
     """
-    cells = cells[cells["tool_match_rate"].isna()]  # an outline that is followed offers tools substep by substep
+    cells = cells[_unguided(cells)]
     k, n = cells["cell_id"].map(offered).astype("float64"), cells["plan_nodes"].astype("float64")
     n = n.mask(n > k, k)  # more calls than tools: all of them
     hit = cells["retrieval_rate"].astype("float64") * n / k
@@ -150,12 +151,20 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     return found.assign(planner=names, **texts).drop(columns=["retriever", "pool"])
 
 
+def _unguided(cells: pd.DataFrame) -> pd.Series[bool]:
+    """Which cells follow no outline: one that is followed offers tools substep by substep."""
+    return cells["tool_match_rate"].isna()
+
+
 def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
     """By cell, how many tools its first decision could take; `finish`, or calling none, is none of them."""
+    if cells.empty:
+        return pd.Series(dtype="float64")
     first = (pc.field("branch") == 0) & (pc.field("step") == 0) & pc.field("n_options").is_valid()
-    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "n_options"], first).to_pandas()
+    mine = pc.field("cell_id").isin(pa.array(cells["cell_id"], pa.string()))
+    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "n_options"], first & mine).to_pandas()
     found = steps.drop_duplicates("cell_id").set_index("cell_id")["n_options"].astype("float64") - 1
-    return found[found.index.isin(cells["cell_id"]) & (found > 0)]
+    return found[found > 0]
 
 
 def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Table:

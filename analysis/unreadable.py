@@ -36,7 +36,7 @@ def warnings(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = by_setting(root) if episodes is None else _by_setting(root, episodes)
+    found = by_setting(root, episodes)
     lines = []
     for row in found[found["unread"] > MOST * found["answers"]].to_dict("records"):
         whose = "answers" if row["role"] == ACTOR else f"the {row['role']}'s answers"
@@ -49,13 +49,13 @@ def warnings(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     return lines
 
 
-def by_setting(root: Path) -> pd.DataFrame:
+def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> pd.DataFrame:
     """By setting and role the `answers` that were sampled, and how many of them are `unread`.
 
     Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
     answer of the acting model, and so does a plan that could not be read after all tries.
     """
-    made = lambda: _by_setting(root, load.episodes(root, ["n_messages"]))  # noqa: E731
+    made = lambda: _by_setting(root, load.episodes(root, ["n_messages"]) if episodes is None else episodes)  # noqa: E731
     return load.once(root, "unreadable", made, few=True)
 
 
@@ -64,7 +64,7 @@ def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
     `cut` are those that the limit on tokens, or a filter, ended before the model did.
     """
-    counted = _by_setting(root, episodes)
+    counted = by_setting(root, episodes)
     acting = counted[counted["role"] == ACTOR].set_index(SETTING)
     sums = episodes.groupby(SETTING, sort=False, observed=True)[["cut_answers", "llm_calls"]].sum()
     cut = sums["cut_answers"] / sums["llm_calls"].where(sums["llm_calls"] > 0)

@@ -190,16 +190,24 @@ class _Map:
         self._owners = np.repeat(np.arange(self._rows), np.diff(offsets))
         self._keys, self._names = keys.indices.to_numpy(zero_copy_only=False), keys.dictionary.to_pylist()
         self._values = column.items.slice(first, count)
+        self._found: dict[str, pa.Array] = {}
 
     def of(self, part: Part, kind: pa.DataType) -> pa.Array:
         """The values of a key, a row each; null where a row has none."""
         if part.key not in self._names:
             return pa.nulls(self._rows, kind)
-        places = np.full(self._rows, -1)
-        own = np.flatnonzero(self._keys == self._names.index(part.key))
-        places[self._owners[own]] = own
-        values = self._values.take(pa.array(places, mask=places < 0))
-        return pc.struct_field(values, part.cost) if part.cost else _as(values, kind)
+        values = pc.struct_field(self._values, part.cost) if part.cost else self._values
+        values = values.take(self._places(part.key))
+        return values if part.cost else _as(values, kind)
+
+    def _places(self, key: str) -> pa.Array:
+        """Where each row has the key; null where it has not."""
+        if key not in self._found:
+            places = np.full(self._rows, -1)
+            own = np.flatnonzero(self._keys == self._names.index(key))
+            places[self._owners[own]] = own
+            self._found[key] = pa.array(places, mask=places < 0)
+        return self._found[key]
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:

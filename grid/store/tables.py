@@ -129,7 +129,8 @@ def read(
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
-    keep = _Tries(root).hold if table in _OF_TRIES else _all  # before these rows, which are written first
+    # Before these rows, which are written first.
+    keep = _tries(Path(root), files_of(root, "episodes")).hold if table in _OF_TRIES else _all
     return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
@@ -332,6 +333,13 @@ def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.E
 
 
 def _latest_of(data: Scan) -> Mask:
+    """Whether each row is the one of its cell that counts: worked out once for the same files."""
+    return _latest_in(tuple(data.files), data.schema)
+
+
+@lru_cache(maxsize=4)
+def _latest_in(files: tuple[File, ...], schema: pa.Schema) -> Mask:
+    data = Scan(files, schema)
     return _latest(data, _table(data, _AGE))
 
 
@@ -376,6 +384,12 @@ class _Tries:
         tries = pc.fill_null(pc.index_in(batch["attempt_id"], self._names), -1).to_numpy()
         places, known = _places(_keys(batch["cell_id"]), self._cells)
         return known & (self._tries[places] == tries) if len(self._cells) else known
+
+
+@lru_cache(maxsize=1)
+def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
+    """The same for all tables of a folder as long as its episodes lie in these files."""
+    return _Tries(root)
 
 
 def _all(batch: pa.RecordBatch) -> Mask:
