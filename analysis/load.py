@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import unknowns
+from analysis.intervals import CLUSTER
 from grid import store
 from grid.core.problem import BASELINES
 from grid.core.roles import ASKED
@@ -114,7 +115,7 @@ def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.D
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
     frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
     found = frame.assign(
-        **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"] if name in frame},
+        **{name: _ordered(frame[name]) for name in [*SETTING, "case_id", CLUSTER] if name in frame},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
     )
     pa.default_memory_pool().release_unused()  # what the table took
