@@ -1,8 +1,8 @@
 """Faults planted in the code, one at a time: which tests notice each.
 
 `python -m tests.support.faults found.jsonl` plants ten a room, drawn with a seed, each in a copy of this checkout, and
-runs the tests that name the module it is in. A run that was stopped goes on where it was. With a second file of the
-same faults, `--against before.jsonl`, it lists those that were noticed there and are not here.
+runs the tests that name the module it is in. A run that was stopped goes on where it was. `--against before.jsonl`, the
+file of an earlier commit, plants the same faults, and lists those that were noticed there and are not here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {
@@ -162,14 +162,17 @@ def naming(path: str) -> list[str]:
     return [str(one.relative_to(ROOT)) for one in found or tests if found or "contracts" in one.parts]
 
 
-def noticed(fault: Fault, scratch: Path) -> dict[str, object]:
-    """What the tests say of a copy with the fault: the first that fails, or none."""
+def noticed(fault: Fault, scratch: Path, tests: Sequence[str] = ()) -> dict[str, Any]:
+    """What the tests (of none: those that name its module) say of a copy with the fault: the first that fails, or none.
+
+    One that takes longer than MOST_SECONDS is noticed.
+    """
     copy = scratch / "copy"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", "__pycache__", ".venv", "results", "outputs"))
     target = copy / fault.path
     held = target.read_bytes()
     target.write_bytes(held[: fault.start] + fault.text.encode() + held[fault.end :])
-    files = [file for file in naming(fault.path) if (copy / file).is_file()]
+    files = list(tests) or naming(fault.path)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider", *files]
     own = {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'launch'}"}  # and not the checkout that is installed
     try:
@@ -181,7 +184,21 @@ def noticed(fault: Fault, scratch: Path) -> dict[str, object]:
     except subprocess.TimeoutExpired:
         by, how = [], "noticed"  # it does not end
     shutil.rmtree(copy)
-    return {**fault._asdict(), "old": held[fault.start : fault.end].decode(), "how": how, "by": by[:3], "of": files}
+    return {"how": how, "by": by[:3], "of": files}
+
+
+def again(row: Mapping[str, Any]) -> Fault | None:
+    """The fault of an earlier commit in the file as it is now; None where its text is gone."""
+    path = ROOT / row["path"]
+    if not path.is_file():
+        return None
+    source = Source(path)
+    same = [
+        Fault(row["room"], row["path"], line, kind, start, end, text)
+        for kind, line, start, end, text in edits(source)
+        if (kind, text, source.text[start:end].decode()) == (row["kind"], row["text"], row["old"])
+    ]
+    return min(same, key=lambda fault: abs(fault.line - row["line"]), default=None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -190,27 +207,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("found", type=Path, help="a line a fault is added to this file")
     parser.add_argument("--seed", type=int, default=43)
     parser.add_argument("--a-room", type=int, default=10)
-    parser.add_argument("--against", type=Path, help="the file of another commit")
+    parser.add_argument("--rooms", nargs="*", default=[*ROOMS])
+    parser.add_argument("--tests", nargs="*", default=[], help="these in place of those that name a fault's module")
+    parser.add_argument("--against", type=Path, help="the file of an earlier commit: the same faults")
     options = parser.parse_args(arguments)
-    rows = read(options.found)
-    for fault in drawn(options.seed, options.a_room):
-        if not any((row["path"], row["line"], row["kind"]) == (fault.path, fault.line, fault.kind) for row in rows):
+    before = {named(row): row for row in read(options.against)} if options.against else {}
+    faults = map(again, before.values()) if options.against else drawn(options.seed, options.a_room)
+    rows = {named(row): row for row in read(options.found)}
+    for fault in faults:
+        if fault and fault.room in options.rooms:
             with tempfile.TemporaryDirectory() as scratch:
-                rows.append(noticed(fault, Path(scratch)))
+                old = (ROOT / fault.path).read_bytes()[fault.start : fault.end].decode()
+                row = fault._asdict() | {"old": old}
+                if named(row) in rows:
+                    continue
+                row |= noticed(fault, Path(scratch), options.tests)
+            rows[named(row)] = row
             with options.found.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(rows[-1]) + "\n")
-            print(f"{rows[-1]['how']:12} {fault.kind:18} {fault.path}:{fault.line} {rows[-1]['by']}", flush=True)
-    missed = [row for row in rows if row["how"] != "noticed"]
+                file.write(json.dumps(row) + "\n")
+            print(f"{row['how']:12} {fault.kind:18} {fault.path}:{fault.line} {row['by']}", flush=True)
+    missed = [name for name, row in rows.items() if row["how"] != "noticed"]
     print(f"{len(rows) - len(missed)} of {len(rows)} faults were noticed")
-    if options.against:
-        before = {(row["path"], row["kind"], row["old"]) for row in read(options.against) if row["how"] == "noticed"}
-        lost = [row for row in missed if (row["path"], row["kind"], row["old"]) in before]
-        print(f"noticed before and no more: {len(lost)}", *(f"{row['path']}:{row['line']}" for row in lost), sep="\n")
-        return int(bool(lost))
-    return 0
+    lost = [name for name in missed if name in before and before[name]["how"] == "noticed"]
+    if before:
+        print(f"noticed before and no more: {len(lost)}", *(name[0] for name in lost), sep="\n")
+    return int(bool(lost))
 
 
-def read(path: Path) -> list[dict[str, object]]:
+def named(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """What tells a fault from others, in whatever line it stands."""
+    return row["path"], row["kind"], row["old"], row["text"]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
     """The faults of a file, none where there is none yet."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.is_file() else []
 
