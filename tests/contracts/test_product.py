@@ -13,10 +13,9 @@ from grid.contracts.test_product import (
 )
 from grid.core.problem import DRAFTED, GIVEN
 from grid.settings.fitting import invalid_reason
-from tests.configs import FOLDERS, goes_together, names, outlines, setting_of
+from tests.configs import FOLDERS, MAY_LACK, goes_together, names, outlines, setting_of
 
 __all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
-MAY_LACK = [name for name, fixture in FOLDERS.items() if fixture.startswith("released_") or name == "mcp"]
 CHEAP = ("lexical", "null_engine", "simulated")
 
 

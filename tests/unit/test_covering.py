@@ -13,7 +13,7 @@ from grid.contracts.covering import covering
 from grid.contracts.files import goes_together, names, outlines, setting_of
 from grid.contracts.subject import GROUPS, Point, Subject
 from grid.settings.fitting import invalid_reason
-from tests.configs import FOLDERS
+from tests.configs import FOLDERS, MAY_LACK
 
 VALUE = st.sampled_from("abcd")
 POINTS = st.lists(st.tuples(VALUE, VALUE, VALUE, VALUE), max_size=40)
@@ -58,16 +58,16 @@ def ours() -> Subject:
 
 @pytest.fixture(scope="module")
 def few(ours: Subject) -> list[Point]:
-    return ours.paired(list(FOLDERS), ["ultratool", "mcp"])
+    return ours.paired(list(FOLDERS), MAY_LACK)
 
 
 def pairs(points: Sequence[Point]) -> set[Two]:
     return {pair for point in points for pair in combinations(enumerate(point), 2)}
 
 
-@pytest.mark.parametrize("lacking", [(), ("ultratool",), ("mcp",), ("ultratool", "mcp")])
+@pytest.mark.parametrize("lacking", [(), *((name,) for name in MAY_LACK), MAY_LACK])
 def test_of_ours_all_that_can_meet_meet_whatever_data_a_machine_lacks(
-    ours: Subject, few: list[Point], lacking: tuple[str, ...]
+    ours: Subject, few: list[Point], lacking: Sequence[str]
 ) -> None:
     """Every file with every other one that it goes with, and with every outline."""
     here = [name for name in {point[0] for point in few} if name not in lacking]
