@@ -64,8 +64,9 @@ def goes_together(dataset: str, planner: str) -> bool:
 @cache
 def fits(**labels: str) -> bool:
     """Whether two files go together, whatever the others are."""
-    named = {"dataset": "null_cases"} | labels
-    return invalid_reason(setting_of({"path": "/absent"} if lacks_path(named["dataset"]) else {}, **cast(Any, named))) is None
+    named: Any = {"dataset": "null_cases"} | labels
+    absent = {"path": "/absent"} if lacks_path(named["dataset"]) else {}
+    return invalid_reason(setting_of(absent, **named)) is None
 
 
 def lacks_path(dataset: str) -> bool:
