@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from grid import CONF
+from grid.contracts.covering import covering
 from grid.contracts.files import LEFT_OPEN, goes_together, names, outlines, setting_of, yaml
 from grid.settings.check import Job
 from tests import mcp
@@ -15,7 +19,9 @@ __all__ = [
     "CONF",
     "FOLDERS",
     "LABELS",
+    "MAY_LACK",
     "SHARED",
+    "few_of",
     "goes_together",
     "job",
     "names",
@@ -52,11 +58,28 @@ FOLDERS = {
 }
 """The datasets that need files, by the fixture that has them."""
 
+MAY_LACK = [name for name, fixture in FOLDERS.items() if fixture.startswith("released_") or name == "mcp"]
+"""The datasets that a machine may lack: what every other one meets, it meets without them."""
+
 LEFT_OPEN["mcp"] = mcp.command()
 
 
 ENDS = {"tooltree"}
 """Planners whose search ends with nothing where their judge, which cannot tell tools apart, rejects all of them."""
+
+
+def few_of(points: Sequence[tuple[str, ...]]) -> list[Any]:
+    """For `parametrize`: so few points, each with its dataset first, that every two values meet; all others are slow's.
+
+    The dataset's name may have a kind behind it.
+    """
+
+    def lacking(point: tuple[str, ...]) -> bool:
+        return point[0].split(" ")[0] in MAY_LACK
+
+    sure = covering([point for point in points if not lacking(point)])
+    few = {*sure, *covering([point for point in points if lacking(point)], sure)}
+    return [pytest.param(*point, marks=[] if point in few else [pytest.mark.slow]) for point in points]
 
 
 def solvers() -> list[str]:

@@ -16,6 +16,7 @@ from grid.core.problem import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.core.roles import ASKED
 from grid.episode.episode import Planner
 from grid.plugins import allowed
+from grid.settings.fitting import invalid_reason
 from grid.settings.make import make
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
@@ -58,6 +59,19 @@ def goes_together(dataset: str, planner: str) -> bool:
     """Whether a planner that goes on from a state more than once meets worlds that can."""
     needs = cast(Planner, make("planner", yaml("planner", planner))).needs
     return BRANCHING not in needs or BRANCHING in _absent(dataset).provides
+
+
+@cache
+def fits(**labels: str) -> bool:
+    """Whether two files go together, whatever the others are."""
+    named: Any = {"dataset": "null_cases"} | labels
+    absent = {"path": "/absent"} if lacks_path(named["dataset"]) else {}
+    return invalid_reason(setting_of(absent, **named)) is None
+
+
+def lacks_path(dataset: str) -> bool:
+    """Whether a dataset's file leaves to a user where the data are."""
+    return yaml("dataset", dataset).get("path") == "???"
 
 
 @cache

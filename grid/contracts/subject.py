@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from grid.contracts.files import goes_together, names, outlines, yaml
+from grid.contracts.covering import covering
+from grid.contracts.files import fits, goes_together, lacks_path, names, outlines, yaml
 from grid.core.engine import Engine
 from grid.plugins import allowed
 from grid.settings.make import ROOMS, make, unpriced
@@ -48,7 +49,7 @@ class Subject:
         whose files there are.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
-        datasets = [name for name in every if yaml("dataset", name).get("path") != "???" or name in with_files]
+        datasets = [name for name in every if not lacks_path(name) or name in with_files]
         pairs = [(dataset, outline) for dataset in datasets for outline in outlines(dataset)]
         planners = [*dict.fromkeys([*names("planner"), *self.files["planner"]])]
         disturbing, cheap = self.disturbing, self.cheap
@@ -57,6 +58,22 @@ class Subject:
             for (place, pair), (turn, planner) in product(enumerate(pairs), enumerate(planners))
             if self._meet(pair[0], planner)
         ]
+
+    def paired(self, with_files: Sequence[str] = (), may_lack: Collection[str] = ()) -> list[Point]:
+        """So few points of ours that every two files, or a file and an outline, meet in one where they go together.
+
+        The points without the datasets that a machine `may_lack` are such for all others.
+        """
+        every = [
+            (dataset, outline, planner, disturbed, repeated)
+            for dataset, outline, planner, *_ in self.points(with_files)
+            for disturbed, repeated in product(self.disturbing, self.cheap)
+            if fits(dataset=dataset, robustness=disturbed)
+            and fits(dataset=dataset, model=repeated)
+            and fits(planner=planner, model=repeated)
+        ]
+        found = covering([point for point in every if point[0] not in may_lack])
+        return [*found, *covering([point for point in every if point[0] in may_lack], found)]
 
     def _meet(self, dataset: str, planner: str) -> bool:
         if not goes_together(dataset, planner):

@@ -1,14 +1,15 @@
-"""Every planner on every dataset, with every outline; of a plugin's, with every engine of no cost.
+"""Every planner on every dataset; of a plugin's, with every outline and every engine of no cost.
 
-Robustness settings and engines take turns, so that each meets every planner and every dataset; of ours, `-m slow` has
-every engine at every point. All are read from conf/, or from a plugin's: a new file there is picked up by itself.
+Of ours, outlines, robustness settings and engines take turns, so that each meets every planner and every dataset, and
+each of the others; `-m slow` has every outline and every engine at every point. All are read from conf/, or from a
+plugin's: a new file there is picked up by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -94,15 +95,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     parametrize(metafunc, ())
 
 
-def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str]) -> None:
-    """A test for each point; `with_files`: the datasets whose files `folder_of` has."""
+def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: Collection[str] = ()) -> None:
+    """A test for each point.
+
+    `with_files`: the datasets whose files `folder_of` has; it skips those that a machine `may_lack`.
+    """
+    subject = subject_of(metafunc.config)
     if "robustness" in metafunc.fixturenames:
-        metafunc.parametrize("robustness", subject_of(metafunc.config).files["robustness"])
+        metafunc.parametrize("robustness", subject.files["robustness"])
     if "disturbed" in metafunc.fixturenames:
-        points = subject_of(metafunc.config).points(with_files)
-        metafunc.parametrize(("dataset", "outline", "planner", "disturbed", "repeated"), points)
-        turns = [pytest.param(False, id="in turn"), pytest.param(True, id="all", marks=pytest.mark.slow)]
-        metafunc.parametrize("every_engine", turns if subject_of(metafunc.config).ours else [True])
+        slow = [pytest.mark.slow] if subject.ours else []
+        points = [
+            pytest.param(*point, True, id="-".join((*point, "all")), marks=slow) for point in subject.points(with_files)
+        ]
+        if subject.ours:
+            some = subject.paired(with_files, may_lack)
+            points += [pytest.param(*point, False, id="-".join(point)) for point in some]
+        names = ("dataset", "outline", "planner", "disturbed", "repeated", "every_engine")
+        metafunc.parametrize(names, points)
 
 
 def test_every_point_runs_and_repeats_itself(
@@ -149,6 +159,7 @@ def test_every_point_runs_and_repeats_itself(
             assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
         if (model, robustness) == (repeated, "none"):
             assert lasting(run(built, setting, chunk)) == lasting(rows)
+    assert every_engine or not left_out, "of the few points each runs whole"
     if len(left_out) > len(engines):
         pytest.skip(left_out[0])
 

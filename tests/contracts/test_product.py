@@ -13,14 +13,14 @@ from grid.contracts.test_product import (
 )
 from grid.core.problem import DRAFTED, GIVEN
 from grid.settings.fitting import invalid_reason
-from tests.configs import FOLDERS, goes_together, names, outlines, setting_of
+from tests.configs import FOLDERS, MAY_LACK, goes_together, names, outlines, setting_of
 
 __all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
 CHEAP = ("lexical", "null_engine", "simulated")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    parametrize(metafunc, list(FOLDERS))
+    parametrize(metafunc, list(FOLDERS), MAY_LACK)
 
 
 def test_only_an_outline_or_branches_that_the_data_lack_leave_a_pair_out() -> None:

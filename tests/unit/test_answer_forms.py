@@ -13,6 +13,7 @@ from grid.episode.asking import to_action
 from grid.text.answers import read_call, read_outline, read_plan, read_score
 from grid.text.calls import Call
 from grid.text.objects import MAX_CHARACTERS, UnreadableError
+from tests.loops import each
 
 
 def tool(name: str, *arguments: str) -> ToolSpec:
@@ -212,7 +213,7 @@ FORMS: dict[str, tuple[str, Call | str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_an_answer_reads_as_what_it_means_or_it_says_why_not(form: str) -> None:
     text, meant = FORMS[form]
     if isinstance(meant, Call):

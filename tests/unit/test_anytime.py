@@ -94,7 +94,7 @@ def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
 def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_path: Path) -> None:
     found = {}
     for steps in (4, 8, 16, 40):
-        rows = planted.grid("best_first", cases=20, budget=BudgetConfig(steps=steps), judge_auc=0.95,
+        rows = planted.grid("best_first", cases=12, budget=BudgetConfig(steps=steps), judge_auc=0.95,
                             dataset_values={"outline": outline})  # fmt: skip
         found[steps] = rows
     whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})

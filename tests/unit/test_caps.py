@@ -19,6 +19,7 @@ from grid.settings.make import make
 from grid.sweeps import session
 from tests import plan_rows
 from tests.configs import job, names, solvers, yaml
+from tests.loops import each
 
 AHEAD = {"astar", "cot", "fh", "holistic", "plan_first", "zero_shot"}
 
@@ -30,7 +31,7 @@ def planned(planner: str, cap: int, **planner_values: Any) -> str | None:
     return cut(cast(Engine, engine), cast(Planner, made), {"model": "local", "planner": planner})
 
 
-@pytest.mark.parametrize("planner", solvers())
+@each("planner", solvers())
 def test_a_limit_below_the_planners_is_told_or_refused(planner: str) -> None:
     wanted = yaml("planner", planner)["max_tokens"]
     assert planned(planner, wanted) is None

@@ -17,6 +17,7 @@ from grid.episode.prompts import FINISH_TOOL, tool_text
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.worlds.kopl.functions import TOOLS
+from tests.loops import each
 
 OFFERED = {**TOOLS, "finish": FINISH_TOOL}
 CARDS = tuple(OFFERED.values())
@@ -59,9 +60,9 @@ def test_a_history_tells_which_steps_have_a_result() -> None:
     assert results(asked(ToolCallAnswer(CARDS, may_decline=False), DONE, FAILED)) == {"0": True, "1": False}
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize("before", [{}, {"0": False}, {"0": True}, {"0": True, "1": False}])
-@pytest.mark.parametrize("right", [True, False])
+@each("tool", TOOLS)
+@each("before", [{}, {"0": False}, {"0": True}, {"0": True, "1": False}])
+@each("right", [True, False])
 def test_what_the_simulated_policy_writes_can_be_run_and_a_wrong_call_is_not_the_right_one(
     tool: str, before: dict[str, bool], right: bool
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
+from tests.loops import each
 
 texts = st.one_of(
     st.text(max_size=40),
@@ -84,7 +85,7 @@ def test_a_date_without_year_equals_every_date_that_agrees(day: dt.date, other_d
     assert equivalent(bare, other.isoformat()) == agrees
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ("3 pm", "15:00"),
@@ -124,7 +125,7 @@ def test_equal(left: Json, right: Json) -> None:
     assert equivalent(right, left)
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right"),
     [
         ("3 pm", "3 am"),

@@ -23,7 +23,7 @@ from tests.teacher_forcing import named_prompts, teacher_forced_names
 
 PROMPTS = named_prompts(12)
 NAMES = ("find", "find_all", "fund", "file_it", "send", "no")
-SAMPLES, AT_ONCE = 2000, 100
+AT_ONCE = 100
 LONGEST = len('{"action": {"tool": "find_all"')
 
 
@@ -76,7 +76,8 @@ def test_what_is_counted_is_what_is_computed(folder: Path) -> None:
     assert choice.usage.input_tokens - choice.usage.cached_input_tokens == tokens + track
 
 
-def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("samples", [800, pytest.param(2000, marks=pytest.mark.slow)])
+def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path, samples: int) -> None:
     """With a token a byte there is one way to write a call: what is sampled under the schema is what is scored."""
     engine = HuggingFace(path=str(make_model(tmp_path, most=256)), dtype="float32", mass_bound=0.0)
     tools = tuple(ToolSpec(name, "A tool.", ()) for name in NAMES)
@@ -89,18 +90,18 @@ def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path) -> None:
         parts = await asyncio.gather(
             *(
                 engine.sample(asked, n=AT_ONCE, temperature=1.0, max_tokens=LONGEST, seed=part)
-                for part in range(SAMPLES // AT_ONCE)
+                for part in range(samples // AT_ONCE)
             )
         )
         return chosen, [text for part in parts for text in part.completions]
 
     chosen, texts = asyncio.run(ask())
     votes = Counter(json.JSONDecoder().raw_decode(text, len('{"action": {"tool": '))[0] for text in texts)
-    assert votes.total() == SAMPLES
+    assert votes.total() == samples
     assert votes.keys() <= set(options)
-    shares = np.array([votes[name] / SAMPLES for name in options])
+    shares = np.array([votes[name] / samples for name in options])
     exact = np.array(chosen.probabilities)
-    assert (np.abs(shares - exact) <= 3 * np.sqrt(exact * (1 - exact) / SAMPLES)).all()
+    assert (np.abs(shares - exact) <= 3 * np.sqrt(exact * (1 - exact) / samples)).all()
     assert np.sort(exact)[-2] > 0.05, "not all on one"
     assert chosen.unassigned is not None
     assert chosen.unassigned > 0.5, "a free sampler would seldom write a name: the votes are those under the schema"

@@ -12,6 +12,7 @@ import pytest
 
 import grid
 from grid.code_digest import code_digest
+from tests.loops import each
 
 
 def test_types_are_told_the_same_names() -> None:
@@ -22,7 +23,7 @@ def test_types_are_told_the_same_names() -> None:
     assert told == {(module, name, name) for module, names in grid.FACE.items() for name in names}
 
 
-@pytest.mark.parametrize("name", [name for names in grid.FACE.values() for name in names])
+@each("name", [name for names in grid.FACE.values() for name in names])
 def test_a_name_is_its_modules(name: str) -> None:
     module = next(module for module, names in grid.FACE.items() if name in names)
     assert getattr(grid, name) is getattr(import_module(module), name)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from analysis import spec
 from analysis.errors import AnalysisError
 from analysis.formula import parse
+from tests.loops import each
 
 CONF = Path(__file__).parents[2] / "conf" / "analysis"
 ALLOWED = ["y", "a", "b", "c", "f"]
@@ -41,7 +42,7 @@ def test_formulas(text: str, terms: list[str]) -> None:
     assert shown(text) == terms
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "", "  ", "y", "y ~", "~ a", "y ~ a +", "y ~ + a", "y ~ a b", "y ~ a ~ b", "y ~ a ** 2", "y ~ a::b", "y ~ 1",
@@ -76,7 +77,7 @@ def test_every_analysis_in_conf_is_read_and_says_what_it_is(path: Path) -> None:
     assert path.read_text(encoding="utf-8").startswith("# ")
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"formula": "success ~ dept"}, "formula: .*no column 'dept'; allowed: .*depth"),

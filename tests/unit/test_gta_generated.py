@@ -23,6 +23,7 @@ from grid.text import references
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState
 from tests.configs import setting_of
+from tests.loops import each
 from tests.oracle import oracle_of
 from tests.walks import Walk
 
@@ -45,7 +46,7 @@ def played(case_id: str, dataset: GtaGenerated = END) -> tuple[Walk, Trajectory]
     return walk, Trajectory(tuple(steps), tuple(steps), walk.state, answer=problem.reference.answer)
 
 
-@pytest.mark.parametrize("case_id", CASES)
+@each("case_id", CASES)
 def test_the_reference_resolves_its_case_with_full_scores(case_id: str) -> None:
     walk, trajectory = played(case_id)
     assert walk.resolved
@@ -135,7 +136,7 @@ def test_every_image_of_a_query_is_named_in_it_and_no_two_queries_share_one() ->
     assert all(name in record.query for record in RECORDS.values() for name, _ in record.world.images)
 
 
-@pytest.mark.parametrize("case_id", CASES)
+@each("case_id", CASES)
 def test_each_outcome_that_resolves_a_case_is_needed(case_id: str) -> None:
     record = RECORDS[case_id]
     assert record.calls[-1].place in record.resolution
@@ -147,7 +148,7 @@ def test_each_outcome_that_resolves_a_case_is_needed(case_id: str) -> None:
     assert not before or not record.world.resolved(before[-1].state) or before[-1].place > record.resolution[0]
 
 
-@pytest.mark.parametrize("case_id", CASES)
+@each("case_id", CASES)
 def test_calls_may_come_in_any_order_that_their_references_allow(case_id: str) -> None:
     record, rng = RECORDS[case_id], random.Random(case_id)
     needs = {call.place: {step for step, _ in references.found_in(call.written)} for call in record.calls}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import grid
+from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
 ROOMS = [
@@ -95,7 +96,7 @@ def test_a_room_says_what_it_is() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("name", [name for name in ROOMS if (ROOT / name.replace(".", "/")).is_dir()])
+@each("name", [name for name in ROOMS if (ROOT / name.replace(".", "/")).is_dir()])
 def test_a_room_names_what_it_holds_and_nothing_else(name: str) -> None:
     """But for the tests in `contracts`; launch is told in docs/developing.md."""
     if name in ("grid.contracts", "launch"):

@@ -261,12 +261,30 @@ def test_what_a_step_names_is_in_the_question(synthetic: KqaSynthetic) -> None:
                 assert part.inputs[0] in question.text
 
 
-def test_the_same_seed_gives_the_same_bytes_in_every_process(synthetic: KqaSynthetic, tmp_path: Path) -> None:
-    code = "import pathlib, sys; from grid.datasets.kqa.dataset import generate; generate(pathlib.Path(sys.argv[1]), 0)"
+@pytest.mark.parametrize(
+    ("tests", "trainings"), [(24, 48), pytest.param(dataset.TESTS, dataset.TRAININGS, marks=pytest.mark.slow)]
+)
+def test_the_same_seed_gives_the_same_bytes_in_every_process(
+    synthetic: KqaSynthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tests: int, trainings: int
+) -> None:
+    """Of few questions, which are drawn as all of them are; the base is the whole one."""
+    whole = (tests, trainings) == (dataset.TESTS, dataset.TRAININGS)
+    code = "import pathlib, sys; from grid.datasets.kqa import dataset; "
+    code += f"dataset.TESTS, dataset.TRAININGS = {tests}, {trainings}; "
+    code += "dataset.generate(pathlib.Path(sys.argv[1]), 0)"
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(REPOSITORY)}
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, env=environment, cwd=REPOSITORY)
-    for name in (KB, TEST, TRAIN):
-        assert (tmp_path / name).read_bytes() == (synthetic.root / name).read_bytes()
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    subprocess.run([sys.executable, "-c", code, str(there)], check=True, env=environment, cwd=REPOSITORY)
+    if not whole:
+        here.mkdir()
+        monkeypatch.setattr(dataset, "TESTS", tests)
+        monkeypatch.setattr(dataset, "TRAININGS", trainings)
+        dataset.generate(here, 0)
+    for name, count in ((TEST, tests), (TRAIN, trainings)):
+        assert (there / name).read_bytes() == ((synthetic.root if whole else here) / name).read_bytes()
+        assert len(json.loads((there / name).read_bytes())) == count
+    assert (there / KB).read_bytes() == (synthetic.root / KB).read_bytes()
 
 
 @pytest.mark.slow

@@ -78,8 +78,8 @@ def filled(root: Path, *planners: str, **changes: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def validation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every planner did on the cases of the first half."""
-    return filled(tmp_path_factory.mktemp("memory"), *solvers())
+    """What every planner did on the first cases of the first half: one more than a prompt is shown."""
+    return filled(tmp_path_factory.mktemp("memory"), *solvers(), dataset__limit=8)
 
 
 def remembering(root: Path, folder: Path, *planners: str, **changes: Any) -> Checked:
@@ -173,7 +173,7 @@ def test_no_tested_case_is_in_memory_nor_shown_to_itself(tmp_path: Path, validat
     tested, known = checked.plan.case_ids[setting.id], memory_in(setting)
     assert tested
     assert known.cases.isdisjoint(tested)
-    with pytest.raises(ConfigError, match=r"memory\.path=.*8 are in both .*part=validation fills"):
+    with pytest.raises(ConfigError, match=r"memory\.path=.*4 are in both .*part=validation fills"):
         remembering(tmp_path, validation, "react", part="validation")
     with pytest.raises(ConfigError, match="are in both"):
         remembering(tmp_path, validation, "react", part="all")

@@ -24,6 +24,7 @@ from grid.settings.setting import cells
 from grid.text.references import outputs_of, resolve
 from tests import mnms_files
 from tests.configs import setting_of
+from tests.loops import each
 from tests.mnms_files import CAPTION, DETECT, DRAW, GENERATE, REQUESTS, SELECT, plan, row
 from tests.oracle import oracle_of
 
@@ -203,7 +204,7 @@ def test_an_alternative_counts_where_it_is_asked_for(folder: str, alternatives: 
     assert problem.measure(path)["plan_values_accuracy"] is alternatives
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "told"),
     [
         (ToolCall("image describing", {}), "no tool image describing"),

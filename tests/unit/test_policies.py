@@ -181,11 +181,12 @@ def test_settings_compose_in_order() -> None:
 
 
 def test_every_disturbance_hurts_the_lexical_policys_choice_of_tools() -> None:
-    def match(top_k: int, *robustness: Robustness) -> np.ndarray:
-        episodes, _ = run(EGBLogits(trajectories=1), Lexical(), *robustness, limit=150, top_k=top_k)
+    def match(top_k: int, limit: int, *robustness: Robustness) -> np.ndarray:
+        episodes, _ = run(EGBLogits(trajectories=1), Lexical(), *robustness, limit=limit, top_k=top_k)
         return np.array([row["tool_match_rate"] for row in episodes])
 
     # Among 50 offered tools all near ones are already: more do not hurt.
-    for setting, top_k in ((InaccuratePlan(), 50), (Extraneous(k=10), 5)):
-        loss = match(top_k) - match(top_k, setting)
+    for setting, top_k, limit in ((InaccuratePlan(), 50, 50), (Extraneous(k=10), 5, 150)):
+        loss = match(top_k, limit) - match(top_k, limit, setting)
+        assert len(loss) == limit
         assert loss.mean() > 2 * loss.std(ddof=1) / np.sqrt(len(loss))

@@ -11,6 +11,7 @@ from grid.core.types import ToolSpec
 from grid.worlds.programs.model import Applied, Constant, Constraint, Function, Goal, Task, TypedTool
 from grid.worlds.programs.search import derivable, least_cost, plan_cost
 from grid.worlds.programs.world import tools_by_name
+from tests.loops import each
 from tests.program_search import TooLargeError, depth, least
 from tests.programs import Shape, asking, begun, composite, restricted, task, tool
 
@@ -91,7 +92,7 @@ def test_many_parallel_steps_with_composites_take_no_long_search() -> None:
     assert least_cost(found) is not None
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_solvable_tasks_stay_solvable_behind_their_reference(seed: int) -> None:
     rng = random.Random(seed)
     one = asking(rng, task(rng), rng.randint(1, 3))

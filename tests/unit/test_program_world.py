@@ -8,12 +8,11 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pytest
-
 from grid.core.types import REJECT, Json, Observation, ToolCall
 from grid.text import references
 from grid.worlds.programs.model import Constraint, Task
 from grid.worlds.programs.world import ProgramWorld, Progress
+from tests.loops import each
 from tests.programs import asking, begun, task
 from tests.unit.test_program_scoring import SUNNY, WAYS, trip
 
@@ -36,7 +35,7 @@ def referenced(one: Task) -> list[tuple[str, Mapping[str, Json]]]:
     return [(name, dict(arguments)) for name, arguments in one.reference[len(one.done) :]]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each("seed", range(25))
 def test_references_resolve_and_their_beginnings_do_not(seed: int) -> None:
     rng = random.Random(seed)
     one = asking(rng, task(rng), 2)

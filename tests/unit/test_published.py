@@ -15,6 +15,7 @@ from analysis.published import files, sheets
 from analysis.published.files import Published
 from analysis.table import Table
 from grid import store
+from tests.loops import each
 from tests.published import SIMPLE, episode
 from tests.searched import NOON
 from tests.support.tables import by_metric
@@ -90,7 +91,7 @@ def figures(table: Published) -> list[float]:
     return [figure for figure in found if figure is not None]
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: f"{table.paper}-{table.table}")
+@each("table", TABLES.values())
 def test_every_figure_of_the_paper_is_there(table: Published) -> None:
     key = (table.paper, table.table)
     published = [row for row in table.rows if row.figures]
@@ -129,7 +130,7 @@ def test_retrieval_does_not_depend_on_the_model_that_acts() -> None:
         assert len(rates) <= 1
 
 
-@pytest.mark.parametrize("path", sorted(files.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+@each("path", sorted(files.FOLDER.glob("*.yaml")))
 def test_a_file_says_what_it_is_and_is_named_for_it(path: Path) -> None:
     table = files.load(path)
     numbered = f"{table.paper}_table{table.table}"

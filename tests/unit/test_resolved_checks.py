@@ -25,7 +25,7 @@ from tests.configs import setting_of, solvers, yaml
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 BUDGET = BudgetConfig()
-CASES = 4
+CASES = 2
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from grid.core.types import Json, ToolCall
 from grid.worlds.scenes.scene import Line, Scene, Thing, same_picture
 from grid.worlds.scenes.tools import TOOLS, Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
+from tests.loops import each
 from tests.walks import Walk
 
 RED = Thing("cup", (10, 10, 110, 110), (("color", "red"), ("material", "glass")))
@@ -63,7 +64,7 @@ def test_what_is_seen() -> None:
         assert found == {"description": "The color of the cup is red."}
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "arguments"),
     [
         ("OCR", {"image": "image_2.jpg"}), ("MathOCR", {"image": "image_2.jpg"}),
@@ -237,7 +238,7 @@ def test_resolved_is_what_was_obtained_whatever_the_path() -> None:
     assert walk.answer is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_any_call_of_any_values_is_answered(seed: int) -> None:
     rng, walk = random.Random(seed), Walk(WORLD)
     values: list[Json] = [

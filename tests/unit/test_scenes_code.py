@@ -15,6 +15,7 @@ from grid.core.types import Observation, ToolCall
 from grid.worlds.scenes.scene import Chart
 from grid.worlds.scenes.tools import Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
+from tests.loops import each
 
 WORLD = SceneWorld((), Web(()), frozenset())
 
@@ -45,7 +46,7 @@ def drawn(rng: random.Random, depth: int) -> tuple[str, Fraction]:
     return f"({left} {sign} {right})", apply(a, b)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_calculator_is_arithmetic(seed: int) -> None:
     expression, value = drawn(random.Random(seed), 5)
     found = calculated(expression)
@@ -78,8 +79,8 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tool", ["Calculator", "Solver", "Plot"])
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:20])
+@each("tool", ["Calculator", "Solver", "Plot"])
+@each("text", HOSTILE)
 def test_what_is_no_such_code_is_an_error_soon(tool: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*given: object, **options: object) -> None:
         raise AssertionError("nothing of a call is ever run")
@@ -103,7 +104,7 @@ def test_what_is_no_such_code_is_an_error_soon(tool: str, text: str, monkeypatch
             assert state == WORLD.start()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_solver_finds_planted_roots(seed: int) -> None:
     rng = random.Random(seed)
     one, other = (Fraction(rng.randint(-20, 20), rng.randint(1, 4)) for _ in range(2))
@@ -115,7 +116,7 @@ def test_solver_finds_planted_roots(seed: int) -> None:
     assert state.obtained == {("number", f"{float(root):.9g}") for root in (one, other)}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_solver_finds_planted_solutions_of_systems(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(2, 4)

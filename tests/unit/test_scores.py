@@ -6,6 +6,7 @@ import pytest
 
 from grid.text.answers import read_score
 from grid.text.objects import UnreadableError
+from tests.loops import each
 
 ODD: list[tuple[str, float | None]] = [
     ('{"score": 7, "explanation": "it fits"}', 0.7),
@@ -64,7 +65,7 @@ ODD: list[tuple[str, float | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "score"), ODD, ids=[text[:40] for text, _ in ODD])
+@each(("text", "score"), ODD)
 def test_a_score_is_read_or_it_is_none(text: str, score: float | None) -> None:
     if score is None:
         with pytest.raises(UnreadableError):

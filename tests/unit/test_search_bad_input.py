@@ -16,6 +16,7 @@ from grid.core.types import Parameter, Plan, Substep, ToolSpec
 from grid.episode.progress import Budget
 from grid.planners.mcts import MCTS
 from grid.planners.tooltree import ToolTree
+from tests.loops import each
 from tests.places import letter
 from tests.search import Letters, Script, episode, searched
 
@@ -122,8 +123,8 @@ def test_a_loop_ends(planner: Any, repeats: Any) -> None:
 
 
 @PLANNERS
-@pytest.mark.parametrize("part", ["steps", "llm_calls", "tokens"])
-@pytest.mark.parametrize("most", [0, 1, 3])
+@each("part", ["steps", "llm_calls", "tokens"])
+@each("most", [0, 1, 3])
 def test_hardly_any_budget(planner: Any, part: str, most: int) -> None:
     """No error; what is best so far, if there is anything."""
     found = searched(planner, script(), budget=Budget(**{part: most}))

@@ -30,7 +30,7 @@ from grid.episode import prompts
 from grid.episode.judging import SCORES
 from grid.settings.fitting import invalid_reason
 from grid.settings.make import make
-from tests.configs import outlines, setting_of, solvers, yaml
+from tests.configs import few_of, outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes
 from tests.world import TOOLS
@@ -49,11 +49,16 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
-@pytest.mark.parametrize("planner", solvers())
-@pytest.mark.parametrize(
-    ("dataset", "outline"), [(name, outline) for name in ("slate", "kqa_synthetic") for outline in outlines(name)]
-)
-def test_with_skill_1_every_planner_resolves_every_case(planner: str, dataset: str, outline: str) -> None:
+SKILLED = [
+    (name, outline, planner)
+    for name in ("slate", "kqa_synthetic")
+    for outline in outlines(name)
+    for planner in solvers()
+]
+
+
+@pytest.mark.parametrize(("dataset", "outline", "planner"), few_of(SKILLED))
+def test_with_skill_1_every_planner_resolves_every_case(dataset: str, outline: str, planner: str) -> None:
     values = {"outline": outline}
     rows = grid(planner, dataset=dataset, cases=1, dataset_values=values, all_offered=True, **SURE)
     assert [row["error_message"] for row in rows["episodes"] if row["success"] is not True] == []
@@ -66,10 +71,14 @@ def agreeing(grids: int, cases: int, planner: str, **values: Any) -> int:
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 @pytest.mark.parametrize("planner", ["baseline_llm", "react", "fh"])
 def test_the_closed_form_lies_in_the_interval_of_the_estimate(planner: str, outline: str) -> None:
-    """Of ten grids one misses often, and four once in a thousand times."""
+    """Of ten grids one misses often, and four once in a thousand times; so far off is what all cases tell, too."""
     allowed = stats.binom.ppf(0.001, 10, 0.95)
     values = {"tool_skill": 0.97, "malformed": 0.05, "dataset_values": {"outline": outline}}
-    assert agreeing(10, 25, planner, **values) >= allowed
+    grids = [grid(planner, cases=10, seed=seed, **values) for seed in range(10)]  # type: ignore[arg-type]
+    assert sum(map(covers, grids)) >= allowed
+    missed = np.array([row["success"] - row["expected_success"] for rows in grids for row in rows["episodes"]])
+    assert len(missed) == 100
+    assert abs(missed.mean()) <= 3.3 * error(missed)
 
 
 @pytest.mark.slow
@@ -95,7 +104,7 @@ def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[
 @pytest.mark.parametrize("planner", ["fh", "sh"])
 def test_misspelt_names_are_forgiven_by_forgiving_tools_alone(planner: str) -> None:
     """They are the same cells but for what the tools do, so that none fares better under strict tools."""
-    keys: dict[str, Any] = {"dataset": "kqa_synthetic", "cases": 120, "argument_skill": 0.8, "foresight": 0.0}
+    keys: dict[str, Any] = {"dataset": "kqa_synthetic", "cases": 100, "argument_skill": 0.8, "foresight": 0.0}
     found = {
         (robustness, misspelt): grid(planner, robustness=robustness, misspelt=misspelt, **keys)
         for robustness in ("tools_forgiving", "tools_strict")
@@ -116,7 +125,7 @@ def egb_gain(calibration: float) -> float:
         successes(
             grid(
                 "egb_logits",
-                cases=60,
+                cases=40,
                 all_offered=True,
                 planner_values={"trajectories": trajectories, "suffix": "chosen"},
                 malformed=0.0,
@@ -137,8 +146,9 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
     assert all_of_it >= nothing + 0.1
 
 
-def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
-    keys: dict[str, Any] = {"cases": 160, "tool_skill": 0.9, "argument_skill": 0.9}
+@pytest.mark.parametrize("cases", [80, pytest.param(160, marks=pytest.mark.slow)])
+def test_reflexion_without_insight_is_a_retry_and_with_it_more(cases: int) -> None:
+    keys: dict[str, Any] = {"cases": cases, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))
     blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
     assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)

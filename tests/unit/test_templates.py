@@ -27,6 +27,7 @@ from grid.worlds.sparql.queries import ENTITY, read, written
 from tests import hotpotqa
 from tests.freebase import agentbench, write_ontology
 from tests.hotpotqa import bridge, comparison, quiz
+from tests.loops import each
 from tests.sparql_graphs import random_expression
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -161,7 +162,7 @@ def test_a_text_that_looks_like_brackets_or_entities_is_one_literal(tmp_path: Pa
     assert {one.template for one in found} == {"(AND (JOIN film.film.genre *) (JOIN common.topic.image *))"}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each("name", FUNCTIONS)
 def test_a_program_of_other_entities_and_values_is_of_the_same_template(name: str) -> None:
     function = FUNCTIONS[name]
     step = ProgramStep(name, tuple(f"old {text}" for text in function.texts), tuple(range(len(function.results))))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
+from tests.loops import each
 from tests.unit.test_equivalence import values
 
 KG, CARD = "parcel_weight Weight of the parcel in kg", "card_expiry Expiry date of the card (MM/YY)"
 DAY = "checkInDate Day of arrival"
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "about"),
     [
         ("navy blue", "Navy-Blue", ""),
@@ -49,7 +49,7 @@ def test_what_an_argument_says_of_itself_tells_what_a_value_leaves_out(left: Jso
     assert equivalent(right, left, about)
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "about"),
     [
         ("09/28", "September 28", ""),

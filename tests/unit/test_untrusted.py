@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from grid.core.untrusted import DECODER, loads, loads_storable, shown, shown_lines
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
+from tests.loops import each
 
 ENDLESS = ["1e999", "-1e999", "1" * 400 + ".5", "NaN", "Infinity", "-Infinity", "9" * 301, "-" + "9" * 5_000]
 HALF = r'"\ud800"'
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
-@pytest.mark.parametrize("number", ENDLESS)
-@pytest.mark.parametrize("around", ["{}", '{{"a": {}}}', "[1, [{}]]"])
+@each("number", ENDLESS)
+@each("around", ["{}", '{{"a": {}}}', "[1, [{}]]"])
 def test_a_number_that_no_double_holds_is_refused(number: str, around: str) -> None:
     for read in (loads, loads_storable, DECODER.decode):
         with pytest.raises(ValueError, match=r"number|no JSON"):
