@@ -20,9 +20,9 @@ from tests.clusters import wait_for
 from tests.unit.test_store import attempt, case, comparison, episode, improvement, message, metric, node, section, step
 
 
-def fill(root: Path) -> None:
-    """Twelve chunks of two cells with a step and a request each; every third chunk is tried twice."""
-    for number in range(12):
+def fill(root: Path, chunks: int = 12) -> None:
+    """Chunks of two cells with a step and a request each; every third chunk is tried twice."""
+    for number in range(chunks):
         for attempt_id in ("1", "2") if number % 3 == 0 else ("1",):
             names = [f"{number:02d}{half}" for half in "ab"]
             minute = int(attempt_id)
