@@ -5,19 +5,27 @@ A command is run, is held against what its program takes, or is excused with a r
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from docs import facts
+from docs.facts import commands
+from launch.main import main
 
 ROOT = Path(__file__).parents[1]
 _FILES = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
+_TOLD = commands.told
 _SMALL = ("dataset.limit=6", "cluster.cpus=2", "cluster.dashboard=false")
 FIRST = (
     "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
@@ -108,8 +116,24 @@ class Shown(NamedTuple):
 
 @cache
 def pages() -> dict[str, str]:
-    """The text of every page, facts filled in."""
-    return {file.name: facts.expanded(file.read_text(encoding="utf-8")) for file in _FILES}
+    """The text of every page, facts filled in; what commands say of themselves is said in this process."""
+    with patch.object(commands, "told", said):
+        return {file.name: facts.expanded(file.read_text(encoding="utf-8")) for file in _FILES}
+
+
+def said(arguments: Sequence[str]) -> str:
+    """What `docs.facts.commands.told` gives, without the second that a process takes; Hydra's own help needs one."""
+    if arguments[0] == "sweep":
+        return _TOLD(arguments)
+    out = StringIO()
+    with (
+        patch.object(sys, "argv", ["main.py", *arguments]),
+        patch.dict(os.environ, {"COLUMNS": commands.WIDTH}),
+        redirect_stdout(out),
+        suppress(SystemExit),
+    ):
+        main()
+    return out.getvalue()
 
 
 @cache

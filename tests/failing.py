@@ -75,10 +75,13 @@ async def walked(problem: Problem, calls: Calls) -> tuple[list[Step], Any]:
 
 
 def told(root: Path, made: Mapping[str, Made]) -> dict[str, dict[str, Any]]:
-    """What the rules say of each that did not resolve its case."""
+    """What the rules say of each that did not resolve its case; written as one chunk, since every file is synced."""
+    chunk: dict[str, list[dict[str, Any]]] = {"episodes": [], "steps": [], "cases": []}
     for name, one in made.items():
         rows, _ = one.rows(name)
-        store.write(root, rows)
+        for table, found in rows.items():
+            chunk[table] += found
+    store.write(root, chunk)
     return {row["cell_id"]: row for row in read.classes(root).to_pylist()}
 
 

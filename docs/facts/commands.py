@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from docs.facts.markdown import code, fenced, prose, table
 from launch.main import COMMANDS
 
 _ROOT = Path(__file__).parents[2]
-_WIDTH = "100"
+WIDTH = "100"
+"""Characters a line."""
 
 
 def render(_: str) -> str:
@@ -24,7 +26,11 @@ def render_help(argument: str) -> str:
     """What `agent-grid ARGUMENT --help` prints; of `*` that of each command, under its name."""
     if argument == "*":
         return "\n\n".join(f"## {name}\n\n{render_help(name)}" for name in COMMANDS)
-    environment = {**os.environ, "COLUMNS": _WIDTH, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "launch")])}
-    asked = [sys.executable, "-m", "launch.main", *argument.split(), "--help"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=_ROOT, env=environment).stdout
-    return fenced(said.replace("main.py ", "agent-grid "))
+    return fenced(told([*argument.split(), "--help"]).replace("main.py ", "agent-grid "))
+
+
+def told(arguments: Sequence[str]) -> str:
+    """What `agent-grid` prints, in a process of its own."""
+    environment = {**os.environ, "COLUMNS": WIDTH, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "launch")])}
+    asked = [sys.executable, "-m", "launch.main", *arguments]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, cwd=_ROOT, env=environment).stdout

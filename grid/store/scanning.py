@@ -70,7 +70,8 @@ class Scan:
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
             for files in _slices(small):
-                tables = list(pool.map(lambda file: _content(file, self.schema, names), files))
+                each = map if len(files) == 1 else pool.map  # a thread starts when it is first asked for something
+                tables = list(each(lambda file: _content(file, self.schema, names), files))
                 yield from self._scanned(ds.dataset(pa.concat_tables(tables).combine_chunks()), columns)
 
     def _scanned(

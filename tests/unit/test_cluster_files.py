@@ -14,13 +14,16 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from grid import store
+from grid.sweeps import arguments
+from grid.sweeps.composing import multirun
 
 ROOT = Path(__file__).parents[2]
 SBATCH = ROOT / "launch/slurm.sbatch"
@@ -124,11 +127,10 @@ class Allocation:
 
 
 def composed(overrides: list[str]) -> dict[str, Any]:
-    """The config that launch/sweep.py makes of its arguments."""
-    command = [sys.executable, str(ROOT / "launch/sweep.py"), "--cfg", "job", *overrides]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True)
-    config: dict[str, Any] = yaml.safe_load(shown.stdout)
-    return config
+    """The config that launch/sweep.py makes of its arguments, once they have passed its check."""
+    arguments.check(overrides)
+    with multirun(overrides) as settings:
+        return cast(dict[str, Any], OmegaConf.to_container(next(settings).config))
 
 
 def until(condition: Callable[[], bool]) -> None:

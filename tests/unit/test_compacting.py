@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any, get_args
@@ -41,6 +43,20 @@ def fill(root: Path, chunks: int = 12) -> None:
             )
 
 
+@pytest.fixture(scope="module")
+def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `fill` writes, each file of it synced; no file of a store is ever written to again."""
+    root = tmp_path_factory.mktemp("filled")
+    fill(root)
+    return root
+
+
+@pytest.fixture
+def filled(once_filled: Path, tmp_path: Path) -> Path:
+    """A folder of links to that."""
+    return Path(shutil.copytree(once_filled, tmp_path / "filled", copy_function=os.link))
+
+
 def everything(root: Path) -> dict[str, Any]:
     found = {}
     for table in get_args(store.Table):
@@ -53,34 +69,31 @@ def count(root: Path) -> int:
     return sum(1 for _ in root.glob("*/*.parquet"))
 
 
-def test_rows_stay_and_files_become_few(tmp_path: Path) -> None:
-    fill(tmp_path)
-    before = everything(tmp_path)
+def test_rows_stay_and_files_become_few(filled: Path) -> None:
+    before = everything(filled)
     assert len(before["episodes"]) == 24
     assert len(before["attempts"]) == 16
     assert len(before["sections"]) == 33
-    assert store.compact(tmp_path) == dict.fromkeys(TABLES, (16, 1))
-    assert count(tmp_path) == len(TABLES)
-    assert everything(tmp_path) == before
-    assert store.compact(tmp_path) == dict.fromkeys(TABLES, (1, 1))
-    fill(tmp_path)  # the very same chunks again
-    assert everything(tmp_path) == before
+    assert store.compact(filled) == dict.fromkeys(TABLES, (16, 1))
+    assert count(filled) == len(TABLES)
+    assert everything(filled) == before
+    assert store.compact(filled) == dict.fromkeys(TABLES, (1, 1))
+    fill(filled)  # the very same chunks again
+    assert everything(filled) == before
 
 
-def test_large_files_are_left_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_left_as_they_are(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "ROWS", 8)
-    fill(tmp_path)
-    assert store.compact(tmp_path)["episodes"] == (16, 4)
-    names = {path.name for path in (tmp_path / "episodes").iterdir()}
-    assert store.compact(tmp_path)["episodes"] == (4, 4)
-    assert {path.name for path in (tmp_path / "episodes").iterdir()} == names
+    assert store.compact(filled)["episodes"] == (16, 4)
+    names = {path.name for path in (filled / "episodes").iterdir()}
+    assert store.compact(filled)["episodes"] == (4, 4)
+    assert {path.name for path in (filled / "episodes").iterdir()} == names
 
 
 def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(tmp_path)
-    before, unlink = everything(tmp_path), Path.unlink
+    before, unlink = everything(filled), Path.unlink
 
     def killed(path: Path, missing_ok: bool = False) -> None:
         if ".tmp" not in path.parts:
@@ -89,19 +102,18 @@ def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
 
     monkeypatch.setattr(Path, "unlink", killed)
     with pytest.raises(KeyboardInterrupt):
-        store.compact(tmp_path)
+        store.compact(filled)
     monkeypatch.undo()
-    assert count(tmp_path) == len(TABLES) * 16 + 1
-    assert everything(tmp_path) == before
-    store.compact(tmp_path)
-    assert count(tmp_path) == len(TABLES)
-    assert everything(tmp_path) == before
+    assert count(filled) == len(TABLES) * 16 + 1
+    assert everything(filled) == before
+    store.compact(filled)
+    assert count(filled) == len(TABLES)
+    assert everything(filled) == before
 
 
-def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_see_every_row_once_while_files_are_merged(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "ROWS", 6)
-    fill(tmp_path, chunks=18)
-    before, wrong, ended = everything(tmp_path), [], threading.Event()
+    before, wrong, ended = everything(filled), [], threading.Event()
     looks = 0
 
     def look() -> None:
@@ -109,7 +121,7 @@ def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monke
         while not ended.is_set():
             looks += 1
             try:
-                if everything(tmp_path) != before:
+                if everything(filled) != before:
                     wrong.append("rows differ")
             except StoreError as error:
                 wrong.append(str(error))
@@ -119,31 +131,29 @@ def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monke
         reader.start()
     for rows in (6, 20, 1000):
         monkeypatch.setattr(compacting, "ROWS", rows)
-        store.compact(tmp_path)
+        assert any(after < files for files, after in store.compact(filled).values())
         seen = looks
         wait_for(lambda: looks > seen)  # noqa: B023 - called at once
     ended.set()
     for reader in readers:
         reader.join()
     assert not wrong
-    assert count(tmp_path) == len(TABLES)
+    assert count(filled) == len(TABLES)
 
 
-def test_rows_are_chosen_by_any_column(tmp_path: Path) -> None:
-    fill(tmp_path)
-    data = store.read(tmp_path, "episodes", ["case_id"], pc.field("cell_id") == "03a")
+def test_rows_are_chosen_by_any_column(filled: Path) -> None:
+    data = store.read(filled, "episodes", ["case_id"], pc.field("cell_id") == "03a")
     assert data.num_rows == 1
     assert data.column_names == ["case_id"]
-    assert store.read(tmp_path, "steps", where=pc.field("cell_id").isin(["03a", "04b"])).num_rows == 2
+    assert store.read(filled, "steps", where=pc.field("cell_id").isin(["03a", "04b"])).num_rows == 2
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(tmp_path)
-    monkeypatch.setattr("sys.argv", ["store", "compact", str(tmp_path)])
-    with store.locked(tmp_path):
+def test_the_command(filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["store", "compact", str(filled)])
+    with store.locked(filled):
         assert main() == 2
     assert "another sweep is writing to this name (process" in capsys.readouterr().err
     assert main() == 0
     assert "episodes: 16 files before, 1 now" in capsys.readouterr().out
-    monkeypatch.setattr("sys.argv", ["store", "compact", str(tmp_path / "nothing")])
+    monkeypatch.setattr("sys.argv", ["store", "compact", str(filled / "nothing")])
     assert main() == 2

@@ -103,27 +103,49 @@ def test_tab_completion(line: str, expected: set[str]) -> None:
     assert set(run("-sc", "query=bash", line=line).stdout.split()) == expected
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["planner=reakt"],
-        ["planer=react"],
-        ["-m", "planner.budgt=3"],
-        ["-m", "trials=0"],
-        ["-m", "seed=minus"],
-        ["cluster=adress"],
-        ["planner=egb_logits", "planner.trajectories=-1"],
-    ],
-)
-def test_a_mistake_is_told_before_anything_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
-    script = (
-        "import sys, json; from launch.main import main; sys.argv = ['agent-grid', 'sweep', *sys.argv[1:]]; "
-        f"status = main(); print(json.dumps([status, [name for name in {HEAVY!r} if name in sys.modules]]))"
-    )
-    said = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path)
-    assert json.loads(said.stdout) == [2, []], said.stderr
-    assert said.stderr.startswith("error: ")
-    assert not list(tmp_path.iterdir())
+MISTAKES = [
+    ["planner=reakt"],
+    ["planer=react"],
+    ["-m", "planner.budgt=3"],
+    ["-m", "trials=0"],
+    ["-m", "seed=minus"],
+    ["cluster=adress"],
+    ["planner=egb_logits", "planner.trajectories=-1"],
+]
+_EACH_FORKED = """
+import json, os, sys
+from launch.main import main
+from launch import sweep
+for number, words in enumerate(json.loads(sys.argv[1])):
+    if not os.fork():
+        os.dup2(os.open(f"{sys.argv[2]}/{number}", os.O_CREAT | os.O_WRONLY), 2)
+        sys.argv = ["agent-grid", "sweep", *words]
+        status = main()
+        print(json.dumps([number, status, [name for name in HEAVY if name in sys.modules]]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+"""Python starts once: what is imported by then is what every mistake needs, and counts for each of them."""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str], str]]:
+    """Of each mistake its exit status, what heavy was imported, and what was said."""
+    folder, said = tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("said")
+    command = [sys.executable, "-c", f"HEAVY = {HEAVY!r}{_EACH_FORKED}", json.dumps(MISTAKES), str(said)]
+    lines = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True).stdout.splitlines()
+    found = {number: (status, heavy) for number, status, heavy in map(json.loads, lines)}
+    assert not list(folder.iterdir())
+    return [(*found.get(number, (-1, [])), (said / str(number)).read_text()) for number in range(len(MISTAKES))]
+
+
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=lambda number: " ".join(MISTAKES[number]))
+def test_a_mistake_is_told_before_anything_heavy_is_imported(
+    told: list[tuple[int, list[str], str]], number: int
+) -> None:
+    status, heavy, said = told[number]
+    assert (status, heavy) == (2, []), said
+    assert said.startswith("error: ")
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,19 @@ import io
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
 from analysis import drawings, html, study
+from analysis.figures import Drawing
 from analysis.report import print_report
+from analysis.table import Table
 from grid import store
 from launch.report import main, write_page, write_tables
 from tests import simulated
@@ -24,18 +29,49 @@ from tests.support.tables import without_sorting
 EVIL = '<script src="http://127.0.0.1:9/x.js"></script><img src=x onerror=alert(1)>$x$ & "q" \x1b[31m'
 
 
-def written(root: Path) -> str:
+class Reported(NamedTuple):
+    """A folder that the command has reported on: what it printed, the page, and the tables as they are made anew."""
+
+    root: Path
+    printed: str
+    text: str
+    sheets: Sequence[Table]
+
+
+def written(root: Path) -> tuple[str, Sequence[Table]]:
     found = print_report(root, Console(file=io.StringIO()), papers=True)
-    return write_page(root, found).read_text(encoding="utf-8")
+    return write_page(root, found).read_text(encoding="utf-8"), found
 
 
-def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
-    simulated.write(tmp_path)
-    text = written(tmp_path)
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """A report takes seconds: the tests that only look at one share this."""
+    root = tmp_path_factory.mktemp("page") / "swept"
+    simulated.write(root)
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        assert reported(patch, root, "--papers", "--tables", root.parent / "tables") == 0
+    text = (root / "report.html").read_text(encoding="utf-8")
+    return Reported(root, printed.getvalue(), text, print_report(root, Console(file=io.StringIO()), papers=True))
+
+
+@pytest.fixture(scope="module")
+def drawn(swept: Reported) -> Sequence[Drawing]:
+    """The figures of that folder, drawn another time."""
+    return drawings.drawings(swept.root)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command whose page nobody looks at: its figures take longer than its tables."""
+    monkeypatch.setattr(drawings, "drawings", lambda root: ())
+
+
+def test_the_page_holds_every_table_figure_and_query(swept: Reported, drawn: Sequence[Drawing]) -> None:
+    text, sheets = swept.text, swept.sheets
     assert len(text.encode()) < 2_000_000
-    sheets = print_report(tmp_path, Console(file=io.StringIO()), papers=True)
     assert text.count("<table>") == len(sheets) == 19
-    assert text.count("<svg") == len(drawings.drawings(tmp_path)) + 1 == 9, "success of every planner besides"
+    assert text.count("<svg") == len(drawn) + 1 == 9, "success of every planner besides"
     assert text.count("<pre><code>") == len(sheets) + 9
     places = [text.index(mark) for mark in ("This shows lexical: ", 'class="summary"', "<svg", "<nav", "<table>")]
     assert places == sorted(places), "what can be quoted, then pictures, then all tables"
@@ -48,10 +84,8 @@ def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
             assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
 
 
-def test_the_page_names_no_other_place_and_runs_nothing(tmp_path: Path) -> None:
-    simulated.write(tmp_path)
-    whole = written(tmp_path)
-    text = without_sorting(whole)
+def test_the_page_names_no_other_place_and_runs_nothing(swept: Reported) -> None:
+    text = without_sorting(swept.text)
     assert "default-src 'none'" in text
     script = (Path(html.__file__).parent / "page.js").read_bytes()
     assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode()}';" in text
@@ -69,25 +103,26 @@ def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 60).assign(model=EVIL, dataset=EVIL)
     rows["last_step"] = rows["last_step"].replace("Count", EVIL)
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
-    text = without_sorting(written(tmp_path))
+    whole, found = written(tmp_path)
+    text = without_sorting(whole)
     assert "<script" not in text
     assert "<img" not in text
     assert "\x1b" not in text
     assert "&lt;script src=" in text
     assert "$x$" in text, "no mathematics in figures' labels"
-    write_tables(tmp_path / "tables", print_report(tmp_path, Console(file=io.StringIO())))
-    assert len(list((tmp_path / "tables").iterdir())) == 3 * 9
+    write_tables(tmp_path / "tables", found)
+    assert len(list((tmp_path / "tables").iterdir())) == 3 * len(found) == 3 * 9
 
 
-def test_figures_are_deterministic(tmp_path: Path) -> None:
-    simulated.write(tmp_path)
-    assert [drawing.svg for drawing in drawings.drawings(tmp_path)] == [d.svg for d in drawings.drawings(tmp_path)]
+def test_figures_are_deterministic(swept: Reported, drawn: Sequence[Drawing]) -> None:
+    assert drawn
+    assert all(one.svg in swept.text for one in drawn)
 
 
 def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 5).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
-    text = written(tmp_path)
+    text, _ = written(tmp_path)
     assert text.count("<table>") == 4
     assert [one.name for one in drawings.drawings(tmp_path)] == ["failures-0"], (
         "one planner has nobody to be compared with"
@@ -95,20 +130,17 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     assert "are not here" not in text, "nobody asked for the study"
 
 
-def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
-    simulated.write(tmp_path, count=5)
-    sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
+def test_a_long_table_is_cut_and_says_so(swept: Reported) -> None:
+    sheet = swept.sheets[0]
     long = html._bounded(replace(sheet, lines=[sheet.read[0]] * 3000))
     assert len(long.rows) == 2000
     assert "of 3,000 rows" in long.notes[-1]
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
-def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
-    simulated.write(tmp_path)
-    written(tmp_path)
+def test_a_browser_shows_it_and_reports_nothing_blocked(swept: Reported, tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
-    command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
+    command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (swept.root / "report.html").as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert found.stdout.count("<table>") == 19
     assert 'tabindex="0" title="sort"' in found.stdout, "the script ran"
@@ -121,19 +153,15 @@ def reported(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return main()
 
 
-def test_the_command_prints_tables_and_writes_the_page_and_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    simulated.write(tmp_path / "swept", count=45)
-    assert reported(monkeypatch, tmp_path / "swept", "--tables", tmp_path / "tables") == 0
-    printed = capsys.readouterr().out
+def test_the_command_prints_tables_and_writes_the_page_and_files(swept: Reported) -> None:
     for title in ("table 2", "table 3", "table 4", "table 5"):
-        assert title in printed
-    assert "all regression coefficients" not in printed, "it is long: the page and the files have it"
-    assert (tmp_path / "swept" / "report.html").is_file()
-    assert len([*(tmp_path / "tables").glob("*_coefficients.tex")]) == 1
+        assert title in swept.printed
+    assert "all regression coefficients" not in swept.printed, "it is long: the page and the files have it"
+    assert (swept.root / "report.html").is_file()
+    assert len([*(swept.root.parent / "tables").glob("*_coefficients.tex")]) == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +178,7 @@ def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     assert "by=dept: no column of episodes; allowed: category, tools, template, " in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_fits_another_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

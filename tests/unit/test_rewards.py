@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from rich.console import Console
 
+from analysis import rewards
 from analysis.baselines import NOTHING, TRANSFER
 from analysis.errors import AnalysisError
 from analysis.report import print_report
@@ -35,8 +36,13 @@ def rewarded(case: int, success: bool | None, **columns: Any) -> dict[str, Any]:
     return searched.episode("react", case, success, **{"cluster": f"c{case}", "termination": "agent_stop"} | columns)
 
 
-def test_means_leave_out_what_nobody_can_tell_and_say_so(tmp_path: Path) -> None:
-    sheets = written(tmp_path, CELLS)
+@pytest.fixture(scope="module")
+def sheets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+    """The tables of CELLS."""
+    return written(tmp_path_factory.mktemp("rewards"), CELLS)
+
+
+def test_means_leave_out_what_nobody_can_tell_and_say_so(sheets: dict[str, Table]) -> None:
     row = sheets["rewards"].values.iloc[0]
     assert (row["reward"], row["reward_cases"], row["unknown"]) == (pytest.approx(1 / 3), 3, 1)
     assert row["success_db"] == 0.75
@@ -47,8 +53,8 @@ def test_means_leave_out_what_nobody_can_tell_and_say_so(tmp_path: Path) -> None
     assert asked[["reward", "success_db", "end_unfinished"]].mean().to_list() == pytest.approx([1 / 3, 0.75, 1 / 3])
 
 
-def test_parts_have_the_cases_whose_basis_they_are_in(tmp_path: Path) -> None:
-    sheet = written(tmp_path, CELLS)["reward parts"]
+def test_parts_have_the_cases_whose_basis_they_are_in(sheets: dict[str, Table]) -> None:
+    sheet = sheets["reward parts"]
     assert [[*row[2:5], row[5].split()[0]] for row in sheet.rows] == [["DB", "4", "4", "75.0"],
                                                                      ["NL_ASSERTION", "2", "1", "100.0"]]  # fmt: skip
     asked = duckdb.connect().execute(sheet.query).df().groupby("part")["met"].mean()
@@ -57,8 +63,14 @@ def test_parts_have_the_cases_whose_basis_they_are_in(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"DB": 2}', '{"DB": true}', '{"DB": "1"}', "[" * 99_999])
 def test_parts_that_cannot_be_read_are_refused_by_cell(tmp_path: Path, text: str) -> None:
+    store.write(tmp_path, {"episodes": [rewarded(0, **CELLS[0] | {"reward_parts": text})]})
     with pytest.raises(AnalysisError, match=r"reward_parts of cell react/"):
-        written(tmp_path, [CELLS[0] | {"reward_parts": text}])
+        rewards.sheets(tmp_path)
+
+
+def test_parts_that_cannot_be_read_end_the_report(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"reward_parts of cell react/"):
+        written(tmp_path, [CELLS[0] | {"reward_parts": "{"}])
 
 
 @pytest.mark.parametrize("known", [0, 4])

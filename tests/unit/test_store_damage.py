@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,20 @@ from tests.unit.test_store import (
 )
 
 HARMLESS = "harmless"
+
+
+@pytest.fixture(scope="module")
+def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `fill` writes, each file of it synced."""
+    root = tmp_path_factory.mktemp("filled")
+    fill(root)
+    return root
+
+
+@pytest.fixture
+def filled(once_filled: Path, tmp_path: Path) -> Path:
+    """A copy of that."""
+    return Path(shutil.copytree(once_filled, tmp_path / "filled"))
 
 
 def varied(root: Path, cells: int = 40) -> None:
@@ -217,27 +232,23 @@ def test_cells_whose_steps_were_damaged_run_again(tmp_path: Path) -> None:
     assert set(store.finished(tmp_path)) == {"a", "b", "c", "none"}
 
 
-def test_a_damaged_file_is_neither_merged_nor_removed(tmp_path: Path) -> None:
-    fill(tmp_path)
-    damaged = [next((tmp_path / table).iterdir()) for table in get_args(store.Table)]
+def test_a_damaged_file_is_neither_merged_nor_removed(filled: Path) -> None:
+    damaged = [next((filled / table).iterdir()) for table in get_args(store.Table)]
     contents = {}
     for path in damaged:
         flipped(path, 4000)
         contents[path] = path.read_bytes()
     with pytest.warns(StoreWarning) as caught:
-        counts = store.compact(tmp_path)
+        counts = store.compact(filled)
     assert [str(path) in str(one.message) for path, one in zip(damaged, caught, strict=True)] == [True] * len(damaged)
     assert counts == dict.fromkeys(get_args(store.Table), (15, 1))
     assert {path: path.read_bytes() for path in damaged} == contents
-    assert len(store.put_aside(tmp_path)) == len(damaged)
-    assert len(store.read(tmp_path, "attempts")) == 15
+    assert len(store.put_aside(filled)) == len(damaged)
+    assert len(store.read(filled, "attempts")) == 15
 
 
-def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(tmp_path)
-    path = next((tmp_path / "episodes").iterdir())
+def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = next((filled / "episodes").iterdir())
     look = looking.look
 
     def then_break(one: Path, table: str, names: Sequence[str] = ()) -> looking.File | None:
@@ -248,22 +259,21 @@ def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(
 
     monkeypatch.setattr(files, "look", then_break)
     with pytest.warns(StoreWarning, match=path.name):
-        assert store.compact(tmp_path)["episodes"] == (16, 2)
+        assert store.compact(filled)["episodes"] == (16, 2)
     assert path.is_file()
 
 
-def test_a_damaged_file_whose_rows_were_merged_before_harms_nobody(tmp_path: Path) -> None:
-    fill(tmp_path)
-    before = everything(tmp_path)
-    path = next((tmp_path / "episodes").iterdir())
+def test_a_damaged_file_whose_rows_were_merged_before_harms_nobody(filled: Path) -> None:
+    before = everything(filled)
+    path = next((filled / "episodes").iterdir())
     content = path.read_bytes()
-    store.compact(tmp_path)
+    store.compact(filled)
     path.write_bytes(content)  # as if the compaction had been killed before it removed it
     flipped(path, 4000)
-    assert everything(tmp_path) == before
-    (line,) = store.put_aside(tmp_path)
+    assert everything(filled) == before
+    (line,) = store.put_aside(filled)
     assert "its rows are in a larger file" in line
-    assert everything(tmp_path) == before
+    assert everything(filled) == before
 
 
 def refused(code: int) -> Callable[..., Any]:
@@ -434,10 +444,9 @@ def test_a_row_without_an_id_is_not_written(tmp_path: Path) -> None:
 
 
 def test_a_listing_that_misses_a_merged_file_and_those_it_replaces_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(tmp_path)
-    before, entries, calls = everything(tmp_path), files._entries, []
+    before, entries, calls = everything(filled), files._entries, []
 
     def torn(folder: Path) -> list[Path]:
         """Compacted while it is listed the second time, of which that listing sees nothing."""
@@ -445,12 +454,12 @@ def test_a_listing_that_misses_a_merged_file_and_those_it_replaces_is_made_again
         found = entries(folder)
         if len(calls) == 2:
             monkeypatch.setattr(files, "_entries", entries)
-            store.compact(tmp_path)
+            store.compact(filled)
             return []
         return found
 
     monkeypatch.setattr(files, "_entries", torn)
-    assert everything(tmp_path) == before
+    assert everything(filled) == before
     assert len(calls) == 2
 
 
@@ -466,12 +475,11 @@ def test_drafts_of_killed_writers_are_removed_when_the_lock_is_taken(tmp_path: P
 
 
 def test_the_command_names_a_damaged_file_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fill(tmp_path)
-    path = next((tmp_path / "episodes").iterdir())
+    path = next((filled / "episodes").iterdir())
     flipped(path, 4000)
-    monkeypatch.setattr("sys.argv", ["store", "compact", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["store", "compact", str(filled)])
     assert command.main() == 0
     printed = capsys.readouterr()
     assert f"warning: {path} is damaged" in printed.err

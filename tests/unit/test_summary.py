@@ -53,9 +53,9 @@ def test_one_planner_alone_is_told_without_a_comparison(tmp_path: Path) -> None:
 def test_many_places_are_counted(tmp_path: Path) -> None:
     for model in range(11):
         written(tmp_path, {"react": 0.3}, model=f"model_{model:02}")
-    lines = summary.lines(tables(tmp_path))
-    assert lines[-1] == "and 3 more pairs of a model and a data set, in the tables"
-    assert len(summary.drawings(tables(tmp_path))) == 1
+    found = tables(tmp_path)
+    assert summary.lines(found)[-1] == "and 3 more pairs of a model and a data set, in the tables"
+    assert len(summary.drawings(found)) == 1
 
 
 @pytest.mark.parametrize("name", ["$x$ <b>", "n" * 200])
