@@ -170,7 +170,8 @@ def svg_of(
             figure.set_layout_engine("none")
         out = io.StringIO()
         # As savefig does, which draws everything once more before, for layouts that are not fixed by then.
-        FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        canvas: Any = FigureCanvasSVG(figure)
+        canvas.print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return _inlined(out.getvalue(), name)
 
 

@@ -99,13 +99,13 @@ def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
     if key not in held:
         found = _read(root, _EPISODES, None)
         held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}))
-    frame = held[key]
+    frame: pd.DataFrame = held[key]
     missing = [name for name in names if name not in frame]
     if missing:
         further = _read(root, missing, None)
         if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
             return _sorted(_read(root, names, None))
-        further = further.take(frame[_PLACE]).set_axis(frame.index)
+        further = further.take(frame[_PLACE].to_numpy()).set_axis(frame.index)
         held[key] = frame = frame.assign(**{name: further[name] for name in missing})
     return frame[[*names, *_DERIVED]]
 

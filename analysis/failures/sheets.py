@@ -166,7 +166,7 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
             {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
         )
         by_case = flags.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
-        for name in flags:
+        for name in map(str, flags):
             _, low, high = share(by_case[name])
             row |= {name: int(flags[name].sum()), f"{name}_share": float(flags[name].mean())}
             row |= {f"{name}_low": low, f"{name}_high": high}
