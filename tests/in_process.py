@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.commands import LAUNCH, Ended
 
 
 class Said(NamedTuple):
@@ -28,3 +34,18 @@ def called(main: Callable[[], int], patch: pytest.MonkeyPatch, capsys: pytest.Ca
         return Said(status, *capsys.readouterr())
 
     return ran
+
+
+def launch(script: str, folder: Path, *arguments: str) -> Ended:
+    """As `commands.launch`, but in this process, which need not import anything again.
+
+    Under `grid.cluster.connection.held` all sweeps are drivers of one job, whose workers stay warm between them.
+    """
+    out, err = StringIO(), StringIO()
+    with chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [str(LAUNCH / f"{script}.py"), *arguments])
+        try:
+            status: int = import_module(f"launch.{script}").main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return Ended(folder, status, out.getvalue(), err.getvalue())
