@@ -77,9 +77,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
 
 @pytest.mark.parametrize("calls", [1, 30])
 @pytest.mark.parametrize("dry", [(), ("dry_run=true",)])
-def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(
-    tmp_path: Path, calls: int, dry: Sequence[str]
-) -> None:
+def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(tmp_path: Path, calls: int, dry: Sequence[str]) -> None:
     with LocalServer(talking) as server:
         ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=200", f"dry_run.pilot={calls}", *dry)
         assert ended.status == 0, ended.err
@@ -119,9 +117,7 @@ def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", ["budget.tokens=100000", "budget.money=5"])
-def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(
-    tmp_path: Path, budget: str
-) -> None:
+def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(tmp_path: Path, budget: str) -> None:
     with LocalServer(uncounted) as server:
         ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=3", budget)
         assert asked(server) == 0
