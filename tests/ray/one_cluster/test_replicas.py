@@ -28,8 +28,8 @@ from grid.engines.transformers.engine import HuggingFace
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
 from grid.store.schema import TIMES
-from tests.clusters import wait_for
 from tests import in_process
+from tests.clusters import wait_for
 from tests.commands import Ended, launch
 from tests.configs import job, yaml
 
