@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import chdir, redirect_stderr, redirect_stdout
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -42,10 +43,31 @@ def launch(script: str, folder: Path, *arguments: str) -> Ended:
     Under `grid.cluster.connection.held` all sweeps are drivers of one job, whose workers stay warm between them.
     """
     out, err = StringIO(), StringIO()
-    with chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+    with (
+        chdir(folder),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        loggers_kept(),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr("sys.argv", [str(LAUNCH / f"{script}.py"), *arguments])
         try:
             status: int = import_module(f"launch.{script}").main()
         except SystemExit as ended:
             status = int(ended.code or 0)
     return Ended(folder, status, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def loggers_kept() -> Iterator[None]:
+    """Hydra silences every logger of its process for good: what comes after it is to be heard."""
+    root = logging.getLogger()
+    named = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+    level, handlers, silent = root.level, root.handlers[:], {one for one in named if one.disabled}
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+        for one in named:
+            one.disabled = one in silent
