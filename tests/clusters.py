@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
 """For the environment of those that join."""
+_STARTED = b"Ray runtime started"
 
 
 @contextmanager
@@ -41,26 +42,31 @@ def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
 
     def start() -> subprocess.Popen[bytes]:
+        told.seek(0)
+        told.truncate()
         own = os.environ | environment
-        return subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, start_new_session=True)
+        return subprocess.Popen(command, env=own, stdout=told, start_new_session=True)
 
-    ray = start()
     status = [sys.executable, "-m", "ray.scripts.scripts", "status", f"--address={address}"]
 
     def joined() -> bool:
         nonlocal ray
         if ray.poll() is not None:  # on a busy machine Ray gives up
             ray = start()
+        if _STARTED not in os.pread(told.fileno(), 10_000, 0):  # to ask for the status takes a second of a core
+            return False
         said = subprocess.run(status, env=os.environ | environment, capture_output=True, text=True).stdout
         return said.count(" node_") == 2
 
-    try:
-        wait_for(joined)
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(ray.pid, signal.SIGKILL)
-        ray.wait(timeout=300)
+    with tempfile.TemporaryFile() as told:
+        ray = start()
+        try:
+            wait_for(joined)
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(ray.pid, signal.SIGKILL)
+            ray.wait(timeout=300)
 
 
 def free_port() -> int:

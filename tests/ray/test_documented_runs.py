@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
-import subprocess
-import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
+import pytest
+
+import grid.store.__main__
 from grid import store
-from tests.commands import launch
-from tests.documented import CELL, FIRST, ROOT, RUN, Shown
+from tests import commands, in_process
+from tests.documented import CELL, FIRST, RUN, Shown
+from tests.plugins import standing_in
 
 
 def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
     shown = [Shown("", text) for text in RUN]
     assert shown[0].text == FIRST
-    for command, added in zip(shown, RUN.values(), strict=True):
-        status, said = ran(command, list(added), tmp_path)
-        assert status == 0, f"{command.text}\n{said}"
-        if command.text == FIRST:
-            assert "ran 36 cells" in said
-            shutil.copytree(tmp_path / "results/first", tmp_path / "results/mine")
+    with standing_in(tmp_path):  # some have plugins
+        for command, added in zip(shown, RUN.values(), strict=True):
+            status, said = ran(command, list(added), tmp_path)
+            assert status == 0, f"{command.text}\n{said}"
+            if command.text == FIRST:
+                assert "ran 36 cells" in said
+                shutil.copytree(tmp_path / "results/first", tmp_path / "results/mine")
     assert (tmp_path / "results/both/report.html").is_file()
     assert list((tmp_path / "tables").glob("*.md"))
     assert (tmp_path / "results/mine/comparison.html").is_file()
@@ -31,17 +34,21 @@ def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
 
 
 def ran(command: Shown, added: list[str], folder: Path) -> tuple[int, str]:
-    """A command's exit status and what it said."""
+    """A command's exit status and what it said. The first, which starts Ray, has a process of its own."""
     words = [cell_of(folder) if word == CELL else word for word in command.words[1:]]
-    if command.program.startswith("agent-grid"):
-        ended = launch("main", folder, *words, *added)
-        return ended.status, ended.out + ended.err
-    path = os.pathsep.join([str(ROOT), str(ROOT / "launch")])
-    found = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
-        check=False, timeout=600,
-    )  # fmt: skip
-    return found.returncode, f"{shlex.join(words)}\n{found.stdout}{found.stderr}"
+    if command.program == "python -m grid.store":
+        return store_command(words[2:], folder)
+    launch = commands.launch if command.text == FIRST else in_process.launch
+    ended = launch("main", folder, *words, *added)
+    return ended.status, ended.out + ended.err
+
+
+def store_command(words: list[str], folder: Path) -> tuple[int, str]:
+    """As `python -m grid.store` runs it."""
+    said = StringIO()
+    with chdir(folder), redirect_stdout(said), redirect_stderr(said), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["grid.store", *words])
+        return grid.store.__main__.main(), said.getvalue()
 
 
 def cell_of(folder: Path) -> str:

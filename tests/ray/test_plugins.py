@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from grid.settings.check import Job, check_sweep
+from grid.sweeps.api import settings_of
 from tests.clusters import UNGUARDED, head, member
 from tests.commands import Ended, launch
-from tests.plugins import follow_pythonpath, write, write_distribution
+from tests.plugins import follow_pythonpath, standing_in, write, write_distribution
 
 SMALL = ("model=null_engine", "dataset=null_cases", "trials=1", "cluster=address", "cluster.auth=disabled")
 
@@ -42,8 +44,11 @@ def test_a_folder_reaches_every_machine(cluster: str, tmp_path: Path) -> None:
     assert not any(file.startswith(str(tmp_path)) for _, _, file, _ in told), "with a copy of their own"
 
     other = Path(shutil.copytree(lab / "mylab", tmp_path / "other" / "mylab")).parent
-    again = sweep(other, cluster, "plugins=[mylab]", "planner=telling", *few, "dataset.limit=2")
-    assert {row["cell_id"] for row in again.rows("told")} < {row["cell_id"] for row in rows}, "ids know no folder"
+    again = (*SMALL, f"cluster.address={cluster}", "plugins=[mylab]", "planner=telling", "robustness=none", *few)
+    with standing_in(other):
+        plan = check_sweep([Job(*found) for found in settings_of(*again)]).plan
+        cells = {cell.cell_id for setting in plan.settings for cell in plan.cells_of(setting)}
+    assert cells == {row["cell_id"] for row in rows}, "ids know no folder"
 
 
 def test_a_pool_that_stays_has_the_plugin_when_its_driver_is_gone(cluster: str, tmp_path: Path) -> None:

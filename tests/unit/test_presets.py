@@ -18,6 +18,7 @@ from analysis.published import files
 from analysis.published.beside import NAMED, blocks
 from analysis.search.comparing import name_of
 from grid.core.types import to_json
+from grid.sweeps.composing import Composer
 from launch import presets
 from tests.configs import CONF, yaml
 
@@ -29,12 +30,15 @@ def cells() -> Iterator[Cells]:
     """Of a preset and further arguments the settings that the command line runs, as a report finds them."""
     sys.path.insert(0, str(CONF.parent / "launch"))
     try:
-        from hydra_plugins.grid_sweeper import register
+        from hydra_plugins import grid_sweeper
     finally:
         sys.path.remove(str(CONF.parent / "launch"))
-    register()
-    with initialize_config_dir(str(CONF), version_base=None):
+    grid_sweeper.register()
+    with initialize_config_dir(str(CONF), version_base=None), pytest.MonkeyPatch.context() as patch:
         loader = GlobalHydra.instance().config_loader()
+        # One for all: what it keeps of a preset's choices, which Hydra takes long for, holds at any size.
+        composer = Composer(loader, loader.load_configuration("config", [], RunMode.MULTIRUN))
+        patch.setattr(grid_sweeper, "Composer", lambda *_: composer)
 
         @cache  # most presets are looked at several times
         def found(*arguments: str) -> pd.DataFrame:

@@ -7,23 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from grid.cluster.connection import connect, disconnect
+from grid.cluster.connection import held
 from grid.settings.config import ClusterConfig
 
 
 @pytest.fixture(scope="package")
 def cluster(fresh_cache: Path) -> Iterator[None]:
-    """Two CPUs; this process is a driver."""
+    """Two CPUs; this process is a driver, and so is every sweep that `in_process.launch` runs in it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-        yield
-        disconnect()
+        with held(ClusterConfig(kind="local", cpus=2, dashboard=False)):
+            yield
 
 
 @pytest.fixture(scope="package")
 def joined(cluster: None) -> tuple[str, ...]:
-    """What has a command join it."""
+    """What has a command in a process of its own join it."""
     import ray
 
     address = ray.get_runtime_context().gcs_address

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from grid.synthesis.slate import __main__ as slate
 from tests.clusters import wait_for
+from tests.in_process import called
 
 pytest.importorskip("torch")
 COMMAND = [sys.executable, "-m", "grid.synthesis.slate"]
@@ -23,7 +25,9 @@ def lines(out: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in whole]
 
 
-def test_a_killed_construction_goes_on_with_new_replicas(joined: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_killed_construction_goes_on_with_new_replicas(
+    joined: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from tests.models import make_model
 
     # One request at a time, so that a draw does not hang on what else is in the batch.
@@ -31,14 +35,13 @@ def test_a_killed_construction_goes_on_with_new_replicas(joined: tuple[str, ...]
     given = ["model=local", f"model.path={model}", "model.serving.max_batch=1", "max_tokens=24", "at_once=1"]
     given += ["domain=public_library", "sizes.tools=15", "repairs=1", *joined]
 
-    def ended(out: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *given, f"out={tmp_path / out}"], capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+    capsys.readouterr()  # of making the model
+    # Only the one that is killed needs a process of its own.
+    ended = called(slate.main, monkeypatch, capsys)
 
-    undisturbed = ended("undisturbed")
-    assert undisturbed.returncode == 1, "a model with random weights writes no tools"
-    assert undisturbed.stderr.startswith("stopped: stage tools: none of 60 was kept after 24 answers; refused by: ")
+    undisturbed = ended(*given, f"out={tmp_path / 'undisturbed'}")
+    assert undisturbed.status == 1, "a model with random weights writes no tools"
+    assert undisturbed.err.startswith("stopped: stage tools: none of 60 was kept after 24 answers; refused by: ")
     found = lines(tmp_path / "undisturbed")
     assert [line["output_tokens"] for line in found] == [24] * 24
     killed = subprocess.Popen([*COMMAND, *given, f"out={tmp_path / 'killed'}"], stdout=subprocess.DEVNULL)
@@ -46,10 +49,10 @@ def test_a_killed_construction_goes_on_with_new_replicas(joined: tuple[str, ...]
     killed.kill()
     assert killed.wait() == -signal.SIGKILL
     before = lines(tmp_path / "killed")
-    again = ended("killed")
-    assert again.stderr.replace("/killed/", "/undisturbed/") == undisturbed.stderr
-    assert f"{24 - len(before)} answers now, {len(before)} from before" in again.stdout
+    again = ended(*given, f"out={tmp_path / 'killed'}")
+    assert again.err.replace("/killed/", "/undisturbed/") == undisturbed.err
+    assert f"{24 - len(before)} answers now, {len(before)} from before" in again.out
     assert lines(tmp_path / "killed") == found
-    once_more = ended("killed")
-    assert "replicas" not in once_more.stdout, "nothing is left to ask, so that no model is loaded"
-    assert "0 answers now, 24 from before" in once_more.stdout
+    once_more = ended(*given, f"out={tmp_path / 'killed'}")
+    assert "replicas" not in once_more.out, "nothing is left to ask, so that no model is loaded"
+    assert "0 answers now, 24 from before" in once_more.out

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Ended, launch
+from tests.commands import Ended
 from tests.http_server import Asked, LocalServer, Reply, completion, models
+from tests.in_process import launch
 
 CALL = '{"action": {"tool": "answer", "arguments": {}}}'
 PRICE = "model.price={input: 1000, cached: 100, output: 10000}"
@@ -33,11 +34,14 @@ def uncounted(asked: Asked) -> Reply:
     return reply
 
 
-def sweep(folder: Path, url: str, joined: Sequence[str], *values: str) -> Ended:
+@pytest.fixture(autouse=True)
+def on_the_cluster(cluster: None) -> None:
+    """All sweeps run in this process."""
+
+
+def sweep(folder: Path, url: str, *values: str) -> Ended:
     model = ("model=openai_http", "model.model=m", f"model.base_url={url}", "model.structured=false")
-    return launch(
-        "sweep", folder, *model, "dataset=null_cases", "planner=react", "trials=1", "name=x", *joined, *values
-    )
+    return launch("sweep", folder, *model, "dataset=null_cases", "planner=react", "trials=1", "name=x", *values)
 
 
 def asked(server: LocalServer) -> int:
@@ -45,11 +49,11 @@ def asked(server: LocalServer) -> int:
     return len(server.bodies(CHAT)) - 1
 
 
-def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(joined: Sequence[str], tmp_path: Path) -> None:
+def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     values = (PRICE, "dataset.limit=400", "cluster.chunk_cells=20")
     limit = 100.5 * DOLLARS
     with LocalServer(talking) as server:
-        first = sweep(tmp_path, server.url, joined, *values, f"budget.money={limit}")
+        first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
         assert f"budget.money={limit:g} is reached: all runs of this name have spent" in first.out
         assert "cells are missing: run again with the same name" in first.out
@@ -60,12 +64,12 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(joined: Sequence
         assert spent == pytest.approx(asked(server) * DOLLARS)
         assert spent >= limit
 
-        again = sweep(tmp_path, server.url, joined, *values, f"budget.money={limit}")
+        again = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
         assert "is reached" in again.out
         assert len(server.bodies(CHAT)) == len(rows) + 1, "no model was loaded, and none was asked"
 
-        more = sweep(tmp_path, server.url, joined, *values, f"budget.money={1000 * DOLLARS}")
+        more = sweep(tmp_path, server.url, *values, f"budget.money={1000 * DOLLARS}")
         assert (more.status, len(more.rows("x"))) == (0, 400)
         assert "is reached" not in more.out
         assert "USD" in more.out
@@ -73,11 +77,9 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(joined: Sequence
 
 @pytest.mark.parametrize("calls", [1, 30])
 @pytest.mark.parametrize("dry", [(), ("dry_run=true",)])
-def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(
-    joined: Sequence[str], tmp_path: Path, calls: int, dry: Sequence[str]
-) -> None:
+def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(tmp_path: Path, calls: int, dry: Sequence[str]) -> None:
     with LocalServer(talking) as server:
-        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=200", f"dry_run.pilot={calls}", *dry)
+        ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=200", f"dry_run.pilot={calls}", *dry)
         assert ended.status == 0, ended.err
         assert 0 < asked(server) <= calls
     assert f"the pilot made {asked(server)} calls" in ended.out
@@ -87,26 +89,26 @@ def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(
     assert not (tmp_path / "results" / "x").exists()
 
 
-def test_a_cell_that_takes_more_than_the_cap_is_unknown(joined: Sequence[str], tmp_path: Path) -> None:
+def test_a_cell_that_takes_more_than_the_cap_is_unknown(tmp_path: Path) -> None:
     with LocalServer(talking) as server:
         values = ("planner=self_consistency", "planner.samples=5", "dataset.limit=9", "dry_run.pilot=4")
-        ended = sweep(tmp_path, server.url, joined, *values)
+        ended = sweep(tmp_path, server.url, *values)
         assert asked(server) <= 4
     assert ended.status == 0, ended.err
     assert "unknown of 1 settings: one cell takes more than 4 calls" in ended.out
 
 
-def test_without_being_told_so_no_server_is_asked(joined: Sequence[str], tmp_path: Path) -> None:
+def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
     with LocalServer(talking) as server:
-        ended = sweep(tmp_path, server.url, joined, "dry_run=true", "dataset.limit=9")
+        ended = sweep(tmp_path, server.url, "dry_run=true", "dataset.limit=9")
         assert server.asked == []
     assert ended.status == 0
     assert "unknown of 1 settings: it needs dry_run.pilot=N" in ended.out
 
 
-def test_a_pilot_on_a_server_that_is_not_there(joined: Sequence[str], tmp_path: Path) -> None:
+def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/v1"
-    ended = sweep(tmp_path, url, joined, "dry_run.pilot=9", "dataset.limit=9", "model.serving.tries=2")
+    ended = sweep(tmp_path, url, "dry_run.pilot=9", "dataset.limit=9", "model.serving.tries=2")
     assert ended.status == 2
     (line,) = ended.err.splitlines()
     assert line.startswith("error: openai_http")
@@ -115,11 +117,9 @@ def test_a_pilot_on_a_server_that_is_not_there(joined: Sequence[str], tmp_path: 
 
 
 @pytest.mark.parametrize("budget", ["budget.tokens=100000", "budget.money=5"])
-def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(
-    joined: Sequence[str], tmp_path: Path, budget: str
-) -> None:
+def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(tmp_path: Path, budget: str) -> None:
     with LocalServer(uncounted) as server:
-        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3", budget)
+        ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=3", budget)
         assert asked(server) == 0
     assert ended.status == 2
     (line,) = ended.err.splitlines()
@@ -129,10 +129,10 @@ def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(
     assert not (tmp_path / "results" / "x").exists()
 
 
-def test_a_server_that_tells_no_tokens_is_taken_and_said(joined: Sequence[str], tmp_path: Path) -> None:
+def test_a_server_that_tells_no_tokens_is_taken_and_said(tmp_path: Path) -> None:
     with LocalServer(uncounted) as server:
-        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3")
-        told = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3", "dry_run.pilot=9", "name=y")
+        ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=3")
+        told = sweep(tmp_path, server.url, PRICE, "dataset.limit=3", "dry_run.pilot=9", "name=y")
     assert (ended.status, told.status) == (0, 0), ended.err + told.err
     rows = ended.rows("x")
     assert {(row["uncounted_answers"], row["input_tokens"], row["money"]) for row in rows} == {(1, None, None)}
@@ -141,13 +141,13 @@ def test_a_server_that_tells_no_tokens_is_taken_and_said(joined: Sequence[str], 
     assert "tokens unknown of 1 settings, as the server tells none" in told.out
 
 
-def test_money_that_is_found_to_be_unknown_later_is_said(joined: Sequence[str], tmp_path: Path) -> None:
+def test_money_that_is_found_to_be_unknown_later_is_said(tmp_path: Path) -> None:
     def play(asked: Asked) -> Reply:
         return uncounted(asked) if len(server.bodies(CHAT)) == 2 else talking(asked)
 
     with LocalServer(play) as server:
-        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=4", "budget.money=50")
-        again = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=5", "budget.money=50")
+        ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=4", "budget.money=50")
+        again = sweep(tmp_path, server.url, PRICE, "dataset.limit=5", "budget.money=50")
     assert (ended.status, again.status) == (0, 0), ended.err + again.err
     assert sorted((row["money"] or 0.0) for row in ended.rows("x")) == [0.0, *[pytest.approx(DOLLARS)] * 4]
     assert "budget.money does not hold: a server told no tokens of some answers" in ended.out

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+
+import pytest
 
 from grid import store
 from grid.store.schema import JOINED, TABLES, TIMES
 from grid.sweeps import session
-from tests.commands import launch
+from tests.in_process import launch
 
 ROOT, BEFORE = Path("results/x"), Path("before")
 
 
-def then_break() -> None:
+run = session._run
+
+
+def once_broken(*arguments: Any) -> bool:
     """After the cells have run, what they wrote is kept elsewhere, and a bit of each table's first file is flipped."""
-    run = session._run
-
-    def once(*arguments: Any) -> bool:
-        stopped = run(*arguments)
-        if not BEFORE.exists():
-            shutil.copytree(ROOT, BEFORE)
-            for table in ("episodes", "steps", "attempts", "messages", "sections"):
-                path = min((ROOT / table).iterdir())
-                content = bytearray(path.read_bytes())
-                content[500] ^= 1
-                path.write_bytes(content)
-        return stopped
-
-    patch.object(session, "_run", once).start()
+    stopped = run(*arguments)
+    if not BEFORE.exists():
+        shutil.copytree(ROOT, BEFORE)
+        for table in ("episodes", "steps", "attempts", "messages", "sections"):
+            path = min((ROOT / table).iterdir())
+            content = bytearray(path.read_bytes())
+            content[500] ^= 1
+            path.write_bytes(content)
+    return stopped
 
 
 def test_files_that_break_while_a_sweep_runs_are_put_aside_and_their_cells_run_again(
-    joined: Sequence[str], tmp_path: Path
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(session, "_run", once_broken)
     values = ("planner=react", "robustness=none", "dataset.limit=40", "trials=1", "name=x")
-    ended = launch("sweep", tmp_path, "-m", *values, *joined, prepare=then_break)
+    ended = launch("sweep", tmp_path, "-m", *values)
     assert ended.status == 0, ended.out + ended.err
     assert "Traceback" not in ended.err
     root = tmp_path / ROOT

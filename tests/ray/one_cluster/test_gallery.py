@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import pytest
 
 from analysis import gallery
 from grid import store
-from tests.commands import Ended, launch
+from tests.commands import Ended
+from tests.in_process import launch
 
 NAMES = ("tooltree_judge_noise", "apb_efficiency", "workbench", "two_cores")
 SIZE = {"apb_efficiency": 5 * 2, "tooltree_judge_noise": 8 * 2}
@@ -30,10 +30,10 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(joined: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("gallery")
     into = folder / "results" / "gallery"
-    words = (*joined, f"paths.workbench={folder / 'gone'}", "--limit", "2", "--only", *NAMES)
+    words = (f"paths.workbench={folder / 'gone'}", "--limit", "2", "--only", *NAMES)
     first = launch("gallery", folder, *words)
     entries = gallery.read(into)
     kept = {path.name: path.stat().st_mtime for path in (into / "apb_efficiency" / "episodes").glob("*.parquet")}

@@ -13,7 +13,6 @@ import signal
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,9 @@ from grid.engines.transformers.engine import HuggingFace
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
 from grid.store.schema import TIMES
+from tests import in_process
 from tests.clusters import wait_for
-from tests.commands import launch
+from tests.commands import Ended, launch
 from tests.configs import job, yaml
 
 pytest.importorskip("torch")
@@ -142,11 +142,11 @@ Command = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def command(joined: Sequence[str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """A script with arguments, the cluster and the model."""
+    """A script with arguments, the cluster and the model, in this process unless another `launch` is given."""
     work = tmp_path_factory.mktemp("commands")
     values = [*joined, "model=local", f"model.path={folder}", "model.max_tokens=48", "model.serving.max_batch=1"]
 
-    def run(script: str, *words: str) -> str:
+    def run(script: str, *words: str, launch: Callable[..., Ended] = in_process.launch) -> str:
         done = launch(script, work, *words, *values)
         assert done.status == 0, done.out + done.err
         return done.out
@@ -156,35 +156,35 @@ def command(joined: Sequence[str], folder: Path, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="module")
 def pool_of_two(command: Command, undisturbed: Ran) -> Iterator[str]:
-    """What starting it said; not before the sweep of one replica, which would join it."""
-    said = command("replicas", "start", "cluster.replicas=2")
+    """What starting it said; not before the sweep of one replica, which would join it.
+
+    Whoever started it has left the cluster.
+    """
+    said = command("replicas", "start", "cluster.replicas=2", launch=launch)
     yield said
     command("replicas", "stop")
 
 
-Runs = Callable[[int], tuple[Ran, Ran]]
+@pytest.fixture(scope="module")
+def alone(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
+    """With one replica: the sweep, and with the same replica the sweep again while it is killed."""
+    plans = [plan_of(tmp_path_factory.mktemp(name), model(folder)) for name in ("plain", "killed")]
+    said: list[str] = []
+    with Fleet(plans[0].settings, 1, 600, said.append) as fleet:
+        plain = run(plans[0], fleet, said)
+        return plain, run(plans[1], fleet, said, kill_after=2)
 
 
 @pytest.fixture(scope="module")
-def runs(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Runs:
-    """By the number of replicas: the sweep, and with the same replicas the sweep again while one of them is killed."""
-
-    @cache
-    def of(replicas: int) -> tuple[Ran, Ran]:
-        if replicas == 2:
-            request.getfixturevalue("pool_of_two")  # which is joined
-        plans = [plan_of(tmp_path_factory.mktemp(f"{name}-{replicas}"), model(folder)) for name in ("plain", "killed")]
-        said: list[str] = []
-        with Fleet(plans[0].settings, replicas, 600, said.append) as fleet:
-            plain = run(plans[0], fleet, said)
-            return plain, run(plans[1], fleet, said, kill_after=2)
-
-    return of
+def undisturbed(alone: tuple[Ran, Ran]) -> Ran:
+    return alone[0]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(runs: Runs) -> Ran:
-    return runs(1)[0]
+def of_two(root: Path, folder: Path, kill_after: int | None = None) -> Ran:
+    """The sweep with the pool of two, which it joins."""
+    plan, said = plan_of(root, model(folder)), list[str]()
+    with Fleet(plan.settings, 2, 600, said.append) as fleet:
+        return run(plan, fleet, said, kill_after)
 
 
 def test_tables_and_replicas_count_alike(undisturbed: Ran) -> None:
@@ -210,21 +210,31 @@ def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbe
     assert any(line.startswith("warning: model puts") for line in undisturbed.said) == (share > MUCH)
 
 
-def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, runs: Runs) -> None:
-    ran, _ = runs(2)
+def test_two_replicas_share_the_cases_and_give_the_same_rows(
+    undisturbed: Ran, pool_of_two: str, folder: Path, tmp_path: Path
+) -> None:
+    ran = of_two(tmp_path, folder)
     assert len(ran.totals) == 2
     assert ran.requests == undisturbed.requests
     assert alike(ran.lasting(), undisturbed.lasting())
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_killed_replica_costs_no_row(undisturbed: Ran, runs: Runs, replicas: int) -> None:
-    _, ran = runs(replicas)
+def costs_no_row(ran: Ran, undisturbed: Ran) -> None:
+    """One process was killed, and all is as if it had not been."""
     assert sum(total.restarts for total in ran.totals) == 1
     assert [row["error_message"] for row in ran.episodes] == [None] * len(ran.episodes)
-    if replicas == 1:  # of two, the one that is killed may have nothing in hand
-        assert sum(row["resent_requests"] for row in ran.episodes) > 0
     assert alike(ran.lasting(), undisturbed.lasting())
+
+
+def test_a_killed_replica_costs_no_row(undisturbed: Ran, alone: tuple[Ran, Ran]) -> None:
+    _, ran = alone
+    costs_no_row(ran, undisturbed)
+    assert sum(row["resent_requests"] for row in ran.episodes) > 0
+
+
+@pytest.mark.slow  # test_workers.py has requests go from a replica that was killed to the other
+def test_a_killed_replica_of_two_costs_no_row(undisturbed: Ran, pool_of_two: str, folder: Path, tmp_path: Path) -> None:
+    costs_no_row(of_two(tmp_path, folder, kill_after=2), undisturbed)
 
 
 def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None, folder: Path, tmp_path: Path) -> None:

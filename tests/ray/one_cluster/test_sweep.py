@@ -13,6 +13,7 @@ import pytest
 
 from grid import store
 from grid.store.schema import TIMES
+from tests import in_process
 from tests.commands import Ended, files, launch
 
 GRID = ("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2")
@@ -41,8 +42,9 @@ def story(joined: Sequence[str], tmp_path_factory: pytest.TempPathFactory) -> St
     first_files = files(folder / "results/a")
     again = sweep("dataset.limit=3", "name=a")
     again_files = files(folder / "results/a")
-    more = sweep("dataset.limit=4", "name=a")
-    afresh = sweep("dataset.limit=4", "name=b", "cluster.chunk_cells=3")
+    # These in this process, whose workers are there already.
+    more = in_process.launch("sweep", folder, *GRID, "dataset.limit=4", "name=a")
+    afresh = in_process.launch("sweep", folder, *GRID, "dataset.limit=4", "name=b", "cluster.chunk_cells=3")
     return Story(first, first_files, again, again_files, more, afresh)
 
 
