@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from grid.engines.http.client import HTTPClient
 from tests.openai_engine import KEY, KEY_ENV, NOW
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_tls_context() -> Iterator[None]:
+    """All clients have the same: each would read some hundred certificates for itself, and no server here has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture
