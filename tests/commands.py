@@ -13,6 +13,7 @@ import runpy
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +25,7 @@ HANGS_SECONDS = 600
 _PRELOADED = [
     "grid.sweeps.session",
     "grid.sweeps.summary",
+    "grid.synthesis.slate.pipeline",
     "hydra.main",
     "hydra.core.hydra_config",
     "hydra.core.plugins",
@@ -51,6 +53,13 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if name != ".owner"}
 
 
+def forks() -> ForkServerContext:
+    """What starts processes that have imported what commands need."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(_PRELOADED)
+    return found
+
+
 def launch(
     script: str,
     folder: Path,
@@ -62,10 +71,8 @@ def launch(
 
     `prepare`, a function of a module, is called in the command's process before it begins.
     """
-    forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(_PRELOADED)
     with TemporaryDirectory() as said:
-        command = forks.Process(
+        command = forks().Process(
             target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(said), prepare)
         )
         command.start()

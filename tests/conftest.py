@@ -51,7 +51,7 @@ class _Files(LoadFileScheduling):  # type: ignore[misc]
     """Each file runs in one process, and so does the folder whose tests share a cluster."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder, _, rest = nodeid.partition("one_cluster/")
+        folder, _, rest = nodeid.partition("one_cluster/")  # where its name ends so
         return folder if rest else super()._split_scope(nodeid)
 
 

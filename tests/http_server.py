@@ -40,6 +40,12 @@ class Reply:
 Play = Callable[[Asked], Reply]
 
 
+class _Server(ThreadingHTTPServer):
+    """Takes as many connections at once as a test opens: one that is turned away is tried again after whole seconds."""
+
+    request_queue_size, daemon_threads = 1024, True
+
+
 class LocalServer:
     """A context manager: inside it, `play` answers every request, which are recorded with how many came at once."""
 
@@ -47,8 +53,7 @@ class LocalServer:
         self.play, self.asked, self.most_at_once = play, list[Asked](), 0
         self.ended = threading.Event()
         self._lock, self._now = threading.Lock(), 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property

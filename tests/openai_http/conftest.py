@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import logging
+import os
+import ssl
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
 from grid.engines.http.client import HTTPClient
 from tests.openai_engine import KEY, KEY_ENV, NOW
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_tls_context() -> Iterator[None]:
+    """All clients have the same: each would read some hundred certificates for itself, and no server here has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def unsynced() -> Iterator[None]:
+    """What is written need not outlive a power cut; what a killed process wrote is there all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture

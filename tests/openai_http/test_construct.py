@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.synthesis.slate import plans
 from grid.synthesis.slate.__main__ import main
+from tests.commands import forks
 from tests.configs import setting_of
 from tests.constructing import ANSWERS, arguments, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal
@@ -75,7 +77,7 @@ class Killing:
     """A server that kills the process which asks, at one request of a stage, instead of answering."""
 
     def __init__(self, stage: str, at: int) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkServerProcess | None = None
         self.answered: list[Asked] = []
         self._stage, self._left, self._play, self._lock = stage, at, right(), threading.Lock()
 
@@ -85,7 +87,7 @@ class Killing:
                 self._left -= 1
                 if not self._left:
                     self.process.kill()
-                    self.process.wait()
+                    wait([self.process.sentinel])
                     self.process = None
                     return Reply(503)
             reply = self._play(asked)
@@ -93,16 +95,23 @@ class Killing:
         return reply
 
 
+def quietly(given: list[str]) -> None:
+    """The command in a process of its own, whose output nobody reads."""
+    with open(os.devnull, "wb") as nowhere:
+        for descriptor in (1, 2):
+            os.dup2(nowhere.fileno(), descriptor)
+    main(given)
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_killed_in_a_stage_nothing_is_paid_twice(stage: str, tmp_path: Path) -> None:
     killing = Killing(stage, 2)
     with LocalServer(killing) as server:
-        command = [sys.executable, "-m", "grid.synthesis.slate"]
         given = arguments(server.url, tmp_path, "killed", "at_once=1")
-        killing.process = process = subprocess.Popen(
-            [*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        assert process.wait(120) == -signal.SIGKILL
+        killing.process = process = forks().Process(target=quietly, args=(given,), daemon=True)
+        process.start()
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL
         before = contents(tmp_path / "killed")
         assert f"stages/{stage}.jsonl" in before
         assert "tools.jsonl" not in before

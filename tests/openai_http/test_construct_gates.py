@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
+from grid.synthesis.slate import __main__ as slate
 from grid.synthesis.slate import shapes
 from grid.synthesis.slate.__main__ import main
 from tests.constructing import arguments, changed, lines, run_in
@@ -26,6 +27,12 @@ def one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
         return [shapes.Shape(users[0], "simple", ((True, False), (True, True)))] * count
 
     monkeypatch.setattr(shapes, "drawn", drawn)
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How good the sets are as benchmarks is worked out in test_construct.py."""
+    monkeypatch.setattr(slate, "_quality", lambda *_: None)
 
 
 @pytest.mark.parametrize("stage", STAGES)

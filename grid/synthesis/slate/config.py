@@ -143,11 +143,11 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(config: DictConfig, argument: str) -> DictConfig:
-    """The config with one more value; raises ConfigError."""
+    """The config with one more value, which is put into it; raises ConfigError."""
     key, _, value = argument.lstrip("+").partition("=")
     shown_value = "(not shown)" if key.startswith("model.") else value  # somebody may have written a secret there
     try:
-        return cast(DictConfig, OmegaConf.merge(config, OmegaConf.from_dotlist([argument.lstrip("+")])))
+        return cast(DictConfig, OmegaConf.unsafe_merge(config, OmegaConf.from_dotlist([argument.lstrip("+")])))
     except OmegaConfBaseException as error:
         node = error.parent_node
         if not isinstance(node, DictConfig):

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 import ray
 
+from grid.cluster import fleet as fleets
 from grid.cluster import pool
 from grid.cluster.fleet import LOST_SECONDS, Fleet
 from grid.cluster.pool import Pool
@@ -80,7 +81,10 @@ def answered(ask: Callable[[], Any]) -> Any:
             time.sleep(0.2)
 
 
-def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_later(tmp_path: Path) -> None:
+def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "_LOOK_SECONDS", 0.2)  # at those that are late
     said: list[str] = []
     # Of the second one: fails twice; fails twice again; hangs; works. A try more within a process would work at once.
     started(tmp_path, 2, {1: "fail fail work\nfail fail work\nhang\nwork"}, ready_seconds=3)
