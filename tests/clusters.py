@@ -41,6 +41,8 @@ def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
 
+    ray: subprocess.Popen[bytes]
+
     def start() -> subprocess.Popen[bytes]:
         told.seek(0)
         told.truncate()
