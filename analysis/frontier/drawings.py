@@ -130,7 +130,7 @@ def _dominated(table: pd.DataFrame) -> list[str]:
 def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows of each figure with its title, at most so many panels a figure."""
     undisturbed = table["robustness"] == UNDISTURBED
-    titles = ("cost against success", "cost against success, disturbed")
+    titles = ("cost against success", "cost against success, other robustness settings")
     for title, own in zip(titles, (table[undisturbed], table[~undisturbed]), strict=True):
         panels = [part for _, part in points.places(own)]
         for start in range(0, len(panels), _PANELS):

@@ -104,7 +104,7 @@ def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_p
             for value, name in enumerate("ab") for robustness in ("none", "tools_strict")]  # fmt: skip
     root = written(tmp_path, *both, cells("a", [1, 0], 9, dataset="alone"))
     found = drawings.drawings(root)
-    assert [one.title for one in found] == ["cost against success", "cost against success, disturbed"]
+    assert [one.title for one in found] == ["cost against success", "cost against success, other robustness settings"]
     assert not any("alone" in one.svg for one in found)
     (sheet,) = drawings.sheets(root)
     assert [row[:2] for row in sheet.rows] == [
