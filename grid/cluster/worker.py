@@ -32,7 +32,7 @@ from grid.settings.setting import Cell, Setting
 
 _BEAT_SECONDS = 1.0
 _WRITE_SECONDS = 10.0  # between two times that rows are written: longer than most chunks last
-_ALLOCATIONS = 500_000  # between two times that the youngest objects are looked through for cycles
+_ALLOCATIONS = 50_000  # between two times that the youngest objects are looked through for cycles
 _BLOCKED = 72  # the process's exit status
 
 
