@@ -221,8 +221,8 @@ def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
         return found
     own = found.combine_chunks()
     used = pc.drop_null(pc.unique(own.indices))
-    places_of_used = pc.index_in(own.indices, used, skip_nulls=True)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(places_of_used, own.dictionary.take(used))])
+    indices = pc.index_in(own.indices, used, skip_nulls=True)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, own.dictionary.take(used))])
 
 
 def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:

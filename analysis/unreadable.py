@@ -53,7 +53,8 @@ def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> pd.DataFrame
     """By setting and role the `answers` that were sampled, and how many of them are `unread`.
 
     Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
-    answer of the acting model, and so does a plan that could not be read after all tries.
+    answer of the acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of
+    the folder with `n_messages`, where they have been read.
     """
     made = lambda: _by_setting(root, load.episodes(root, ["n_messages"]) if episodes is None else episodes)  # noqa: E731
     return load.once(root, "unreadable", made, few=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from grid import CONF
-from grid.contracts.covering import covering
 from grid.contracts.files import LEFT_OPEN, goes_together, names, outlines, setting_of, yaml
+from grid.contracts.subject import covering
 from grid.settings.check import Job
 from tests import mcp
 

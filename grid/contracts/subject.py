@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import product
-from typing import cast
+from itertools import combinations, product
+from typing import TypeVar, cast
 
 import pytest
 
-from grid.contracts.covering import covering
 from grid.contracts.files import fits, goes_together, lacks_path, names, outlines, yaml
 from grid.core.engine import Engine
 from grid.plugins import allowed
@@ -21,6 +21,8 @@ _WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")
 _WITH_A_NEW_SETTING = ("react", "egb_logits")
 """Of our planners those that meet somebody else's files: one of each kind."""
 Point = tuple[str, str, str, str, str]
+P = TypeVar("P", bound=tuple[str, ...])
+Pair = tuple[tuple[int, str], tuple[int, str]]
 
 
 @dataclass(frozen=True)
@@ -101,3 +103,38 @@ def _subject(given: tuple[str, ...]) -> Subject:
 
 def _is_light(model: str) -> bool:
     return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"
+
+
+# Few points among which every two values meet that meet in any: most of what all points tell, a pair tells.
+
+
+def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
+    """The values of a point, two at a time, each with the place of its factor."""
+    return combinations(enumerate(point), 2)
+
+
+def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
+    """Some of the points, in their order, with every pair of values that is in any of them and in none that is `known`.
+
+    The pairs that the fewest points have come first. Of the points with a pair that is still missing the one is taken
+    that adds the most pairs, and of these the one whose pairs were taken least often, so that all take turns. The same
+    points give the same ones.
+    """
+    holding: dict[Pair, list[int]] = {}
+    pairs = [list(pairs_of(point)) for point in points]
+    for place, found in enumerate(pairs):
+        for pair in found:
+            holding.setdefault(pair, []).append(place)
+    taken = Counter(pair for point in known for pair in pairs_of(point))
+
+    def adds(place: int) -> tuple[int, int]:
+        times = [taken[pair] for pair in pairs[place]]
+        return -times.count(0), sum(times)
+
+    chosen = set[int]()
+    for pair in sorted(holding, key=lambda each: len(holding[each])):
+        if not taken[pair]:
+            best = min(holding[pair], key=adds)
+            chosen.add(best)
+            taken.update(pairs[best])
+    return [points[place] for place in sorted(chosen)]

@@ -43,17 +43,9 @@ def fill(root: Path, chunks: int = 12) -> None:
             )
 
 
-@pytest.fixture(scope="module")
-def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `fill` writes, each file of it synced; no file of a store is ever written to again."""
-    root = tmp_path_factory.mktemp("filled")
-    fill(root)
-    return root
-
-
 @pytest.fixture
 def filled(once_filled: Path, tmp_path: Path) -> Path:
-    """A folder of links to that."""
+    """A folder of links to that: no file of a store is ever written to again."""
     return Path(shutil.copytree(once_filled, tmp_path / "filled", copy_function=os.link))
 
 

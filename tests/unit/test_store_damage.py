@@ -42,14 +42,6 @@ from tests.unit.test_store import (
 HARMLESS = "harmless"
 
 
-@pytest.fixture(scope="module")
-def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `fill` writes, each file of it synced."""
-    root = tmp_path_factory.mktemp("filled")
-    fill(root)
-    return root
-
-
 @pytest.fixture
 def filled(once_filled: Path, tmp_path: Path) -> Path:
     """A copy of that."""
