@@ -326,10 +326,9 @@ class _Chaos:
         self.log, self._deck = Log(), Deck(self.kinds, self.rng)
 
     def run(self) -> Log:
-        if not (self.root / UNDISTURBED).is_dir():
-            with self._sweep(UNDISTURBED) as sweep:
-                if sweep.process.wait() != 0:
-                    raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
+        with self._sweep(UNDISTURBED) as sweep:
+            if sweep.process.wait() != 0:
+                raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
         self._compare(UNDISTURBED)
         rounds = spare = idle = 0
         while self._killed() < self.kills or (not self.place.settled and spare < _SPARE_ROUNDS):
@@ -406,7 +405,7 @@ def chaos(
 
     Each round is a results folder of its own; within one, the sweep is resumed after whatever it was killed by. With
     more than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced. Each of `kinds`
-    is killed as often as it is named, where it is there. Where `root` holds an undisturbed sweep, that one is taken.
+    is killed as often as it is named, where it is there.
 
     Raises:
         RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or nobody is found to kill.
