@@ -13,11 +13,12 @@ import pyarrow.parquet as pq
 from grid.core.errors import StoreError
 from grid.store.files import survey
 from grid.store.looking import DAMAGE, File, VanishedError, name_of, reading
-from grid.store.schema import DIGESTS, TABLES
+from grid.store.scanning import encoded
+from grid.store.schema import DIGESTS, IDS, TABLES
 from grid.store.writing import new_file
 
 ROWS, BYTES = 250_000, 64 * 2**20  # of a file that is large enough, and that merged ones come to
-_GROUP_ROWS, _GROUP_BYTES = 65_536, 128 * 2**20  # of a row group, the bytes in memory
+_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 * 2**20  # of a row group, the bytes in memory: a sweep's driver has little
 _BATCH = 8_192
 
 
@@ -67,24 +68,23 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Make one file of several, held in memory; returns how many fewer there are."""
-    if len(group) < 2:
-        return 0
-    contents = {}
-    for file in group:
-        content = _content(file.path)
-        if content is None:
+    """Make one file of several; returns how many fewer there are."""
+    whole = list[Path]()
+    for file in group if len(group) > 1 else ():
+        if _content(file.path) is None:
             say(_damaged(file.path))
         else:
-            contents[file.path] = content
-    if len(contents) < 2:
+            whole.append(file.path)
+    if len(whole) < 2:
         return 0
-    with new_file(root, table, [path.name for path in contents]) as merged:
-        for rows in _row_groups(contents, TABLES[table], DIGESTS.get(table)):
+    texts = [column.name for column in TABLES[table] if column.type == pa.string() and column.name not in IDS[table]]
+    with new_file(root, table, [path.name for path in whole], texts) as merged:
+        for rows in _row_groups(whole, encoded(TABLES[table], texts), texts, DIGESTS.get(table)):
             merged.write(rows)
-    for path in contents:
+    for path in whole:
         _remove(path)
-    return len(contents) - 1
+    pa.default_memory_pool().release_unused()
+    return len(whole) - 1
 
 
 def _content(path: Path) -> bytes | None:
@@ -101,17 +101,23 @@ def _content(path: Path) -> bytes | None:
     return content if name_of(io.BytesIO(content)) == path.stem else None
 
 
-def _row_groups(contents: dict[Path, bytes], schema: pa.Schema, digest: str | None) -> Iterator[pa.Table]:
+def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
     """The rows in their order, in tables of a row group's size; of those with the same `digest` the first.
 
+    `texts` come as the dictionaries that they lie in: a row's config has a kilobyte, and few have one of their own.
+
     Raises:
-        StoreError: a file is as it was written, and yet cannot be read.
+        StoreError: a file broke since it was looked at, or is as it was written and yet cannot be read.
     """
     held, rows, size, known = list[pa.RecordBatch](), 0, 0, set[str]()
-    for path, content in contents.items():
+    for path in paths:
+        content = _content(path)
+        if content is None:
+            raise StoreError(_damaged(path))
         try:
-            file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-            for batch in file.iter_batches(_BATCH):
+            source = pa.BufferReader(content)
+            file = pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True)
+            for batch in file.iter_batches(_BATCH, use_threads=False):
                 if digest:
                     batch = _new(batch, digest, known)
                 held.append(batch)

@@ -26,7 +26,7 @@ from grid.core.errors import StoreError, one_line
 from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
-_ARROW = b"ARROW:schema"
+ARROW = b"ARROW:schema"
 DAMAGE = "its bytes are not those that its name is the hash of"
 _HEX_DIGITS = 32  # of the hash, in a name
 THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more than the CPUs hold each other up
@@ -175,7 +175,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
             f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name= or use the version that wrote it"
         )
     # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
-    of_now = metadata.get(_ARROW) == example(table).metadata[_ARROW] or footer.schema.equals(example(table).schema)
+    of_now = metadata.get(ARROW) == example(table).metadata[ARROW] or footer.schema.equals(example(table).schema)
     if not of_now:
         _expect_types(path, table, footer.schema.to_arrow_schema())
     places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -60,7 +60,7 @@ class Scan:
         large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))
         names = [name for name in self.schema.names if name in told]  # those that are asked for are among them
-        schema = pa.schema([_encoded(field) if field.name in self.texts else field for field in self.schema])
+        schema = encoded(self.schema, self.texts)
         form = ds.ParquetFileFormat(dictionary_columns=sorted(self.texts))
         for files in _slices(large):
             data = ds.dataset([str(file.path) for file in files], schema=schema, format=form)
@@ -88,8 +88,10 @@ class Scan:
         return found
 
 
-def _encoded(field: pa.Field) -> pa.Field:
-    return field.with_type(pa.dictionary(pa.int32(), field.type))
+def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
+    """A table's columns, `texts` of them as dictionaries."""
+    form = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(form) if field.name in texts else field for field in schema])
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:

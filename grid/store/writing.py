@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
-from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
-from grid.store.scanning import MAPS, folded, map_array
+from grid.store.looking import ARROW, REPLACES_KEY, VERSION_KEY, example, name_of
+from grid.store.scanning import MAPS, encoded, folded, map_array
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
 
 Columns = Mapping[str, Sequence[Any]]
@@ -106,20 +106,24 @@ class NewFile:
 
 
 @contextmanager
-def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[NewFile]:
+def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[NewFile]:
     """A file that is there, whole, when the block has ended without an error.
 
+    Its columns `texts` are given as dictionaries, and are plain texts for who reads it.
     The block must turn errors of its own reading into StoreErrors: any OSError is taken for one of writing.
     """
-    metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: "\n".join(replaces).encode()}
+    metadata = {
+        VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()
+    }  # fmt: skip
     scratch, folder = root / _SCRATCH, root / table
     draft = scratch / f"{uuid.uuid4().hex}.parquet"
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)
-        schema = TABLES[table].with_metadata(metadata)
+        schema = encoded(TABLES[table], texts)
         how = {"compression": "zstd", "use_dictionary": _repeated(table), "write_page_checksum": True}
-        with pq.ParquetWriter(draft, schema, **how) as writer:
+        with pq.ParquetWriter(draft, schema, store_schema=False, **how) as writer:
+            writer.add_key_value_metadata(metadata)
             new = NewFile(writer)
             yield new
         with draft.open("rb") as file:
