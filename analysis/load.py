@@ -140,7 +140,10 @@ def rows(
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
     if missing:
-        if not _fit(files, len(held) + len(missing), _limit(root)):
+        columns = (
+            len(held) + len(missing) if where is None else len(_LIKELY)
+        )  # of a large folder only the rows asked for
+        if not _fit(files, columns, _limit(root)):
             return store.read(root, "episodes", names, where, categories)
         found = store.read(
             root, "episodes", missing, None, [name for name in missing if name in [*categories, *_CATEGORIES]]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from analysis import load
 from grid.cells.costs import SOURCE
@@ -28,9 +31,10 @@ def warnings(root: Path) -> list[str]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows = load.rows(root, [*_TEXTS, *_COUNTS.values()], categories=_TEXTS)
+    told = [*(pc.field(name) > 0 for name in _COUNTS.values()), *(pc.field(name).is_valid() for name in SOURCE)]
+    rows = load.rows(root, [*_TEXTS, *_COUNTS.values()], reduce(or_, told), _TEXTS)  # most cells have none of it
     cells: pd.DataFrame = rows.to_pandas()
-    return [*_uncounted(cells), *_others(cells)]
+    return [*_uncounted(root, cells), *_others(cells)]
 
 
 def same_model(asked: str, answered: str) -> bool:
@@ -43,12 +47,12 @@ def _plain(name: str) -> str:
     return _DATED.sub("", name.casefold().rpartition("/")[2]).removesuffix("-latest")
 
 
-def _uncounted(cells: pd.DataFrame) -> Iterator[str]:
+def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
     for role, label in _LABELS.items():
         own = cells[cells[_COUNTS[role]].fillna(0) > 0]
         for model, part in own.groupby(label, observed=True, sort=True):
             whose = str(model) if role == ACTOR else f"{model} as {role}"
-            of = int((cells[label] == model).sum())
+            of = load.rows(root, [label], pc.field(label) == str(model)).num_rows
             yield (
                 f"warning: {whose}: of {int(part[_COUNTS[role]].sum()):,} answers the server told no tokens, or counts "
                 f"that contradict each other; {len(part):,} of {of:,} cells have no tokens and no money for it, means "

@@ -340,7 +340,9 @@ def _latest_of(data: Scan) -> Mask:
 @lru_cache(maxsize=4)
 def _latest_in(files: tuple[File, ...], schema: pa.Schema) -> Mask:
     data = Scan(files, schema)
-    return _latest(data, _table(data, _AGE))
+    found = _latest(data, _table(data, _AGE))
+    pa.default_memory_pool().release_unused()
+    return found
 
 
 def _latest(data: Scan, rows: pa.Table) -> Mask:
