@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import runpy
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from nbclient import NotebookClient
 
 from grid import store
 from tests import simulated
+from tests.unit.test_version_16 import HORIZON, WRITTEN
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "analysis" / "notebooks").glob("sec*.ipynb"))
 
@@ -43,20 +45,40 @@ def code(path: Path) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
+def printed_by(
+    path: Path, root: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """What its code prints in this process: a kernel each would take seconds."""
+    monkeypatch.setenv("GRID_RESULTS", str(root))
+    script = scratch / "notebook.py"
+    script.write_text("\n".join(code(path)), encoding="utf-8")
+    runpy.run_path(str(script))
+    return capsys.readouterr().out.strip().split("\n")
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("folder", ["another planner", "no episodes", "no folder"])
+@pytest.mark.parametrize("folder", ["another planner", "version 16", "no episodes", "no folder"])
 def test_a_folder_without_the_study_ends_with_a_sentence(
     path: Path, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its code in this process: a kernel each would take seconds."""
     if folder == "another planner":
         rows = simulated.episodes(0, 5).assign(planner="react", robustness="none")
         store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
-    monkeypatch.setenv("GRID_RESULTS", str(tmp_path / "gone" if folder == "no folder" else tmp_path))
-    script = tmp_path / "notebook.py"
-    script.write_text("\n".join(code(path)), encoding="utf-8")
-    runpy.run_path(str(script))
-    printed = capsys.readouterr().out.strip().split("\n")
-    assert printed[0].startswith("This shows " if folder == "another planner" else "There is nothing to show: ")
+    roots = {"no folder": tmp_path / "gone", "version 16": WRITTEN}
+    printed = printed_by(path, roots.get(folder, tmp_path), tmp_path, monkeypatch, capsys)
+    there = folder in ("another planner", "version 16")
+    assert printed[0].startswith("This shows " if there else "There is nothing to show: ")
     assert printed[-1].endswith(".")
-    assert folder != "another planner" or "of these there is neither" in printed[1]
+    assert not there or "of these there is neither" in printed[1]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_study_of_version_16_lacks_nothing(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its figures are those of its time: `test_version_16`."""
+    printed = printed_by(path, HORIZON, tmp_path, monkeypatch, capsys)
+    assert printed[0].startswith("This shows simulated: ")
+    assert printed[0].endswith("160 episodes.")
+    assert "SVG object" in "".join(printed)
+    assert not [line for line in printed if re.match(r"No|not fitted|planning_horizon's", line)]

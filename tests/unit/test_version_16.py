@@ -1,22 +1,27 @@
 """A folder that the store wrote at schema version 16 is read for good, and sweeps go on in it.
 
 `tests/data/version_16` is as 447b699 wrote it: react, egb_logits and tooltree on three cases of SLATE, two trials each.
+So is `version_16_horizon`, a planning-horizon study of forty cases; the figures beside it are what that commit's own
+tables, notebooks, power and viewer made of it.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from analysis import load, tables
+from analysis import horizon, load, regression, spec, study, tables
+from analysis.power.pilot import counts, fitted
 from analysis.report import print_report
 from analysis.viewer.index import Index
 from analysis.viewer.reading import ask, connect
@@ -29,6 +34,7 @@ from tests.unit.test_store import episode
 
 WRITTEN = Path(__file__).parents[1] / "data" / "version_16"
 IDS = ("cell_id", "cell_key", "attempt_id")
+HORIZON = WRITTEN.with_name("version_16_horizon")
 LATER = ("metrics",)
 """Tables that came later."""
 ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).glob("*")) for table in TABLES}
@@ -114,3 +120,37 @@ def test_a_sweep_goes_on_beside_it(root: Path) -> None:
     left = {file.name for file in (root / "episodes").iterdir()}
     assert {file.name for file in (WRITTEN / "episodes").iterdir()} <= left, "old files stay as they were written"
     assert store.read(root, "episodes", ["answered_by"])["answered_by"].null_count == before + 2
+
+
+def figures(root: Path) -> dict[str, list[dict[str, Any]]]:
+    """What notebooks, the report, power and the viewer take from a planning-horizon study."""
+    episodes, wanted = study.rows(root), spec.load(study.PLANNING_HORIZON)
+    fits = regression.fits(study.regressed(root, wanted), wanted)
+    pilots = {name: fitted(counts(own, "fh", "sh")) for name, own in episodes.groupby("robustness", observed=True)}
+    index = Index(root)
+    found = {
+        "table 2": horizon.accuracy_and_tokens(episodes),
+        "table 3": pd.concat([fit.coefficients.assign(**key) for key, fit in fits if isinstance(fit, regression.Fit)]),
+        "table 4": horizon.robustness_change(episodes),
+        "table 5": horizon.repeated_calls(episodes),
+        "results": tables.results(load.episodes(root)),
+        "power": pd.DataFrame([{"robustness": name, **one._asdict()} for name, one in pilots.items()]),
+        "viewer": pd.DataFrame(
+            {
+                **{name: getattr(one.setting, name) for name in ("robustness", "planner")},
+                **{name: getattr(one, name) for name in ("cases", "cells", "broken", "tokens")},
+                **one.success._asdict(),
+            }
+            for one in (index.summaries[setting.key] for setting in index.settings)
+        ),
+    }
+    return {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in found.items()}
+
+
+def test_a_planning_horizon_study_has_the_figures_that_it_had(tmp_path: Path) -> None:
+    found = figures(Path(shutil.copytree(HORIZON, tmp_path / "study")))
+    then = json.loads(HORIZON.with_suffix(".json").read_text(encoding="utf-8"))
+    assert found.keys() == then.keys()
+    for name, rows in then.items():
+        own = [{column: row[column] for column in old} for row, old in zip(found[name], rows, strict=True)]
+        assert own == [pytest.approx(old) for old in rows], name
