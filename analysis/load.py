@@ -19,17 +19,9 @@ from analysis.intervals import CLUSTER
 from grid import store
 from grid.core.problem import BASELINES
 from grid.core.roles import ASKED
-from grid.store.schema import JOINED
+from grid.store.schema import APART, JOINED
 
 T = TypeVar("T")
-# What tells settings apart, beside their labels: columns of `episodes`.
-
-
-APART = (
-    *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
-    *(*ASKED, "setting_id", "dataset_version", "code"),
-)  # fmt: skip
-
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
 ALL = "all"

@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from analysis import intervals, load, planted, queries, spending
 from analysis.figures import COLOURS, MARKERS, Drawing, svg_of
 from analysis.intervals import CLUSTER, Interval, count, share
-from analysis.load import APART
 from analysis.search.comparing import name_of
 from analysis.table import MISSING, Column, Table, bounds, label, number
+from grid.store.schema import APART
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights

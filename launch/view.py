@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import ipaddress
 import secrets
 import socket
@@ -112,11 +113,13 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         found = threading.Event()
         threading.Thread(target=_read_ahead, args=(runs, found), daemon=True).start()
         found.wait()  # what is imported next would take the interpreter from it; rows are read without it
+        gc.disable()  # what is imported stays: to look for garbage among it takes a tenth of the time
         import uvicorn
 
         from analysis import intervals, load  # noqa: F401 - with pandas and scipy, which the first page takes
         from analysis.viewer.app import app
 
+        gc.enable()
         server = uvicorn.Server(
             uvicorn.Config(
                 app(runs, port, token), log_level="warning", access_log=False, server_header=False, lifespan="off"

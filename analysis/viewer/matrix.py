@@ -236,7 +236,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
 
 
 def _empty(**columns: pa.DataType) -> pa.Table:
-    return pa.table({name: pa.array([], kind) for name, kind in columns.items()})
+    return pa.Table.from_batches([], pa.schema(columns))  # an empty array would import pandas
 
 
 _NO_BASE = _empty(case_id=pa.string(), setting=pa.uint64(), share=pa.float64())

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NotRequired
 
-from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from grid.core.errors import StoreError, one_line
@@ -57,18 +56,17 @@ class RunsRecord(TypedDict):
     skipped: NotRequired[dict[str, dict[str, int]]]
 
 
-_RECORD = TypeAdapter(RunsRecord)
-
-
 def runs(root: str | Path) -> RunsRecord:
     """What a results folder says of its runs; nothing (no runs, no settings) where there is no such file.
 
     Raises:
         StoreError: it cannot be read, or is not what a sweep writes.
     """
+    from pydantic import TypeAdapter, ValidationError  # whoever reads tables alone need not wait for it
+
     path = Path(root) / FILE
     try:
-        return _RECORD.validate_json(path.read_bytes())
+        return TypeAdapter(RunsRecord).validate_json(path.read_bytes())
     except FileNotFoundError:
         return {"runs": [], "settings": {}}
     except OSError as error:

@@ -300,6 +300,11 @@ LATEST = ("created_at", "attempt_id")
 
 Everybody who reads goes by it: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
 """
+APART = (
+    *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
+    *(*ASKED, "setting_id", "dataset_version", "code"),
+)  # fmt: skip
+"""What tells settings apart, beside their labels: columns of `episodes`."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
