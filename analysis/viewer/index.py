@@ -1,6 +1,6 @@
 """What of a results folder is held in memory: one row per cell, few columns, in a database of its own.
 
-A million cells take some 0.6 s of CPU and 150 MiB; every page but one episode's own is answered from it.
+A million cells take about a second of CPU and 150 MiB; every page but one episode's own is answered from it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analysis import spending
-from analysis.load import APART
 from analysis.viewer.reading import again, ask, connect
 from grid.core.errors import StoreError
-from grid.store.schema import LATEST
+from grid.store import sql
+from grid.store.schema import APART, LATEST
 
 if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
     import pandas as pd
@@ -37,24 +38,34 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
 _CELLS = f"""
 SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
   hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
-  attempt_id::tries AS attempt_id,
-  {spending.OF_JUDGED} AS tokens,
-  coalesce(evaluator_failures, 0) + coalesce(judge_failures, 0) > 0 AS unread, false AS unknown
+  attempt_id::tries AS attempt_id, {spending.OF_JUDGED} AS tokens, false AS unknown
 FROM {{rows}}"""
-_UNKNOWN = """
-UPDATE e SET unknown = true WHERE success IS NULL AND setting IN (
-  SELECT setting FROM e GROUP BY setting HAVING count(success) > 0 OR count(*) FILTER (ok AND NOT unread) = 0)"""
-"""As `analysis.unknowns.applied` has it."""
+_LABELS = f"""
+SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}
+FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
+"""Without settings of which all cells ran again, by other code."""
+_ORDER = ", ".join(f"{name} DESC" for name in LATEST)
+_AGAIN = f"""
+DELETE FROM e WHERE rowid IN (
+  SELECT rowid FROM e WHERE cell_key IN (FROM several)
+  QUALIFY row_number() OVER (PARTITION BY cell_key, case_id, trial ORDER BY {_ORDER}) > 1)"""
+_NO_SUCCESS = """
+CREATE OR REPLACE TEMP TABLE n AS
+SELECT setting FROM e GROUP BY setting HAVING count(success) = 0 AND count(*) FILTER (ok) > 0"""
+_UNREAD = f"""
+DELETE FROM n WHERE setting NOT IN (
+  SELECT setting FROM e SEMI JOIN (
+    SELECT cell_id, attempt_id::tries AS attempt_id FROM {{rows}}
+    WHERE status = 'ok' AND coalesce(evaluator_failures, 0) + coalesce(judge_failures, 0) = 0
+      AND hash({_APART}) IN (FROM n)) AS r
+  ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
+_UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
+"""As `analysis.unknowns.applied` has it: `n` are the settings that have no success, which are few or none."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
 """The cells as tables count them where success is unknown, by `filters.UNKNOWN`."""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
-_ORDER = ", ".join(f"{name} DESC" for name in LATEST)
-_AGAIN = f"""
-DELETE FROM e WHERE rowid IN (
-  SELECT rowid FROM e SEMI JOIN (SELECT cell_key FROM e GROUP BY ALL HAVING count(*) > 1) USING (cell_key)
-  QUALIFY row_number() OVER (PARTITION BY cell_key, case_id, trial ORDER BY {_ORDER}) > 1)"""
 
 
 @dataclass(frozen=True)
@@ -104,8 +115,8 @@ class Index:
         began = time.monotonic()
         self.root, self.version = root, 0
         self._connection = connect()
-        self._summaries = dict[str, Mapping[int, Summary]]()
-        self.names: frozenset[str] = again(root, "episodes", self._load)
+        self._summaries, self._summing = dict[str, Mapping[int, Summary]](), Lock()
+        self.names: frozenset[str] = again(root, "episodes", self._load, sql.named(_CELLS + _UNREAD))
         self.seconds = time.monotonic() - began
 
     def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
@@ -124,16 +135,24 @@ class Index:
             run(f"DROP TYPE IF EXISTS {kind}")
             run(f"CREATE TYPE {kind} AS ENUM ({names_of})")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
-        run(_AGAIN)
+        self._keep_latest()
+        run(_NO_SUCCESS)
+        if run("FROM n LIMIT 1").fetchall():  # all scores are read, for what could not be
+            run(_UNREAD.format(rows=rows))
         run(_UNKNOWN)
         run(_VIEWS)
         run(f"CREATE OR REPLACE TABLE f ({_CLASSES})")
-        table = self._connection.sql(
-            f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows}) "
-            "WHERE key IN (SELECT setting FROM e)"  # all cells of others ran again, by other code
-        )
-        self.settings = _settings(table.to_arrow_table())
+        self.settings = _settings(self._connection.sql(_LABELS.format(rows=rows)).to_arrow_table())
         return frozenset(names)
+
+    def _keep_latest(self) -> None:
+        """Of cells that ran again keep the row that counts; to sort the keys takes a fraction of grouping by them."""
+        keys = np.sort(self._connection.sql("SELECT cell_key FROM e").to_arrow_table()["cell_key"])
+        again = keys[1:] == keys[:-1]
+        if again.any():
+            self._connection.register("several", pa.table({"cell_key": keys[1:][again]}))
+            self._connection.execute(_AGAIN)
+            self._connection.unregister("several")
 
     def classify(self, classes: pa.Table) -> None:
         """Take over the classes of failures (`runs.Classes`): they are the kinds of their cells from now on."""
@@ -182,9 +201,10 @@ class Index:
 
     def summed_up(self, cells: str) -> Mapping[int, Summary]:
         """The same of the cells of a view: of `left_out` or `failure`."""
-        if cells not in self._summaries:
-            self._summaries[cells] = self._summed_up(cells)
-        return self._summaries[cells]
+        with self._summing:  # whoever reads ahead may be at it
+            if cells not in self._summaries:
+                self._summaries[cells] = self._summed_up(cells)
+            return self._summaries[cells]
 
     def _summed_up(self, cells: str) -> Mapping[int, Summary]:
         frame = self.arrow(

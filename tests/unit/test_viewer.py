@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import re
 import shutil
+import subprocess
+import sys
 import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -69,6 +72,14 @@ def elements(html: str) -> Counter[str]:
 
     Reader().feed(html)
     return found
+
+
+def test_rows_are_being_read_before_anything_that_takes_long_is_imported() -> None:
+    """What is imported while the files are read: pandas, scipy, and the server."""
+    code = "import sys; from launch import view; view._runs([]); print(*sorted(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300).stdout
+    assert "analysis.viewer.index" in told.split()
+    assert not {"pandas", "scipy", "pydantic", "uvicorn", "starlette"} & set(told.split())
 
 
 def test_the_first_page_counts_the_latest_row_of_each_cell(tmp_path: Path) -> None:
@@ -179,6 +190,33 @@ def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None
     )
     assert found["react"].bounds == pytest.approx((0.375, 0.875))
     assert found["egb_logits"].bounds is None, "it has no success: nothing of it is unknown"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_unknown_cells_are_those_of_reports_whatever_ran_again(seed: int, tmp_path: Path) -> None:
+    """Of settings with and without a known success; what could not be read counts in the latest row alone."""
+    from analysis import load
+
+    rng = np.random.default_rng(seed)
+    tries: list[list[dict[str, Any]]] = [[], [], []]
+    for planner, hasty, known in itertools.product(viewed.PLANNERS, (0.1, 0.9), (0.0, 0.3)):
+        setting = f"{planner}-{hasty}-{known}"
+        for case, attempt in itertools.product(range(4), range(1 + rng.integers(0, 3))):
+            further: dict[str, Any] = {
+                "success": bool(rng.random() < 0.5) if rng.random() < known else None,
+                "status": "ok" if rng.random() < 0.3 else "failed",
+                "created_at": viewed.NOON + dt.timedelta(hours=int(rng.integers(0, 2))),
+                **{name: 1 if rng.random() < hasty else None for name in ("judge_failures", "evaluator_failures")},
+                **dict.fromkeys(("cell_id", "cell_key"), f"{setting}-{case}"),
+            }
+            tries[attempt].append(
+                viewed.episode(planner, case, 0, setting_id=setting, attempt_id=f"a{attempt}", **further)
+            )
+    for rows in tries:
+        store.write(tmp_path, {"episodes": rows})
+    own = load.episodes(tmp_path).set_index("cell_id")["unknown"].to_dict()
+    assert dict(Index(tmp_path).ask("SELECT cell_id, unknown FROM e")) == own
+    assert set(own.values()) == {False, True}
 
 
 def test_the_page_counts_unknown_cells_as_the_address_says(tmp_path: Path) -> None:
