@@ -12,17 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from analysis import figures, horizon, intervals, load, planted, queries, study, trajectories, two_numbers
+from analysis import horizon, intervals, load, planted, queries, study, trajectories, two_numbers
 from analysis.calibration import sheets as calibration
 from analysis.failures import sheets as failures
 from analysis.figures import Drawing, svg_of
 from analysis.frontier import drawings as frontier
-from analysis.horizon import FH, REPEATS, SH
+from analysis.horizon import FH, PLACE, REPEATS, SH
+from analysis.intervals import CLUSTER, Interval, amount, share
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
+from analysis.table import FIRST_SECTION
 from grid.core.untrusted import shown
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
@@ -34,7 +36,7 @@ def drawings(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
+    of_study = [replace(drawing, section=FIRST_SECTION) for drawing in _of_study(root)]
     of_failures = failures.drawings(root, planted.notice(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
@@ -65,10 +67,10 @@ def _of_study(root: Path) -> list[Drawing]:
         if episodes[column].notna().any():
             query = queries.by_case(root, study.SUCCESS | {column: column}, queries.where(study.PLANNERS))
             title = f"success against {column} (planning_horizon §4.3)"
-            svg = figures.success_against(episodes, column)
+            svg = success_against(episodes, column)
             found.append(Drawing(column, title, f"{told}; more than 8 values are binned by quantiles", svg, query))
     query = queries.by_case(root, study.TOKENS, queries.where(study.PLANNERS))
-    svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
+    svg = tokens(horizon.accuracy_and_tokens(episodes), episodes)
     told = f"{about}95% intervals: {intervals.AMOUNTS}"
     found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
     return [*found, *_heatmaps(root, episodes, about)]
@@ -116,6 +118,10 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
 # Figures of the planning-horizon study whose numbers stand in cells: figure 3, and the heatmaps of §4.4 and §4.5.
 
 
+_STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
+"""Colour, marker, line, and the side to which points are moved so that intervals do not hide one another."""
+_EXACT, _QUANTILES = 8, 5
+"""Up to so many different values each has a point of its own; more are binned, by quantiles."""
 _ACROSS = 3
 _LONGEST = 24  # characters of a label in front of a row or below a column
 _CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
@@ -235,3 +241,96 @@ def _row(place: Any) -> str:
 def _short(text: object) -> str:
     found = shown(str(text))
     return found if len(found) <= _LONGEST else found[: _LONGEST - 1] + "…"
+
+
+def success_against(episodes: pd.DataFrame, column: str) -> str:
+    """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
+
+    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (`intervals.share`).
+    """
+    groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, (key, group) in zip(axes, groups, strict=False):
+            _success_panel(axis, group, column)
+            axis.set_title(_label(key), fontsize=8)
+            axis.set_xlabel(column)
+            axis.set_ylabel("success")
+        axes[0].legend(frameon=False)
+        for axis in axes[len(groups) :]:
+            axis.set_visible(False)
+
+    rows = math.ceil(len(groups) / _ACROSS)
+    return svg_of(f"success-{column}", rows, min(_ACROSS, len(groups)), draw)
+
+
+def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
+    """Mean input and output tokens a case for FH and SH; `comparisons` are table 2's rows, the lines; an SVG element.
+
+    Bars are 95% intervals (Student's t over clusters, of the logarithm of the mean).
+    """
+    places = [tuple(row) for row in comparisons[PLACE].to_numpy()]
+    groups = {tuple(map(str, key)): group for key, group in episodes.groupby(PLACE, observed=True)}
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, column in zip(axes, ("input_tokens", "output_tokens"), strict=True):
+            for planner, (colour, marker, _, side) in _STYLE.items():
+                means = [_interval(groups[place], planner, column) for place in places]
+                heights = np.arange(len(places), dtype=np.float64) + 0.12 * side
+                _points(axis, means, heights, colour, marker, planner)
+            axis.set_xlabel(column.replace("_", " ") + " per case")
+            axis.set_yticks(range(len(places)), [_label(place) for place in places], fontsize=8)
+            axis.set_ylim(len(places) - 0.5, -0.5)
+            axis.set_xlim(left=0)
+            axis.xaxis.set_major_locator(MaxNLocator(5))
+            axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+            axis.grid(axis="x", alpha=0.3)
+        axes[1].tick_params(labelleft=False)
+        axes[0].legend(frameon=False)
+
+    return svg_of("tokens", 1, 2, draw, width=4.2, height=0.9 + 0.5 * len(places))
+
+
+def _points(
+    axis: Axes, means: Sequence[Interval], heights: npt.NDArray[np.float64], colour: str, marker: str, name: str
+) -> None:
+    centre = np.array([found.mean for found in means])
+    reach = np.nan_to_num([[found.mean - found.low, found.high - found.mean] for found in means]).T
+    axis.errorbar(centre, heights, xerr=reach, color=colour, marker=marker, linestyle="none", capsize=2, label=name)
+
+
+def _success_panel(axis: Axes, group: pd.DataFrame, column: str) -> None:
+    known = group.dropna(subset=[column, "success"])
+    if known.empty:
+        return
+    bins = _binned(known[column].astype(np.float64))
+    centres = known[column].astype(np.float64).groupby(bins).mean()
+    step = float(centres.diff().min()) if len(centres) > 1 else 1.0
+    for planner, (colour, marker, line, side) in _STYLE.items():
+        found = [_interval(known[bins == place], planner, "success") for place in centres.index]
+        means = np.array([one.mean for one in found])
+        bounds = np.array([[one.low, one.high] for one in found]).T
+        reach = np.nan_to_num(np.abs(bounds - means))
+        axis.errorbar(centres.to_numpy() + 0.06 * side * step, means, yerr=reach, color=colour, marker=marker,
+                      linestyle=line, markersize=4, linewidth=1.2, capsize=2, label=planner)  # fmt: skip
+    axis.set_ylim(-0.02, 1.02)
+    if len(centres) == 1:  # one value: no scale of hundredths around it
+        axis.set_xlim(float(centres.iloc[0]) - 1, float(centres.iloc[0]) + 1)
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=column == "depth", min_n_ticks=1))
+
+
+def _binned(values: pd.Series[float]) -> pd.Series[Any]:
+    if values.nunique() <= _EXACT:
+        return values.rank(method="dense").astype(int)
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, _QUANTILES + 1)))
+    return pd.Series(np.clip(np.searchsorted(edges, values, side="right"), 1, len(edges) - 1), index=values.index)
+
+
+def _interval(group: pd.DataFrame, planner: str, column: str) -> Interval:
+    own = group[group["planner"].astype(str) == planner]
+    cases = own.groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna()
+    return share(cases) if column == "success" else amount(cases)
+
+
+def _label(place: Any) -> str:
+    return "\n".join(shown(str(part)) for part in place)

@@ -15,8 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.figures import Drawing
-from analysis.study import SECTION
-from analysis.table import Table
+from analysis.table import FIRST_SECTION, Table
 from grid.core.untrusted import shown_lines
 
 _HERE = Path(__file__).parent
@@ -124,7 +123,7 @@ def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | 
     found: dict[str, list[Table | Drawing]] = {}
     for part in parts:
         found.setdefault(part.section or REST, []).append(part)
-    return sorted(found.items(), key=lambda section: section[0] != SECTION)
+    return sorted(found.items(), key=lambda section: section[0] != FIRST_SECTION)
 
 
 def _finalized(value: object) -> object:

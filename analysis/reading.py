@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.horizon import HIGH, LOW, REPEATS
+from analysis.table import changed, joined, shown_by
 
-_SEVERAL = "These are {} comparisons: of such, one in twenty excludes 0 by chance alone where nothing differs."
 _EFFECTS = {
     "depth": ("deeper questions are solved less often", "deeper questions are solved more often"),
     "breadth": ("wider questions are solved less often", "wider questions are solved more often"),
@@ -63,7 +63,7 @@ def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
     for row in found.to_dict("records"):
         name = str(row["name"]).replace("_edges", "")
         if name in _EFFECTS and not pd.isna(row["low"]):
-            told = _shown(row["low"], row["high"], _EFFECTS[name]) or "no effect is shown"
+            told = shown_by(row["low"], row["high"], _EFFECTS[name]) or "no effect is shown"
             bounds = f"{row['coefficient']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
             where = ", ".join(str(row[column]) for column in per) or "all rows"
             fits.setdefault(where, []).append(f"{row['name']} {bounds}: {told}")
@@ -74,30 +74,6 @@ def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
 def _difference(row: Mapping[Any, Any], name: str, verdicts: tuple[str, str]) -> str:
     """SH less FH in points, and what that says."""
     return changed(row, name, "SH − FH", verdicts, "no difference is shown")
-
-
-def changed(
-    row: Mapping[Any, Any], name: str, label: str, verdicts: tuple[str, str], otherwise: str = "no change is shown"
-) -> str:
-    """A difference of shares in points (columns `name`, `_low`, `_high`), and which verdict its interval bears out.
-
-    The first is of what lies below 0, the second of what lies above, `otherwise` of what may be either.
-    """
-    value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    if pd.isna(value):
-        return f"{label}: not known, no case has all its results"
-    if pd.isna(low):
-        return f"{label} = {value:+.1f} points, without an interval: the cases are of one cluster"
-    told = _shown(low, high, verdicts) or f"{otherwise}, {_possible(low, high)}"
-    return f"{label} = {value:+.1f} points [{low:+.1f}, {high:+.1f}]: {told}"
-
-
-def _shown(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
-    return verdicts[1] if low > 0 else verdicts[0] if high < 0 else None
-
-
-def _possible(low: float, high: float) -> str:
-    return f"and up to {max(-low, high):.1f} points are not excluded"
 
 
 def _cost(row: Mapping[Any, Any]) -> str:
@@ -111,9 +87,3 @@ def _cost(row: Mapping[Any, Any]) -> str:
 
 def _place(row: Mapping[Any, Any]) -> str:
     return f"{row['dataset']}, {row['model']}"
-
-
-def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """A line a place, with a full stop; several comparisons say that they are several."""
-    several = len(parts) if comparisons is None else comparisons
-    return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])

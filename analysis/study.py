@@ -15,7 +15,7 @@ from analysis import examples, grading, horizon, intervals, load, provenance, qu
 from analysis.published import coefficients
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
-from analysis.table import Column, Table, bounded, count
+from analysis.table import FIRST_SECTION, Column, Table, bounded, count
 from analysis.table import mean as mean_of
 from grid import CONF
 
@@ -26,7 +26,6 @@ SUCCESS = {"success": grading.COLUMN}
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
 """The family of a data set by its label (`Spec.family`)."""
-SECTION = "Planning horizon"
 OF_PAPER = "published planning_horizon "
 """How the names of its published tables begin."""
 TOKENS = ("input_tokens", "output_tokens")
@@ -114,7 +113,7 @@ def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
         number = sheet.name.removeprefix(OF_PAPER).split()[0]
         behind.setdefault(last.get(number, len(own) - 1), []).append(sheet)
     found = [one for place, sheet in enumerate(own) for one in (sheet, *behind.get(place, []))]
-    return [replace(sheet, section=SECTION) for sheet in found or published]
+    return [replace(sheet, section=FIRST_SECTION) for sheet in found or published]
 
 
 def _number_of(title: str) -> str:

@@ -6,7 +6,7 @@ number, an interval and a p value are written is decided here, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -23,6 +23,9 @@ NONE = "none"
 """What stands where a value cannot be told."""
 MISSING = "–"
 """What stands where there is no such thing."""
+FIRST_SECTION = "Planning horizon"
+"""The section of a page that stands before all others."""
+_SEVERAL = "These are {} comparisons: of such, one in twenty excludes 0 by chance alone where nothing differs."
 POINTS = "+.1f"
 SIGNIFICANT = "three significant digits"
 """The form of amounts of any size."""
@@ -222,6 +225,33 @@ def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float
 def p_value(value: Any) -> str:
     """A p value: three digits, or that it is smaller."""
     return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def changed(
+    row: Mapping[Any, Any], name: str, label: str, verdicts: tuple[str, str], otherwise: str = "no change is shown"
+) -> str:
+    """A difference of shares in points (columns `name`, `_low`, `_high`), and which verdict its interval bears out.
+
+    The first is of what lies below 0, the second of what lies above, `otherwise` of what may be either.
+    """
+    value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    if pd.isna(value):
+        return f"{label}: not known, no case has all its results"
+    if pd.isna(low):
+        return f"{label} = {value:+.1f} points, without an interval: the cases are of one cluster"
+    told = shown_by(low, high, verdicts) or f"{otherwise}, and up to {max(-low, high):.1f} points are not excluded"
+    return f"{label} = {value:+.1f} points [{low:+.1f}, {high:+.1f}]: {told}"
+
+
+def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
+    """Which verdict an interval bears out: the first of one below 0, the second of one above; None: neither."""
+    return verdicts[1] if low > 0 else verdicts[0] if high < 0 else None
+
+
+def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
+    """A line a place, with a full stop; several comparisons say that they are several."""
+    several = len(parts) if comparisons is None else comparisons
+    return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
 
 
 def _once(said: Iterable[str]) -> list[str]:

@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, queries, reading
+from analysis import intervals, load, queries
 from analysis.intervals import CLUSTER
 from analysis.measures import Measure, columns, known, measured, partly
 from analysis.plans.cells import method
 from analysis.plans.sheet import SECTION
 from analysis.search.comparing import name_of
-from analysis.table import Table, label
+from analysis.table import Table, changed, joined, label
 from grid.planners.refining import NOT_REFINED
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"
@@ -155,7 +155,7 @@ def _sheet(root: Path, cells: pd.DataFrame, table: pd.DataFrame) -> Table:
         about=_CAPTION,
         notes=partly(table, shown),
         breaks=["dataset"] if len(labels) > 1 else (),
-        reading=reading.joined(_reading(table)),
+        reading=joined(_reading(table)),
         section=SECTION,
     )
 
@@ -178,7 +178,7 @@ def _reading(table: pd.DataFrame) -> list[str]:
     for row in table.to_dict("records"):
         place = ", ".join(str(row[name]) for name in ("dataset", "robustness", "base", "method") if _tells(row[name]))
         told = [
-            reading.changed(row, column, label, verdicts)
+            changed(row, column, label, verdicts)
             for column, (label, verdicts) in compared.items()
             if pd.notna(row[column])
         ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import intervals, reading
+from analysis import intervals
 from analysis.load import SETTING
 from analysis.measures import Measure, measured
 from analysis.plans import cells as plans
@@ -20,7 +20,7 @@ from analysis.plans.cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNS
 from analysis.plans.cells import STAGES as OTHER_STAGES
 from analysis.plans.sheet import table as shown
 from analysis.search.comparing import name_of
-from analysis.table import Column, Table, label, named
+from analysis.table import Column, Table, changed, joined, label, named
 from grid.core.chains import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
@@ -303,7 +303,7 @@ def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
             "",
             _REFINEMENT_CAPTION,
             breaks=["task_family", "base"],
-            reading=reading.joined(_refinement_reading(own)),
+            reading=joined(_refinement_reading(own)),
         )
         counts = ("cases", "clusters", "better", "worse")
         found.append(shown(root, mine, REFINEMENT_MEASURES, written, counts=counts, bounded=["refined_change"]))
@@ -314,7 +314,7 @@ def _refinement_reading(table: pd.DataFrame) -> list[str]:
     verdicts = ("refinement costs correct plans", "refinement makes more plans correct")
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
-        f"{reading.changed(row, 'refined_change', 'refined − base', verdicts)}; "
+        f"{changed(row, 'refined_change', 'refined − base', verdicts)}; "
         f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
         for row in table.to_dict("records")
     ]
@@ -376,7 +376,7 @@ def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
             "",
             _EXTRANEOUS_CAPTION,
             breaks=["mode", "planner"],
-            reading=reading.joined(_extraneous_reading(own)),
+            reading=joined(_extraneous_reading(own)),
             notes=_unpaired(own),
         )
         counts = ("cases", "clusters", "TC")
@@ -388,7 +388,7 @@ def _extraneous_reading(table: pd.DataFrame) -> list[str]:
     verdicts = ("extraneous tools cost correct plans", "more plans are correct with extraneous tools")
     own = table[(table["n_e"] == ALL) & table["extraneous_change"].notna()]
     return [
-        f"{row['mode']}, {row['planner']}: {reading.changed(row, 'extraneous_change', 'with − without', verdicts)}"
+        f"{row['mode']}, {row['planner']}: {changed(row, 'extraneous_change', 'with − without', verdicts)}"
         for row in own.to_dict("records")
     ]
 
