@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
-from analysis import html
-from analysis.figures import Drawing
-from analysis.published import files, order
-from analysis.table import MISSING, Table
+from analysis.page import html
+from analysis.page.drawing import Drawing
+from analysis.page.table import MISSING, Table
+from analysis.papers import files, order
 from grid import store
 from grid.core.errors import StoreError, one_line
 
@@ -84,7 +84,7 @@ def counts(folder: Path) -> Counts:
 
 
 def published(names: Sequence[str]) -> list[str]:
-    """The papers of these files of analysis/published/tables, each with its tables.
+    """The papers of these files of analysis/papers/tables, each with its tables.
 
     Raises:
         AnalysisError: there is no such file.
@@ -106,7 +106,7 @@ def verdict(sheets: Sequence[Table], name: str | None, row: Sequence[str] | None
     """What the order of methods is, and the row of a published table with ours.
 
     Raises:
-        AnalysisError: there is no such file of analysis/published/tables, or it has no such row.
+        AnalysisError: there is no such file of analysis/papers/tables, or it has no such row.
     """
     found = [sheet.reading for sheet in sheets if sheet.name == order.NAME]
     if name and row:

@@ -46,8 +46,8 @@ from inspect_ai.scorer import CORRECT, INCORRECT, Score
 from inspect_ai.tool import ToolCall, ToolCallError
 from inspect_ai.viewer import ViewerConfig
 
-from analysis import intervals
-from analysis.intervals import CLUSTER
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER
 from grid import store
 from grid.core.roles import ASKED
 from grid.core.types import NO_TOOL

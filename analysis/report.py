@@ -9,49 +9,40 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from analysis import (
+from analysis import load
+from analysis.load import left_out, partial, planted, provenance, served, spending, unknowns, unreadable
+from analysis.load.baselines import baselines
+from analysis.page.render import READABLE, show, wide
+from analysis.page.table import Table
+from analysis.papers import lacking, published, study
+from analysis.stats.spec import Spec
+from analysis.tables import (
     branches,
     by_value,
+    calibration,
     differences,
     disturbances,
-    lacking,
-    left_out,
-    load,
+    failures,
+    frontier,
     measured,
-    partial,
     pass_k,
-    planted,
-    provenance,
+    plans,
     ranks,
     remembered,
     replacements,
     restoration,
     results,
     rewards,
-    served,
-    sheets,
-    spending,
-    study,
-    tables,
+    search,
     tool_use,
     trajectories,
     two_numbers,
-    unknowns,
-    unreadable,
     win_rates,
 )
-from analysis import trajectories as metrics
-from analysis.baselines import baselines
-from analysis.calibration import sheets as calibration
-from analysis.failures import sheets as failures
-from analysis.frontier import drawings as frontier
-from analysis.plans import tables as plans
-from analysis.plans.sheet import SECTION as OF_PLANS
-from analysis.published import sheets as published
-from analysis.render import READABLE, show, wide
-from analysis.search import sheets as search
-from analysis.spec import Spec
-from analysis.table import Table
+from analysis.tables import costs as sheets
+from analysis.tables import rates as tables
+from analysis.tables import trajectories as metrics
+from analysis.tables.plan_sheet import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
 _PLACE = ["model", "dataset"]

@@ -16,22 +16,14 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from analysis import (
-    differences,
-    intervals,
-    left_out,
-    load,
-    partial,
-    provenance,
-    served,
-    spending,
-    tables,
-    unknowns,
-    unreadable,
-)
-from analysis.baselines import OF_CASES, baselines
-from analysis.intervals import CLUSTER, interval
-from analysis.render import READABLE, wide
+from analysis import load
+from analysis.load import left_out, partial, provenance, served, spending, unknowns, unreadable
+from analysis.load.baselines import OF_CASES, baselines
+from analysis.page.render import READABLE, wide
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER, interval
+from analysis.tables import differences
+from analysis.tables import rates as tables
 from grid.core.errors import one_line
 from grid.core.untrusted import shown
 

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis import intervals, tables
-from analysis.differences import rounded
-from analysis.figures import COLOURS, MARKERS, Drawing, legend, svg_of
-from analysis.table import POINTS, Table, bounds, number
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.table import POINTS, Table, bounds, number
+from analysis.stats import intervals
+from analysis.tables import rates as tables
+from analysis.tables.differences import rounded
 from grid.core.untrusted import shown
 
 NAME = "success"

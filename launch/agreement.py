@@ -1,7 +1,7 @@
 """How far scorers of plans agree: `python launch/agreement.py results/<name> [--labels FILE]`.
 
 Without labels the judge of `dataset.scorer=both` is held against what is computed; with a file of human labels (JSON
-Lines or CSV, `analysis/agreement/measures.py`) every scorer is held against them. Tables are printed, and written to
+Lines or CSV, `analysis/stats/agreement.py`) every scorer is held against them. Tables are printed, and written to
 the folder `agreement` of the results as CSV, with all figures as JSON.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from analysis.agreement import plans
-from analysis.agreement.measures import read_labels
-from analysis.agreement.plans import sheets
 from analysis.errors import AnalysisError
-from analysis.render import csv, show
-from analysis.table import Table
+from analysis.page.render import csv, show
+from analysis.page.table import Table
+from analysis.papers import agreement as plans
+from analysis.papers.agreement import sheets
+from analysis.stats.agreement import read_labels
 from grid import store
 from grid.core.errors import GridError, one_line
 

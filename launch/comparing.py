@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.progress import Progress
 
-from analysis.tables import reference_of
+from analysis.tables.rates import reference_of
 from grid import store
 from grid.cluster.answering import Answering, answering
 from grid.core.engine import SAMPLE, Engine

@@ -28,9 +28,9 @@ from grid.sweeps.progress_file import read_told
 from launch.presets import Preset, about, chosen, load
 
 if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
-    from analysis.figures import Drawing
     from analysis.gallery import Entry
-    from analysis.table import Table
+    from analysis.page.drawing import Drawing
+    from analysis.page.table import Table
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 SMALL = ("dataset.limit=20", "trials=1")
@@ -189,7 +189,7 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
     """The sweeps of a preset, on one cluster for all presets, and its report."""
     from rich.console import Console
 
-    from analysis import drawings
+    from analysis.figures import drawings
     from analysis.report import print_report
     from grid.cluster.connection import held
     from grid.settings.config import sweep_config

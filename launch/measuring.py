@@ -20,7 +20,7 @@ from rich.console import Console
 from grid.core.errors import GridError
 
 if TYPE_CHECKING:
-    from analysis.table import Table
+    from analysis.page.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
@@ -82,7 +82,7 @@ def tables(results: Path, shown: Sequence[str]) -> str:
     Raises:
         GridError: the folder cannot be read, or there is no such sheet.
     """
-    from analysis.render import markdown
+    from analysis.page.render import markdown
     from analysis.report import print_report
     from grid import store
 

@@ -18,13 +18,15 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from analysis import load, measured, spending, unknowns
-from analysis.intervals import CLUSTER, interval
-from analysis.power.latent import Latent, components, planted
-from analysis.power.pilot import Counts, counts, fitted
-from analysis.power.plans import MOST, Row, Wanted, doubts, endless, false_alarms, rows
-from analysis.render import wide
-from analysis.tables import reference_of
+from analysis import load
+from analysis.load import spending, unknowns
+from analysis.page.render import wide
+from analysis.stats.intervals import CLUSTER, interval
+from analysis.stats.latent import Latent, components, planted
+from analysis.stats.pilot import Counts, counts, fitted
+from analysis.stats.power import MOST, Row, Wanted, doubts, endless, false_alarms, rows
+from analysis.tables import measured
+from analysis.tables.rates import reference_of
 from grid import store
 from grid.core.errors import ConfigError, GridError, one_line
 from grid.core.problem import Dataset

@@ -17,7 +17,7 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: the files of analysis/published/tables that it reproduces, or why there are none, how it is small.
+    """One preset: the files of analysis/papers/tables that it reproduces, or why there are none, how it is small.
 
     `row` are the labels of the first file's row that the index shows; `runs` further overrides of each command into
     the one folder; `left_out` why the gallery does not run it.
@@ -33,9 +33,7 @@ class Preset(Checked):
     @model_validator(mode="after")
     def _check(self) -> Preset:
         if bool(self.published) == bool(self.unpublished):
-            raise ValueError(
-                "either published (files of analysis/published/tables) or unpublished (why there are none)"
-            )
+            raise ValueError("either published (files of analysis/papers/tables) or unpublished (why there are none)")
         if self.row and not self.published:
             raise ValueError("row: of which file? published is not given")
         return self

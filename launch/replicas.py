@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
-from analysis.render import wide
+from analysis.page.render import wide
 from grid import CONF
 from grid.cluster import connection as cluster
 from grid.cluster import gpus, pool

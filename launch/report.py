@@ -25,8 +25,8 @@ from grid.core.errors import GridError, StoreError, one_line, shown_value
 from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
-    from analysis.figures import Drawing
-    from analysis.table import Table
+    from analysis.page.drawing import Drawing
+    from analysis.page.table import Table
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
@@ -126,13 +126,14 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     from grid import store
 
     store.check_there(folder)
-    from analysis import measured, spec
+    from analysis.stats import spec
+    from analysis.tables import measured
 
     wanted = spec.load(_analysis(arguments.analysis), measured.numbers(folder)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
-    from analysis import unknowns
+    from analysis.load import unknowns
 
     with unknowns.counted(arguments.unknown):
         named, papers = arguments.metric, arguments.papers or None
@@ -145,12 +146,16 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
 
-    Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.unknowns.counted` says.
+    Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.load.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, heading, html, lacking, load, provenance, served, summary, unknowns, unreadable
+    from analysis import load, summary
+    from analysis.figures import drawings
+    from analysis.load import heading, provenance, served, unknowns, unreadable
+    from analysis.page import html
+    from analysis.papers import lacking
     from analysis.viewer import addresses
 
     warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
@@ -182,7 +187,7 @@ def write_tables(folder: Path, sheets: Sequence[Table]) -> None:
     Raises:
         StoreError: the folder cannot be written to.
     """
-    from analysis.render import FORMATS
+    from analysis.page.render import FORMATS
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -41,9 +41,9 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     """
     from rich.console import Console
 
-    from analysis import thresholds
     from analysis.errors import AnalysisError
-    from analysis.render import show
+    from analysis.page.render import show
+    from analysis.tables import thresholds
     from grid import store
 
     for root in (pilot, *tested):
@@ -69,7 +69,7 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
 
 
 def _keys(row: dict[Any, Any]) -> str:
-    from analysis.thresholds import DIGITS
+    from analysis.tables.thresholds import DIGITS
     from grid.core.untrusted import shown
 
     place = ", ".join(str(row[name]) for name in ("model", "dataset", "robustness"))

@@ -11,8 +11,8 @@ from rich.console import Console
 from grid.core.errors import one_line
 
 if TYPE_CHECKING:
-    from analysis.table import Table
-    from analysis.unknowns import Unknown
+    from analysis.load.unknowns import Unknown
+    from analysis.page.table import Table
 
 PAGE = "comparison.html"
 """Its page, in the second folder: a run is compared with those before it."""
@@ -26,9 +26,9 @@ def report(first: Path, second: Path, console: Console, unknown: Unknown | None 
     Raises:
         AnalysisError, StoreError: the two cannot be compared.
     """
-    from analysis import html
-    from analysis.comparison.report import compare
-    from analysis.render import show, wide
+    from analysis.compare.report import compare
+    from analysis.page import html
+    from analysis.page.render import show, wide
     from grid.core.untrusted import shown
     from launch.report import write_whole
 

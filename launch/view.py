@@ -116,7 +116,6 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         gc.disable()  # what is imported stays: to look for garbage among it takes a tenth of the time
         import uvicorn
 
-        from analysis import intervals, load  # noqa: F401 - with pandas and scipy, which the first page takes
         from analysis.viewer.app import app
 
         gc.enable()

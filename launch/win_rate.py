@@ -19,8 +19,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from analysis import unknowns, win_rates
-from analysis.render import show
+from analysis.load import unknowns
+from analysis.page.render import show
+from analysis.tables import win_rates
 from grid import CONF, store
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
 from grid.core.roles import EVALUATOR

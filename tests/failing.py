@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.failures import read
+from analysis.tables import failed as read
 from grid import store
 from grid.cells.rows import step_rows
 from grid.cells.run import case_row

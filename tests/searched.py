@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.search import cells
-from analysis.search import sheets as tables
-from analysis.table import Table
+from analysis.page.table import Table
+from analysis.tables import search as tables
+from analysis.tables import search_cells as cells
 from grid import store
 from grid.core.types import to_json
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from analysis import spending
+from analysis.load import spending
 from analysis.viewer.reading import again, ask, connect
 from grid.core.errors import StoreError
 from grid.store import sql
@@ -26,7 +26,7 @@ from grid.store.schema import APART, LATEST
 if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
     import pandas as pd
 
-    from analysis.intervals import Interval
+    from analysis.stats.intervals import Interval
 
 _APART = ", ".join(f'"{name}"' for name in APART)
 UNRESOLVED = "not resolved"
@@ -60,7 +60,7 @@ DELETE FROM n WHERE setting NOT IN (
       AND hash({_APART}) IN (FROM n)) AS r
   ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
 _UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
-"""As `analysis.unknowns.applied` has it: `n` are the settings that have no success, which are few or none."""
+"""As `analysis.load.unknowns.applied` has it: `n` are the settings that have no success, which are few or none."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
@@ -252,8 +252,8 @@ def _settings(rows: pa.Table) -> Sequence[Setting]:
 
 
 def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
-    from analysis.intervals import CLUSTER, share
-    from analysis.unknowns import MOST
+    from analysis.load.unknowns import MOST
+    from analysis.stats.intervals import CLUSTER, share
 
     cells = int(rows["cells"].sum())
     unknown = int(rows["unknown"].sum())

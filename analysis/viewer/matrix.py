@@ -253,12 +253,12 @@ _LOOK_SECONDS = 2.0
 
 
 def classes(root: Path) -> pa.Table:
-    """The table of `analysis.failures.read.classes`.
+    """The table of `analysis.tables.failed.classes`.
 
     Raises:
         StoreError: the folder cannot be read, or the process was ended.
     """
-    from analysis.failures import read
+    from analysis.tables import failed as read
 
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, model_validator
 
 from analysis import yaml_files
-from analysis.published import files
+from analysis.papers import files
 from analysis.yaml_files import Checked
 from docs.facts.markdown import prose, table
 from docs.facts.presets import head

@@ -1,8 +1,8 @@
-"""The tables of papers whose figures stand beside ours, from `analysis/published/tables`."""
+"""The tables of papers whose figures stand beside ours, from `analysis/papers/tables`."""
 
 from __future__ import annotations
 
-from analysis.published import files
+from analysis.papers import files
 from docs.facts.markdown import prose, table
 
 

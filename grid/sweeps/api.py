@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from analysis.unknowns import Unknown
+    from analysis.load.unknowns import Unknown
     from grid.sweeps.folders import Setting
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.render import wide
+from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
 from grid.cluster.batch import Side, pilots_on
 from grid.core.roles import ASKED

@@ -25,8 +25,9 @@ from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
-from analysis import served, unreadable
-from analysis.render import wide
+from analysis.load import served
+from analysis.load import unreadable
+from analysis.page.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store
 from grid.cells.rows import TABLES

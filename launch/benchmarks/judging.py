@@ -18,10 +18,10 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 
-from analysis.agreement.plans import Comparison, errors, overall
-from analysis.intervals import CLUSTER, share
-from analysis.render import show
-from analysis.table import Table, texts
+from analysis.page.render import show
+from analysis.page.table import Table, texts
+from analysis.papers.agreement import Comparison, errors, overall
+from analysis.stats.intervals import CLUSTER, share
 from grid.cluster.answering import answering
 from grid.core.chains import ERRORS, Chain, Verdict
 from grid.core.engine import Engine

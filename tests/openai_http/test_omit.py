@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import provenance
+from analysis.load import provenance
 from grid.cluster.answering import Answering, loaded
 from grid.cluster.fleet import probes_of
 from grid.core.engine import ScoreAnswer

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.power.latent import Claim, Design, planted
-from analysis.power.plans import MOST, Found, checked, corrected, endless
+from analysis.stats.latent import Claim, Design, planted
+from analysis.stats.power import MOST, Found, checked, corrected, endless
 
 _ALPHA = 0.05
 

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from analysis import regression
-from analysis.design import level_name
-from analysis.spec import Spec
+from analysis.stats.design import level_name
+from analysis.stats.spec import Spec
+from analysis.tables import regression
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.scores import plan_shape
 

@@ -24,10 +24,11 @@ import pandas as pd
 from statsmodels.api import GLM
 from statsmodels.genmod.families import Binomial
 
-from analysis import regression, study
-from analysis.design import design
-from analysis.planted import EXPECTED
-from analysis.spec import FAMILY, Spec, load
+from analysis.load.planted import EXPECTED
+from analysis.papers import study
+from analysis.stats.design import design
+from analysis.stats.spec import FAMILY, Spec, load
+from analysis.tables import regression
 from grid.core.errors import GridError
 from grid.settings.plan import Plan
 from grid.sweeps import session

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import html
-from analysis.table import MISSING, Table, texts
+from analysis.page import html
+from analysis.page.table import MISSING, Table, texts
 
 
 def table_of(rows: Sequence[Sequence[str]], values: pd.DataFrame | None = None, **told: Any) -> Table:

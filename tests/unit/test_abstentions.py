@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from analysis import load
-from analysis.baselines import baselines
+from analysis.load.baselines import baselines
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import SAMPLE, Choice, Home, PlanAnswer, Prompt, Sampled

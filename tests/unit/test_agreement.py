@@ -15,12 +15,13 @@ import pytest
 from rich.console import Console
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from analysis.agreement import measures, plans
-from analysis.agreement.measures import read_labels
-from analysis.agreement.plans import Comparison
 from analysis.errors import AnalysisError
-from analysis.intervals import CLUSTER
-from analysis.render import show
+from analysis.page.render import show
+from analysis.papers import agreement as plans
+from analysis.papers.agreement import Comparison
+from analysis.stats import agreement as measures
+from analysis.stats.agreement import read_labels
+from analysis.stats.intervals import CLUSTER
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.core.chains import ERRORS

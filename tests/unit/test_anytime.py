@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.intervals import CLUSTER
-from analysis.search import cells
+from analysis.stats.intervals import CLUSTER
+from analysis.tables import search_cells as cells
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write

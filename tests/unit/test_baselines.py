@@ -13,10 +13,10 @@ import pytest
 from rich.console import Console
 
 from analysis import load
-from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
-from analysis.render import FORMATS
+from analysis.load.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
+from analysis.page.render import FORMATS
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
 from grid import store
 from tests.unit.test_tables import NOON, row
 

@@ -15,8 +15,11 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import intervals, load
-from analysis.branches import (
+from analysis import load
+from analysis.page.table import Table
+from analysis.report import print_report
+from analysis.stats import intervals
+from analysis.tables.branches import (
     CASCADE,
     CORRECTED,
     DIRECT,
@@ -29,8 +32,6 @@ from analysis.branches import (
     cells,
     corrections,
 )
-from analysis.report import print_report
-from analysis.table import Table
 from grid import store
 from grid.cells.rows import step_rows
 from grid.core.problem import Problem

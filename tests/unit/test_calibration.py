@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from analysis import intervals
-from analysis.calibration import binned, selective
-from analysis.intervals import CLUSTER
+from analysis.stats import calibration as binned
+from analysis.stats import intervals, selective
+from analysis.stats.intervals import CLUSTER
 
 Numbers = npt.NDArray[np.float64]
 DECISIONS = st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=7)

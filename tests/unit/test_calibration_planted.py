@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.calibration import measures, sheets
-from analysis.intervals import CLUSTER
+from analysis.stats.intervals import CLUSTER
+from analysis.tables import calibrated as measures
+from analysis.tables import calibration as sheets
 from grid.core.types import ToolCall
 from grid.engines.places import Place
 from grid.engines.simulated.plans import Difficulty, chance

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from analysis.calibration import measures, sheets
-from analysis.html import page
-from analysis.render import FORMATS
+from analysis.page.html import page
+from analysis.page.render import FORMATS
 from analysis.report import print_report
+from analysis.tables import calibrated as measures
+from analysis.tables import calibration as sheets
 from grid import store
 from grid.store.schema import STEPS
 from tests import planted, simulated

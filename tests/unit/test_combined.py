@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.published import beside as combined
-from analysis.published.beside import Block
-from analysis.published.files import Published
+from analysis.papers import beside as combined
+from analysis.papers.beside import Block
+from analysis.papers.files import Published
 
 UNIT = {"column": "tool_f1", "unit": "percent"}
 

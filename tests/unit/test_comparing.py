@@ -13,10 +13,12 @@ import pytest
 from rich.console import Console
 from scipy.stats import rankdata
 
-from analysis import by_value, load, ranks, tables
+from analysis import load
 from analysis.errors import AnalysisError
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
+from analysis.tables import by_value, ranks
+from analysis.tables import rates as tables
 from grid import store
 from tests.unit.test_tables import NOON, row, written
 

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import intervals
-from analysis.comparison import runs, sheets
-from analysis.comparison.report import compare
-from analysis.comparison.runs import DOWN, UP
-from analysis.intervals import CLUSTER
-from analysis.tables import paired_differences
+from analysis.compare import runs
+from analysis.compare import tables as sheets
+from analysis.compare.report import compare
+from analysis.compare.runs import DOWN, UP
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER
+from analysis.tables.rates import paired_differences
 from grid import store
 from launch import two_runs
 from launch.report import main

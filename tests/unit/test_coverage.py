@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import regression, study
+from analysis.papers import study
 from analysis.report import print_report
-from analysis.spec import load as read_spec
+from analysis.stats.spec import load as read_spec
+from analysis.tables import regression
 from launch.report import write_page
 from tests import study_shaped
 from tests.studies import regressions as coverage

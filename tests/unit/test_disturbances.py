@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.disturbances import disturbances
+from analysis.tables.disturbances import disturbances
 from grid.cells.run import Stamp, run_chunk
 from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
 from grid.core.problem import BRANCHING, OUTLINE

@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import examples, lacking, provenance, reading, study
-from analysis.render import latex, markdown
+from analysis.load import provenance
+from analysis.page.render import latex, markdown
+from analysis.papers import examples, lacking, reading, study
 from grid import store
 from grid.core.types import to_json
 from tests import simulated

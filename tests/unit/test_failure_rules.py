@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from analysis.failures.cells import Cell, Reference, Taken, Wanted
-from analysis.failures.rules import faults, primary
-from analysis.failures.values import same_content
+from analysis.tables.failure_cells import Cell, Reference, Taken, Wanted
+from analysis.tables.failure_rules import faults, primary
+from analysis.tables.failure_values import same_content
 
 
 def wanted(*calls: tuple[str, dict[str, Any]], followed: bool = False) -> Reference:

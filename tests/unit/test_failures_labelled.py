@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from analysis.failures import read
-from analysis.failures.cells import CLASSES, WRONG_ARGUMENT
+from analysis.tables import failed as read
+from analysis.tables.failure_cells import CLASSES, WRONG_ARGUMENT
 from grid import store
 from tests.unit.test_store import NOON
 

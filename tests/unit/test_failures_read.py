@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis.failures import cells, read
-from analysis.failures.cells import CLASSES
+from analysis.tables import failed as read
+from analysis.tables import failure_cells as cells
+from analysis.tables.failure_cells import CLASSES
 from grid import store
 from tests.unit.test_store import episode
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import spec
 from analysis.errors import AnalysisError
-from analysis.formula import parse
+from analysis.stats import spec
+from analysis.stats.formula import parse
 from tests.loops import each
 
 CONF = Path(__file__).parents[2] / "conf" / "analysis"

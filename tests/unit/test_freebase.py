@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import provenance
+from analysis.load import provenance
 from grid.core.types import FINISH
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
 from grid.datasets.freebase.graphs import WITNESS, Witnessed

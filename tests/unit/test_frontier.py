@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.frontier import drawings, points
-from analysis.frontier.points import MONEY, TOKENS
-from analysis.tables import paired_differences
+from analysis.tables import frontier as drawings
+from analysis.tables import frontier_points as points
+from analysis.tables.frontier_points import MONEY, TOKENS
+from analysis.tables.rates import paired_differences
 from grid import store
 from tests import simulated
 

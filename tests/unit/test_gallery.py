@@ -11,10 +11,10 @@ import yaml
 
 from analysis import gallery
 from analysis.errors import AnalysisError
-from analysis.figures import Drawing
 from analysis.gallery import Counts, Entry
-from analysis.published import order
-from analysis.table import Table
+from analysis.page.drawing import Drawing
+from analysis.page.table import Table
+from analysis.papers import order
 from grid import store
 from grid.core.errors import ConfigError, StoreError
 from launch import presets

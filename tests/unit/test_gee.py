@@ -12,9 +12,10 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from analysis import design, regression, spec
 from analysis.errors import AnalysisError
-from analysis.formula import spelt_out
+from analysis.stats import design, spec
+from analysis.stats.formula import spelt_out
+from analysis.tables import regression
 from grid.core.types import to_json
 from tests import simulated
 

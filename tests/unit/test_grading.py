@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import grading, study, unknowns
-from analysis.published import sheets as beside
-from analysis.spec import load as read_spec
-from analysis.table import Table
+from analysis.load import grading, unknowns
+from analysis.page.table import Table
+from analysis.papers import published as beside
+from analysis.papers import study
+from analysis.stats.spec import load as read_spec
 from grid import store
 from grid.core.engine import Prompt
 from grid.core.types import Trajectory

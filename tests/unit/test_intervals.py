@@ -12,8 +12,8 @@ import pytest
 import statsmodels.api as sm
 from scipy import special, stats
 
-from analysis.intervals import MOST_TIMES, amount, interval, ratio, share
-from analysis.tables import paired_differences, results
+from analysis.stats.intervals import MOST_TIMES, amount, interval, ratio, share
+from analysis.tables.rates import paired_differences, results
 from tests.unit.test_tables import row
 
 Numbers = npt.NDArray[np.floating[Any]]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from analysis import queries
+from analysis.load import queries
 from analysis.viewer.episodes import find
 from analysis.viewer.index import Index
 from grid import store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.agreement.measures import against
-from analysis.agreement.plans import errors, overall
+from analysis.papers.agreement import errors, overall
+from analysis.stats.agreement import against
 from grid.core.chains import Verdict
 from launch.benchmarks.judging import Labelled, by_mutation, compared, labelled
 

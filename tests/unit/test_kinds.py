@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
-from analysis.tool_use import f1
+from analysis.tables.tool_use import f1
 from grid import store
 
 COUNTS: list[dict[str, list[int]]] = [

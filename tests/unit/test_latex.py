@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis.render import latex
+from analysis.page.render import latex
 from analysis.report import print_report
 from launch.report import write_tables
 from tests import simulated

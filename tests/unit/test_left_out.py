@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import heading
+from analysis.load import heading
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from analysis import measured, regression, spec
 from analysis.errors import AnalysisError
+from analysis.papers.study import regressed
 from analysis.report import print_report
-from analysis.study import regressed
+from analysis.stats import spec
+from analysis.tables import measured, regression
 from analysis.viewer.index import Index
 from analysis.viewer.pages import _shown
 from grid import plugins, store

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis import load, remembered
+from analysis import load
+from analysis.tables import remembered
 from grid import store
 from grid.core.types import to_json
 from tests import searched

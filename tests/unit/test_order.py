@@ -14,11 +14,12 @@ import pytest
 from scipy import stats
 
 from analysis.errors import AnalysisError
-from analysis.intervals import CLUSTER
-from analysis.published import files, order, sheets
-from analysis.published.files import Published
-from analysis.published.order import AGREES, DISAGREES, UNKNOWN, Order
-from analysis.table import Table
+from analysis.page.table import Table
+from analysis.papers import files, order
+from analysis.papers import published as sheets
+from analysis.papers.files import Published
+from analysis.papers.order import AGREES, DISAGREES, UNKNOWN, Order
+from analysis.stats.intervals import CLUSTER
 from grid import store
 from tests.searched import episode
 
@@ -210,12 +211,12 @@ def test_a_row_that_is_not_there_is_told_with_the_file_and_what_there_is() -> No
         table.row(["TorchHub", "LATS"])
     said = str(caught.value)
     assert said.startswith(
-        "analysis/published/tables/tooltree_table5.yaml: no row 'TorchHub, LATS'; there are: HuggingFace, Zero-shot;"
+        "analysis/papers/tables/tooltree_table5.yaml: no row 'TorchHub, LATS'; there are: HuggingFace, Zero-shot;"
     )
     assert "TorchHub, ReAct" in said
     assert "\n" not in said
     with pytest.raises(
         AnalysisError,
-        match=r"analysis/published/tables/tooltree_table99\.yaml: no such file; there are: .*tooltree_table5",
+        match=r"analysis/papers/tables/tooltree_table99\.yaml: no such file; there are: .*tooltree_table5",
     ):
         files.find("tooltree_table99")

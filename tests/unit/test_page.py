@@ -17,10 +17,12 @@ from typing import NamedTuple
 import pytest
 from rich.console import Console
 
-from analysis import drawings, html, study
-from analysis.figures import Drawing
+from analysis.figures import drawings
+from analysis.page import html
+from analysis.page.drawing import Drawing
+from analysis.page.table import Table
+from analysis.papers import study
 from analysis.report import print_report
-from analysis.table import Table
 from grid import store
 from launch.report import main, write_page, write_tables
 from tests import simulated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.published import files
+from analysis.papers import files
 from docs import facts
 from docs.facts import papers
 from grid import CONF

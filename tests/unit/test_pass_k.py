@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis.pass_k import all_of, any_of, by_case, rates
-from analysis.render import FORMATS
+from analysis.page.render import FORMATS
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
+from analysis.tables.pass_k import all_of, any_of, by_case, rates
 from grid import store
 from tests import searched
 

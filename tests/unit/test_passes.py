@@ -7,8 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.search import sheets as passes
-from analysis.search.cells import success_at
+from analysis.tables import search as passes
+from analysis.tables.search_cells import success_at
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, episode, improvements, only, sheets, write

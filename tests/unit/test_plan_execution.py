@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from analysis.plans import execution
-from analysis.plans import tables as sheets
+from analysis.tables import plan_execution as execution
+from analysis.tables import plans as sheets
 from tests.plan_rows import episode, flips, write
 
 COUNT = 60

@@ -13,18 +13,20 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import drawings, html
-from analysis.figures import Drawing
-from analysis.plans import cells, figures
-from analysis.plans import tables as efficiency
-from analysis.plans import tables as extraneous
-from analysis.plans import tables as refinement
-from analysis.plans import tables as sheets
-from analysis.plans import tables as stepwise
-from analysis.plans.sheet import SECTION
-from analysis.plans.tables import REFUSES
+from analysis.figures import drawings
+from analysis.figures import plans as figures
+from analysis.page import html
+from analysis.page.drawing import Drawing
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
+from analysis.tables import plan_cells as cells
+from analysis.tables import plans as efficiency
+from analysis.tables import plans as extraneous
+from analysis.tables import plans as refinement
+from analysis.tables import plans as sheets
+from analysis.tables import plans as stepwise
+from analysis.tables.plan_sheet import SECTION
+from analysis.tables.plans import REFUSES
 from grid.core.chains import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
 from tests.support.tables import printed

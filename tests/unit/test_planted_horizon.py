@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import study
-from analysis.spec import load
+from analysis.papers import study
+from analysis.stats.spec import load
 from tests.studies.simulated_studies import estimated, interaction, plan_of, population, studies
 
 

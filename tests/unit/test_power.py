@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import kurtosis, multivariate_normal, norm, skew
 
 from analysis.errors import AnalysisError
-from analysis.intervals import CLUSTER, LEVEL, POWER, interval, p_value
-from analysis.power.latent import Design, Floats, Latent, Moments, Rates, components, covariance, planted
-from analysis.power.pilot import Counts, counts, covariances, fitted
-from analysis.power.plans import Wanted, differences, doubts, endless, needed, rejected, rows, settling, simulated
+from analysis.stats.intervals import CLUSTER, LEVEL, POWER, interval, p_value
+from analysis.stats.latent import Design, Floats, Latent, Moments, Rates, components, covariance, planted
+from analysis.stats.pilot import Counts, counts, covariances, fitted
+from analysis.stats.power import Wanted, differences, doubts, endless, needed, rejected, rows, settling, simulated
 from tests.studies import power_designs as power
 
 RATES: Rates = (0.3, 0.4)
@@ -36,7 +36,7 @@ def drawn(seed: int, latent: Latent, rates: Rates, sizes: Floats, trials: int) -
 
 
 def test_the_test_is_the_reports_interval() -> None:
-    """Row by row it says whether the interval of `analysis.intervals` leaves out 0, also where nothing varies."""
+    """Row by row it says whether the interval of `analysis.stats.intervals` leaves out 0, also where nothing varies."""
     rng = np.random.default_rng(0)
     both = set()
     for _ in range(60):

@@ -14,9 +14,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 
-from analysis.published import files
-from analysis.published.beside import NAMED, blocks
-from analysis.search.comparing import name_of
+from analysis.papers import files
+from analysis.papers.beside import NAMED, blocks
+from analysis.tables.comparing import name_of
 from grid.core.types import to_json
 from grid.sweeps.composing import Composer
 from launch import presets

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis import html
 from analysis.errors import AnalysisError
-from analysis.published import files, sheets
-from analysis.published.files import Published
-from analysis.table import Table
+from analysis.page import html
+from analysis.page.table import Table
+from analysis.papers import files
+from analysis.papers import published as sheets
+from analysis.papers.files import Published
 from grid import store
 from tests.loops import each
 from tests.published import SIMPLE, episode

@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from analysis.errors import AnalysisError
-from analysis.intervals import share
-from analysis.published import files, sheets
-from analysis.published.files import Published
-from analysis.table import Table
+from analysis.page.table import Table
+from analysis.papers import files
+from analysis.papers import published as sheets
+from analysis.papers.files import Published
+from analysis.stats.intervals import share
 from grid import store
 from grid.core.types import to_json
 from tests.searched import episode

@@ -16,12 +16,14 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import regression, spec, study
-from analysis.provenance import SYNTHETIC
-from analysis.published import coefficients, files, sheets
-from analysis.published.files import Published
+from analysis.load.provenance import SYNTHETIC
+from analysis.page.table import Table
+from analysis.papers import coefficients, files, study
+from analysis.papers import published as sheets
+from analysis.papers.files import Published
 from analysis.report import print_report
-from analysis.table import Table
+from analysis.stats import spec
+from analysis.tables import regression
 from grid import store
 from tests import families, simulated
 from tests.planning_horizon_code import CODE

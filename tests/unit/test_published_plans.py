@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from analysis.published import files, sheets
-from analysis.published.files import Published
-from analysis.table import Table
+from analysis.page.table import Table
+from analysis.papers import files
+from analysis.papers import published as sheets
+from analysis.papers.files import Published
 from tests.plan_rows import episode, flips, write
 from tests.support.tables import by_metric
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
 from tests import searched, simulated
 from tests.unit.test_tables import written
 

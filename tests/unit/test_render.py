@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.render import csv, latex, markdown, show
-from analysis.table import Table, texts
+from analysis.page.render import csv, latex, markdown, show
+from analysis.page.table import Table, texts
 from tests.support.tables import table_of
 
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red]x[/red] `c`"

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis.intervals import ratio
-from analysis.replacements import REPLACED, WRONG, wrong_share
 from analysis.report import print_report
+from analysis.stats.intervals import ratio
+from analysis.tables.replacements import REPLACED, WRONG, wrong_share
 from grid import store
 
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from analysis.errors import AnalysisError
-from analysis.spec import load
+from analysis.stats.spec import load
 from grid.core.errors import StoreError
 from grid.sweeps import progress_file
 from launch import report

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import restoration
+from analysis.tables import restoration
 from grid import store
 from grid.cells.attempts import Outcome
 from grid.cells.run import Stamp, run_cell

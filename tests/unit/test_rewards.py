@@ -10,11 +10,11 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from analysis import rewards
-from analysis.baselines import NOTHING, TRANSFER
 from analysis.errors import AnalysisError
+from analysis.load.baselines import NOTHING, TRANSFER
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
+from analysis.tables import rewards
 from grid import store
 from launch.report import write_page
 from tests import searched

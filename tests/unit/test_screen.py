@@ -13,8 +13,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from analysis import load, tables
+from analysis import load
 from analysis.screen import LINES, bar, print_screen
+from analysis.tables import rates as tables
 from grid import store
 from tests.unit.test_tables import NOON, row
 

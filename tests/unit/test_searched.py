@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from analysis.figures import search as drawings
 from analysis.report import print_report
-from analysis.search import cells, comparing, drawings
-from analysis.search import sheets as tables
+from analysis.tables import comparing
+from analysis.tables import search as tables
+from analysis.tables import search_cells as cells
 from grid.core.types import to_json
 from launch.report import write_page
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write

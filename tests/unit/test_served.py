@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis import load, served, spending
+from analysis import load
+from analysis.load import served, spending
 from analysis.report import print_report
-from analysis.search import cells as search_cells
+from analysis.tables import search_cells
 from analysis.viewer.index import Index
 from grid import store
 from grid.store import sql

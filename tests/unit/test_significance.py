@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_effectsize
 
-from analysis.intervals import LEVEL, cohens_h, holm, interval, p_value
+from analysis.stats.intervals import LEVEL, cohens_h, holm, interval, p_value
 
 
 def by_case(values: list[float], clusters: list[int]) -> pd.Series[float]:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis import baselines as reports
 from analysis import load
+from analysis.load import baselines as reports
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, ToolCall

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import drawings, horizon, study
-from analysis.intervals import CLUSTER, ratio
-from analysis.published import sheets as beside
+from analysis.figures import drawings
+from analysis.papers import horizon, study
+from analysis.papers import published as beside
 from analysis.report import print_report
-from analysis.spec import load
+from analysis.stats.intervals import CLUSTER, ratio
+from analysis.stats.spec import load
 from grid import store
 from grid.core.types import to_json
 from tests import simulated

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from analysis import summary
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
 from tests.unit.test_tables import written
 
 

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis import intervals
 from analysis.load import SETTING, episodes
 from analysis.report import print_report
-from analysis.tables import (
+from analysis.stats import intervals
+from analysis.tables.rates import (
     CHECKS,
     COSTS,
     ENTROPY_BINS,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import thresholds
 from analysis.errors import AnalysisError
+from analysis.tables import thresholds
 from grid import store
 from grid.core.types import to_json
 from launch import threshold

@@ -11,9 +11,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import html, trajectories
-from analysis.figures import Drawing
-from analysis.table import Table
+from analysis.page import html
+from analysis.page.drawing import Drawing
+from analysis.page.table import Table
+from analysis.tables import trajectories
 from grid import store
 from tests import searched
 from tests.published import SIMPLE, episode, offers

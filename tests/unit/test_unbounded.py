@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis import unknowns
+from analysis.load import unknowns
+from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.table import Table
 from tests import plan_rows
 
 

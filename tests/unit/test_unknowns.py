@@ -10,9 +10,11 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from analysis import load, tables, unknowns
-from analysis.comparison.report import compare
+from analysis import load
+from analysis.compare.report import compare
+from analysis.load import unknowns
 from analysis.report import print_report
+from analysis.tables import rates as tables
 from grid import store
 from grid.core.errors import ConfigError
 from launch import power_table

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis import unreadable
-from analysis.failures import read
+from analysis.load import unreadable
 from analysis.report import print_report
+from analysis.tables import failed as read
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.engines.http.engine import OpenAIHTTP

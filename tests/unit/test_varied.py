@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from analysis import html, two_numbers
-from analysis.intervals import share
+from analysis.page import html
+from analysis.stats.intervals import share
+from analysis.tables import two_numbers
 from grid import store
 from grid.core.types import to_json
 from tests.searched import BUDGET, episode

@@ -172,7 +172,9 @@ def unknown_rows() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("unknown", UNKNOWN)
 def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None:
-    from analysis import load, tables, unknowns
+    from analysis import load
+    from analysis.load import unknowns
+    from analysis.tables import rates as tables
 
     store.write(tmp_path, {"episodes": unknown_rows()})
     with unknowns.counted(unknown):
@@ -299,7 +301,7 @@ def test_classes_of_failures_take_the_place_of_what_rows_say(root: Path) -> None
 
 
 def test_the_classes_are_those_of_the_failures(root: Path) -> None:
-    from analysis.failures.read import classes
+    from analysis.tables.failed import classes
     from analysis.viewer import matrix
 
     assert matrix.classes(root).equals(classes(root))

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis import win_rates
 from analysis.report import print_report
+from analysis.tables import win_rates
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster import answering

@@ -1,1 +1,0 @@
-"""How far scorers of plans agree: judges, what is computed, and people (agent_planning_benchmark §D)."""

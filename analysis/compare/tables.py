@@ -1,0 +1,310 @@
+"""The tables of a comparison as they are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis.compare import runs as measures
+from analysis.compare.runs import DOWN, HOLM, LABELS, PARTS, UP, VERSIONS, Matched, Pair, Run
+from analysis.load import spending
+from analysis.page.drawing import COLOURS, Drawing, svg_of
+from analysis.page.table import (
+    NONE,
+    POINTS,
+    Column,
+    Table,
+    bounded,
+    bounds,
+    count,
+    label,
+    marks,
+    number,
+    p_value,
+    texts,
+)
+from analysis.stats import intervals
+from grid.core.untrusted import loads, shown
+
+_PRINTED = 20
+"""Rows that a terminal shows of lists."""
+_LEVEL = 0.05
+_NAMED = 8  # settings that a note names
+_CUT = 60  # characters of a value in a terminal
+_RATES = (
+    "success in % over the cases that both runs have, trials averaged; B − A in points, paired over cases; 95% "
+    f"interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}"
+)
+_FLIPS = "a case flips where more than half of its trials succeed in one run, and fewer than half in the other"
+_SECONDS = "seconds: the case's own, which compare on one machine alone"
+_INTERVALS = "95% intervals by the delta method over clusters"
+
+
+def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Table]:
+    """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
+    found = []
+    for (model, dataset), own in table.groupby(LABELS[:2], sort=False):
+        pairs = [matched.pairs[place] for place in own.index]
+        found.append(_compared(runs, f"{model} on {dataset}", own, pairs, len(table)))
+    return found
+
+
+def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Table:
+    priced = bool(own["money"].notna().any())
+    return Table(
+        name=f"comparison {place}",
+        title=f"{place}: A against B",
+        by=LABELS[2:],
+        columns=[
+            count("cases"),
+            count("clusters", printed=False),
+            *(_share(f"success_{run}", run.upper()) for run in "ab"),
+            Column("B − A", _difference),
+            Column("95% interval", lambda row: bounds(row["difference_low"], row["difference_high"], POINTS)),
+            Column("p holm", lambda row: p_value(row[HOLM])),
+            count(UP),
+            count(DOWN),
+            _ratio("tokens", "tokens B/A"),
+            _ratio("seconds", "seconds B/A", printed=False),
+            *[_ratio("money", "USD B/A")] * priced,
+        ],
+        values=own,
+        query=measures.cases(runs, pairs),
+        about=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
+        f"{spending.TOLD}, B / A; {_SECONDS}"
+        f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
+        briefly="success in % over the cases that both have; B − A in points; * its 95% interval over clusters "
+        f"excludes 0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
+        notes=list(_notes(own.to_dict("records"))),
+        breaks=["robustness"],
+        reading=reading(own),
+    )
+
+
+def _share(name: str, header: str) -> Column:
+    return Column(header, lambda row: bounded(row, name), lambda row: number(row[name], scale=100))
+
+
+def _difference(row: Mapping[Any, Any]) -> str:
+    mark = marks(row["difference_low"], row["difference_high"]) or " "
+    return NONE if pd.isna(row["difference"]) else f"{number(row['difference'], POINTS, 100)}{mark}"
+
+
+def _ratio(name: str, header: str, printed: bool = True) -> Column:
+    return Column(
+        header, lambda row: bounded(row, name, ".2f", 1.0), lambda row: number(row[name], ".2f"), printed=printed
+    )
+
+
+def reading(table: pd.DataFrame) -> str:
+    """What the differences say, in a sentence for each that Holm's correction leaves."""
+    left = table[table[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
+    if left.empty:
+        widest = table["difference"].abs().max()
+        most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
+        return f"No difference in success is told from chance by Holm's p < {_LEVEL}{most}."
+    return "\n".join(
+        f"{row['planner']} ({row['robustness']}) solves {_points(row['difference'])} of cases in B than in A "
+        f"(Holm's p {'< 0.001' if row[HOLM] < 0.001 else f'= {row[HOLM]:.3f}'})."
+        for row in left.to_dict("records")[:_NAMED]
+    )
+
+
+def _points(difference: float) -> str:
+    return f"{100 * abs(difference):.1f} points {'more' if difference > 0 else 'fewer'}"
+
+
+def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
+    for row in rows:
+        where = f"{row['planner']} ({row['robustness']})"
+        if row["changed"]:
+            yield (
+                f"{where}: {row['changed']:,} of {row['cases']:,} cases have other contents under the same id (what is "
+                "asked for, or the reference): their differences are not the runs' alone"
+            )
+        if row["known"] < row["cases"]:
+            yield f"{where}: success of {row['cases'] - row['known']:,} cases is not known in both runs"
+        if row["cells_a"] != row["cells_b"]:
+            yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
+
+
+def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+    """Which cases flipped, those that B lost first."""
+    flips = measures.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
+    varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
+    ups = int((flips["flip"] == UP).sum())
+    return Table(
+        name="flipped cases",
+        title=f"cases that flipped: {len(flips) - ups:,} down, {ups:,} up",
+        by=[*varying, "planner", label("case_id", "case"), "cluster", "flip"],
+        columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
+        values=flips,
+        query=measures.cases(runs, pairs),
+        about=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
+        notes=_more(len(flips)),
+        breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
+        printed=_PRINTED,
+    )
+
+
+def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+    """What was different about the runs."""
+    found = differing(pairs)
+    rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
+    by = [replace(one, brief=partial(_cut, place)) for place, one in enumerate(texts(["what", "A", "B", "settings"]))]
+    return Table(
+        name="what differs",
+        title="what was different about the runs",
+        by=by,
+        columns=[],
+        values=found,
+        query=measures.versions(runs),
+        about="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with the "
+        "values of all cells; all: in every setting compared",
+        lines=rows,
+        notes=_more(len(rows)) if rows else ["nothing: the same configs, versions and code"],
+        wraps=True,
+        printed=_PRINTED,
+    )
+
+
+def _cut(place: int, row: Sequence[str]) -> str:
+    text = row[place]
+    return text if len(text) <= _CUT else f"{text[: _CUT - 3]}..."
+
+
+def _more(rows: int) -> list[str]:
+    return [f"a terminal shows the first {_PRINTED} of {rows:,}; the page and --tables FOLDER have all"] * (
+        rows > _PRINTED
+    )
+
+
+def alone_lines(runs: tuple[Run, Run], matched: Matched) -> list[str]:
+    """A sentence for each run that has settings which are not compared."""
+    return [
+        f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
+        + (f"; and {len(own) - _NAMED:,} more" if len(own) > _NAMED else "")
+        + "."
+        for name, own in zip("AB", matched.alone, strict=True)
+        if own
+    ]
+
+
+# What was different about two runs: keys of their configs, versions, and code.
+
+
+COLUMNS = ["what", "a", "b", "settings"]
+ALL = "all"
+_NESTED = {"config": "", "code_parts": "code of "}
+"""Columns that hold JSON objects, and what stands before the names in them."""
+_ABSENT = "(not set)"
+_DEEPEST = 8
+
+
+def differing(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """One row for each thing that differs, with its values in both runs and the settings in which it does so.
+
+    Columns: `what` (a label, a dotted key of the config, a column of versions, or `code of` a group), `a` and `b` (all
+    values that the cells have, in their alphabet's order), and `settings` (ALL, or their planners and robustness).
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for pair in pairs:
+        values = [_values(pair, side) for side in (0, 1)]
+        name = f"{pair.label('planner')} ({pair.label('robustness')})"
+        for what in dict.fromkeys([*values[0], *values[1]]):
+            a, b = (own.get(what, _ABSENT) for own in values)
+            if a != b:
+                found.setdefault((what, a, b), []).append(name)
+    rows = [(*key, ALL if len(own) == len(pairs) else ", ".join(own)) for key, own in found.items()]
+    order = {what: place for place, what in enumerate([*PARTS, *VERSIONS])}
+    rows.sort(key=lambda row: (order.get(row[0], len(order)), row))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _values(pair: Pair, side: int) -> dict[str, str]:
+    found = {part: pair.labels[side][part] for part in PARTS}
+    for column in VERSIONS:
+        texts = sorted(map(str, pair.cells[side][column].dropna().unique()))
+        if column in _NESTED:
+            found |= _flat(texts, _NESTED[column])
+        elif texts:
+            found[column] = ", ".join(texts)
+    return found
+
+
+def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
+    """By dotted key the values in these objects; where they disagree, all of them."""
+    every: dict[str, dict[str, None]] = {}
+    for text in texts:
+        for key, value in _leaves(_object(text), _DEEPEST):
+            every.setdefault(before + key, {})[json.dumps(value, ensure_ascii=False)] = None
+    return {key: ", ".join(values) for key, values in every.items()}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """An object's values by their names; any other text as it stands."""
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"text": text}
+
+
+def _leaves(found: Mapping[str, Any], depth: int, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict) and value and depth:
+            yield from _leaves(value, depth - 1, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+# The figure of a comparison: each setting's difference in success, with its interval.
+
+
+_MOST = 60  # settings of a figure
+_DRAWINGS_LEVEL = 0.05
+_DRAWINGS_CUT = 70
+
+
+def drawings(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
+    """One figure of all differences that are known; none where there are none, or too many to be read."""
+    known = table[table["difference"].notna()]
+    if known.empty or len(known) > _MOST:
+        return []
+    return [
+        Drawing(
+            name="differences",
+            title="difference in success, B − A",
+            caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
+            f"filled: Holm's p < {_DRAWINGS_LEVEL}",
+            svg=_differences(known),
+            query=measures.cases(runs, matched.pairs),
+        )
+    ]
+
+
+def _differences(known: pd.DataFrame) -> str:
+    varying = [name for name in ("model", "dataset", "robustness") if known[name].nunique() > 1]
+
+    def draw(axes: Sequence[Axes]) -> None:
+        (axis,) = axes
+        for place, row in enumerate(known.to_dict("records")):
+            reach = np.nan_to_num(np.abs(np.array([row["difference_low"], row["difference_high"]]) - row["difference"]))
+            filled = COLOURS[0] if row[HOLM] < _DRAWINGS_LEVEL else "white"
+            axis.errorbar(100 * row["difference"], place, xerr=100 * reach[:, None], color=COLOURS[0], marker="o",
+                          markersize=5, markerfacecolor=filled, capsize=3, linestyle="none")  # fmt: skip
+        names = [" · ".join([row["planner"], *(row[name] for name in varying)]) for row in known.to_dict("records")]
+        axis.set_yticks(range(len(known)), [shown(name[:_DRAWINGS_CUT]) for name in names])
+        axis.set_ylim(len(known) - 0.5, -0.5)
+        axis.axvline(0, color="#4d5560", linewidth=0.8)
+        axis.set_xlabel("points of success, B − A")
+        axis.grid(axis="x", alpha=0.3)
+
+    return svg_of("differences", 1, 1, draw, width=8.0, height=1.0 + 0.3 * len(known))

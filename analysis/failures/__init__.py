@@ -1,1 +1,0 @@
-"""Why cells did not resolve their cases, told by rules from the tables alone."""

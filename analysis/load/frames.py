@@ -1,0 +1,279 @@
+"""A results folder as data frames."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.load import unknowns
+from analysis.stats.intervals import CLUSTER
+from grid import store
+from grid.core.problem import BASELINES
+from grid.core.roles import ASKED
+from grid.store.schema import APART, JOINED
+
+T = TypeVar("T")
+SETTING = ["model", "dataset", "robustness", "planner"]
+"""The labels that tell settings apart; `episodes` makes them do so."""
+ALL = "all"
+"""The pool that labels do not name: every tool of the benchmark."""
+UNCHANGED = "none"
+"""What labels do not name: the plan is taken as it was written first, no other case is remembered."""
+_TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
+_EPISODES = [
+    *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
+    "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "money", "wall_seconds", "unassigned",
+    "cancelled_llm_calls", "solvable", "resolved_checks", "branched_steps", *BASELINES,
+    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", *unknowns.UNREAD,
+]  # fmt: skip
+_FACTORS = ["last_step", "controls", "engine", "config", "budget_reached"]  # further texts that are categories
+_FLAGS = [
+    "success", "solvable", "exact_match", "repeated_call", "repeated_call_in_a_row", "finished", "correct_path",
+    *BASELINES, "success_db",
+    "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
+]  # fmt: skip
+_STEPS = ["cell_id", "entropy", "tool_matches"]
+_HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
+_WHOLE_BYTES = 2 << 30  # the same of a folder that is read for all its tables, where memory has several times as much
+_SPARE = 4
+FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
+"""The columns that no frame can do without."""
+_CATEGORIES = [*_TEXTS, *_FACTORS]
+_DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
+_LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_CATEGORIES]
+
+
+def episodes(
+    root: Path,
+    further: Sequence[str] = (),
+    where: pc.Expression | None = None,
+    unknown: unknowns.Unknown | None = None,
+    names: Sequence[str] = _EPISODES,
+) -> pd.DataFrame:
+    """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN where not known.
+
+    Where success is not known, it is as `unknown` says (None: as `unknowns.counted` does), and the column `unknown` is
+    true. Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns
+    of the table to read besides, `where` says which rows (`grid.store.read`). `names` are the columns of every table,
+    unless only those of some are asked for (`FEW`).
+    """
+    names = list(dict.fromkeys([*names, *further]))
+    with unknowns.counted(unknown):
+        held = _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root))
+        if held and (where is None or _of_every_row(root, where)):
+            return _of_all(root, names)
+        return once(root, f"episodes {names} {where}", lambda: _sorted(_read(root, names, where)))
+
+
+def _of_every_row(root: Path, where: pc.Expression) -> bool:
+    found = rows(root, _named(root, where))
+    return bool(found.filter(where).num_rows == found.num_rows)
+
+
+def _named(root: Path, where: pc.Expression | None) -> list[str]:
+    """The columns that an expression asks of."""
+    return [] if where is None else sorted(store.named_in(where) & {*JOINED.names, *store.metrics(root)})
+
+
+def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
+    """The columns of every row: labels and order are worked out once, and each column is read and sorted once."""
+    files = store.files_of(root, "episodes")
+    held, key = _made(Path(root), files), ("episodes", unknowns.how_counted())
+    if key not in held:
+        found = _read(root, _EPISODES, None)
+        held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}))
+    frame: pd.DataFrame = held[key]
+    missing = [name for name in names if name not in frame]
+    if missing:
+        further = _read(root, missing, None)
+        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
+            return _sorted(_read(root, names, None))
+        further = further.take(frame[_PLACE].to_numpy()).set_axis(frame.index)
+        held[key] = frame = frame.assign(**{name: further[name] for name in missing})
+    return frame[[*names, *_DERIVED]]
+
+
+def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.DataFrame:
+    """The rows in the order of their ids."""
+    texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
+    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
+    found = frame.assign(
+        **{name: _ordered(frame[name]) for name in [*SETTING, "case_id", CLUSTER] if name in frame},
+        **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
+    )
+    pa.default_memory_pool().release_unused()  # what the table took
+    return found
+
+
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows setting by setting, with the columns that are worked out."""
+    frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
+    if not frame.empty:
+        frame = frame.assign(planner=told_apart(frame))
+    return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
+
+
+def rows(
+    root: Path, names: Sequence[str], where: pc.Expression | None = None, categories: Sequence[str] = ()
+) -> pa.Table:
+    """`store.read(root, "episodes", …)`, of which columns stay in memory: a report's tables ask for the same ones."""
+    files = store.files_of(root, "episodes")
+    held = _held(Path(root), files)
+    named = _named(root, where)
+    wanted = list(dict.fromkeys([*names, *named]))
+    missing = [name for name in wanted if name not in held]
+    if missing:
+        columns = (
+            len(held) + len(missing) if where is None else len(_LIKELY)
+        )  # of a large folder only the rows asked for
+        if not _fit(files, columns, _limit(root)):
+            return store.read(root, "episodes", names, where, categories)
+        found = store.read(
+            root, "episodes", missing, None, [name for name in missing if name in [*categories, *_CATEGORIES]]
+        )
+        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
+            return store.read(root, "episodes", names, where, categories)
+        held.update(zip(missing, found.columns, strict=True))
+    table = pa.table({name: held[name] for name in wanted})
+    if where is not None:
+        asked = {name: _formed(held[name], encoded=False) for name in named}
+        places = pa.table({**asked, "": pa.array(np.arange(len(table)))}).filter(where)[""]
+        if len(places) < len(table):
+            table = pa.table({name: _taken(table[name], places) for name in names})
+    return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
+
+
+def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
+    """What `make` gives, made once for these rows: tables and figures are of the same numbers.
+
+    Of a folder that is too large to be held it is made each time, unless it has `few` rows however many cells there
+    are.
+    """
+    files = store.files_of(root, "episodes")
+    if not few and not _fit(files, len(_LIKELY)):
+        return make()
+    held, key = _made(Path(root), files), (what, unknowns.how_counted())
+    if key not in held:
+        held[key] = make()
+    found: T = held[key]
+    return found
+
+
+def hold(root: Path) -> None:
+    """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
+    if _free() > _SPARE * _WHOLE_BYTES:
+        _whole.add(Path(root))
+    if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
+        rows(root, _LIKELY, categories=_CATEGORIES)
+
+
+def _free() -> int:
+    """Bytes of memory that nobody uses; 0 where the system does not tell."""
+    names = os.sysconf_names
+    if not {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys():
+        return 0
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+_whole = set[Path]()
+"""The folders that are read for all their tables."""
+
+
+def _limit(root: Path) -> int:
+    return _WHOLE_BYTES if Path(root) in _whole else _HELD_BYTES
+
+
+def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) -> bool:
+    """Whether so many columns may stay in memory."""
+    return 8 * sum(file.rows for file in files) * columns <= limit
+
+
+@lru_cache(maxsize=2)
+def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], Any]:
+    """What was made of these files, by its name and how unknown cells are counted."""
+    return {}
+
+
+@lru_cache(maxsize=4)
+def _held(root: Path, files: tuple[store.File, ...]) -> dict[str, pa.ChunkedArray]:
+    """The columns that were read of these files, whose names are hashes of what they hold."""
+    return {}
+
+
+def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Rows of a column; a dictionary has their texts alone, in the order in which they come."""
+    found = column.take(places)
+    if not pa.types.is_dictionary(found.type):
+        return found
+    own = found.combine_chunks()
+    used = pc.drop_null(pc.unique(own.indices))
+    indices = pc.index_in(own.indices, used, skip_nulls=True)
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(indices, own.dictionary.take(used))])
+
+
+def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:
+    """A column as a dictionary or plainly."""
+    if pa.types.is_dictionary(column.type) == encoded:
+        return column
+    return column.dictionary_encode() if encoded else column.cast(column.type.value_type)
+
+
+def answer_prefixes(root: Path) -> dict[str, str]:
+    """By model's label, what the engine puts in front of its answers, for those where it does."""
+    found = rows(root, ["model", "config"], categories=["model", "config"])
+    pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
+    prefixes = {
+        pair["model"]: json.loads(pair["config"] or "{}").get("model", {}).get("answer_prefix") for pair in pairs
+    }
+    return {str(model): prefix for model, prefix in prefixes.items() if prefix}
+
+
+def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
+    return texts.cat.reorder_categories(sorted(texts.cat.categories))
+
+
+def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
+    """The planners' labels, with the retriever where it varies, roles where a model has several, and what settings add.
+
+    That is the pool where it is not all, refinement and memory. Where labels do not suffice, the setting's id too;
+    behind it stands the code's where several made rows of one setting.
+    """
+    varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
+    place = frame.groupby(varying, sort=False, dropna=False).ngroup()
+    first = ~place.duplicated()
+    settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
+    planner = settings["planner"]
+    if settings["retriever"].nunique() > 1:
+        planner = planner + " / " + settings["retriever"]
+    planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
+    for group in ("refine", "memory"):
+        further = frame.loc[first, group].set_axis(settings.index).astype(object).fillna(UNCHANGED)
+        planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
+    for role in ASKED:
+        asked = frame.loc[first, role].set_axis(settings.index).astype(object)
+        if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves say so already
+            planner = planner.where(asked.isna(), planner + f" / {role} " + asked.astype(str))
+    setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
+    labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
+    codes = settings["code"].groupby([*labels, setting]).transform("nunique") > 1
+    setting = setting.where(~codes, setting + "-" + settings["code"].str[:4])
+    shared = setting.groupby(labels).transform("nunique") > 1
+    return place.map(planner.where(~shared, planner + " #" + setting)).astype("category")
+
+
+def first_pass_entropies(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
+    """The first pass's decisions that need a tool and recorded an entropy, with their setting (egb_slate §6.2)."""
+    first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
+    taken: pd.DataFrame = store.read(root, "steps", _STEPS, first).to_pandas()
+    taken = taken.assign(error=~taken["tool_matches"].astype(bool))
+    cells = cells.loc[cells["cell_id"].isin(taken["cell_id"]), ["cell_id", *SETTING]]
+    return cells.merge(taken, on="cell_id", validate="one_to_many")

@@ -1,0 +1,251 @@
+"""Cells of which nobody can tell whether they succeeded: how tables count them, and what they leave open.
+
+They are those that the infrastructure, a tool or the code failed, and those of which a judge said nothing that could be
+read. Tables leave them out, or count them as failures; `counted` says which, for all tables that are made inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Literal, cast, get_args
+
+import pandas as pd
+
+from analysis.page.table import Table
+from analysis.stats.intervals import CLUSTER
+from grid.core.errors import ConfigError
+
+Unknown = Literal["left_out", "failure"]
+LEFT_OUT: Unknown = "left_out"
+FAILURE: Unknown = "failure"
+MOST = 0.02
+"""A larger share of a row's cells has its bounds beside the row's success, and a warning."""
+COLUMN = "unknown"
+"""The column of a frame that says of which cells success is not known, however they are counted."""
+UNREAD = ("evaluator_failures", "judge_failures")
+READ = ("status", "error_kind", *UNREAD)
+"""The columns of `episodes` that are needed, besides those of SETTING."""
+SETTING = ("setting_id", "dataset_version", "code")
+LABELS = ("model", "dataset", "robustness", "planner")
+VERDICT, UNJUDGED = "verdict that could not be read", "not judged"
+LEAST, LARGEST = "success_least", "success_most"
+_NAMED = 6
+"""Settings that a note names."""
+COUNTED: dict[Unknown, str] = {LEFT_OUT: "count(*) - count(success)", FAILURE: f"count(*) FILTER ({COLUMN})"}
+"""How DuckDB counts unknown cells among those of `sql`."""
+_counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
+
+
+@contextmanager
+def counted(how: str | None) -> Iterator[None]:
+    """Inside it tables count unknown cells so: `left_out`, or `failure`. None: as outside.
+
+    Raises:
+        ConfigError: neither.
+    """
+    if how is not None and how not in get_args(Unknown):
+        raise ConfigError("unknown", how, " or ".join(get_args(Unknown)))
+    before = _counted.set(_counted.get() if how is None else cast(Unknown, how))
+    try:
+        yield
+    finally:
+        _counted.reset(before)
+
+
+def how_counted() -> Unknown:
+    """How tables count unknown cells now."""
+    return _counted.get()
+
+
+def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
+    """Cells with COLUMN, and success as it is counted now.
+
+    A setting of which no case has a success, though some ended and nothing of theirs could not be read, has none: there
+    nothing is unknown.
+
+    Args:
+        cells: `success` as numbers, NaN where it is not known, and READ.
+        setting: the columns that tell settings apart.
+    """
+    unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
+    ended = (cells["status"] == "ok") & ~unread
+    groups = pd.DataFrame({"known": cells["success"].notna(), "ended": ended}).groupby(
+        [cells[name] for name in setting], sort=False, observed=True, dropna=False
+    )
+    has_success = groups["known"].transform("any") | ~groups["ended"].transform("any")
+    unknown = cells["success"].isna() & has_success.astype(bool)
+    success = cells["success"].mask(unknown, 0.0) if _counted.get() == FAILURE else cells["success"]
+    return cells.assign(success=success, **{COLUMN: unknown})
+
+
+def sql(cells: str) -> str:
+    """The same in DuckDB, of a query of cells; the query itself where unknown cells are left out."""
+    if _counted.get() == LEFT_OUT:
+        return cells
+    unread = " + ".join(f"coalesce({name}, 0)" for name in UNREAD)
+    has_success = f"count(success) OVER s > 0 OR count(*) FILTER (status = 'ok' AND {unread} = 0) OVER s = 0"
+    own = f"SELECT *, {has_success} AS has_success FROM ({cells}) WINDOW s AS (PARTITION BY {', '.join(SETTING)})"  # noqa: S608  a text to be shown
+    counted_so = "* EXCLUDE (has_success) REPLACE (coalesce(success, if(has_success, false, NULL)) AS success)"
+    return f"SELECT {counted_so}, success IS NULL AS {COLUMN}\n  FROM ({own})"  # noqa: S608  a text to be shown
+
+
+def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """By the columns `by`: `cells`, COLUMN (how many are unknown), and what success is if they all failed or succeeded.
+
+    LEAST and LARGEST are means over cases of their means over trials, as success is. NaN where a setting has none.
+    """
+    known = cells["success"].mask(cells[COLUMN])
+    filled = cells.assign(
+        **{name: known.mask(cells[COLUMN], value) for name, value in ((LEAST, 0.0), (LARGEST, 1.0))}, known=known
+    )
+    names = [LEAST, LARGEST, "known"]
+    by_case = filled.groupby([*by, CLUSTER, "case_id"], sort=False, observed=True)[names].mean()
+    means = by_case.groupby([*by], sort=False, observed=True).mean()
+    counts = filled.groupby([*by], sort=False, observed=True).agg(cells=("cell_id", "size"), unknown=(COLUMN, "sum"))
+    return counts.join(means)
+
+
+def warnings(cells: pd.DataFrame) -> list[str]:
+    """A line for each setting of whose cells more than MOST are unknown: how many, why, and what success may be.
+
+    Args:
+        cells: those of `analysis.load.frames.episodes`.
+    """
+    lines = []
+    for key, row in left_open(cells).iterrows():
+        label = dict(zip(LABELS, map(str, cast(tuple[Any, ...], key)), strict=True))
+        own = cells[(cells[[*LABELS]].astype(str) == pd.Series(label)).all(axis=1) & cells[COLUMN]]
+        disturbed = f" ({label['robustness']})" if label["robustness"] != "none" else ""
+        without = "none" if pd.isna(row["known"]) else f"{100 * row['known']:.1f}%"
+        lines.append(
+            f"warning: {label['model']}, {label['planner']} on {label['dataset']}{disturbed}: of {int(row[COLUMN]):,} "
+            f"of {int(row['cells']):,} cells it is not known whether they succeeded ({_kinds(own)}); success is "
+            f"{without} without them, {100 * row[LEAST]:.1f}% if they all failed, {100 * row[LARGEST]:.1f}% if they "
+            f"all succeeded; {_HOW[_counted.get()]}"
+        )
+    return lines
+
+
+def left_open(cells: pd.DataFrame) -> pd.DataFrame:
+    """Of the settings of whose cells more than MOST are unknown, by LABELS: what `bounds` says."""
+    found = bounds(cells, LABELS)
+    return found[found[COLUMN] > MOST * found["cells"]]
+
+
+def under(sheets: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
+    """The tables; those of success without bounds in their rows have them among their notes.
+
+    A table is looked at by its values: a column that begins with `success`, and the data sets and planners it shows.
+
+    Args:
+        sheets: the tables of a report.
+        settings: those that are `left_open`.
+    """
+    rows = settings.reset_index()
+    return [replace(sheet, notes=[*sheet.notes, *_open(sheet, rows)]) for sheet in sheets]
+
+
+def _open(sheet: Table, rows: pd.DataFrame) -> list[str]:
+    names = list(map(str, sheet.values.columns))
+    if LEAST in names or not any(name.startswith("success") for name in names):
+        return []
+    for label in LABELS:
+        if label in names:
+            rows = rows[rows[label].astype(str).isin(sheet.values[label].dropna().astype(str))]
+    told = [
+        f"{row['planner']} on {row['dataset']}{'' if row['robustness'] == 'none' else ' (' + row['robustness'] + ')'} "
+        f"[{100 * row[LEAST]:.1f}, {100 * row[LARGEST]:.1f}] ({int(row[COLUMN]):,} of {int(row['cells']):,})"
+        for row in rows.to_dict("records")
+    ]
+    more = [f"and {len(told) - _NAMED:,} more"] if len(told) > _NAMED else []
+    listed = "; ".join(told[:_NAMED] + more)
+    return [f"success, in %, if all cells of which it is not known failed or succeeded: {listed}"] if told else []
+
+
+_HOW: dict[Unknown, str] = {
+    LEFT_OUT: "tables leave them out (unknown=failure counts them as failures)",
+    FAILURE: "tables count them as failures (unknown=failure)",
+}
+
+
+def _kinds(cells: pd.DataFrame) -> str:
+    """How many are unknown for which reason, the commonest first."""
+    unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
+    kinds = cells["error_kind"].astype(object).where(cells["status"] != "ok", UNJUDGED)
+    kinds = kinds.mask((cells["status"] == "ok") & unread, VERDICT)
+    counts = kinds.fillna("failure").astype(str).value_counts(sort=True)
+    return ", ".join(f"{kind} {number:,}" for kind, number in counts.items())
+
+
+# Why a mean has no interval, said under its table: one case, one cluster of cases, or nothing that varies.
+
+
+ONE_CASE = "there is one case alone, and so one cluster"
+ONE_CLUSTER = "all cases are of one cluster, which may succeed and fail together"
+ALIKE = "no two clusters differ, or all cases of which it is known are of one cluster, or there are too few clusters"
+_LOW = "low"
+_UNBOUNDED_NAMED = 4
+"""Rows that a note names."""
+_COUNTED = {"cases", "clusters"}
+
+
+def noted(sheets: Sequence[Table]) -> list[Table]:
+    """The tables, each with a note for every reason for which a mean of it has no 95% interval.
+
+    A table is looked at by its values: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
+    """
+    return [replace(sheet, notes=[*sheet.notes, *_notes(sheet)]) for sheet in sheets]
+
+
+def _notes(sheet: Table) -> list[str]:
+    values = sheet.values
+    if values.empty or not set(values) >= _COUNTED:
+        return []
+    pairs = list(_pairs(list(map(str, values.columns))))
+    found: dict[str, list[str]] = {}
+    for row in values.to_dict("records"):
+        reason = _reason(row, pairs)
+        if reason:
+            found.setdefault(reason, []).append(_name(row))
+    return [f"no 95% interval where {reason}: {_listed(names)}" for reason, names in found.items()]
+
+
+def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+    """Each lower bound's column with that of its mean (None: it has no name of its own)."""
+    for column in columns:
+        if column == _LOW:
+            yield None, column
+        elif column.endswith(f"_{_LOW}"):
+            stem = column.removesuffix(f"_{_LOW}")
+            yield next((name for name in (f"{stem}_difference", stem, f"{stem}_mean") if name in columns), None), column
+
+
+def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
+    """Why a row has means without bounds; None where it has all, or nobody knows over how many clusters they are."""
+    if pd.isna(row["clusters"]) or pd.isna(row["cases"]) or not row["cases"]:
+        return None
+    single = row["clusters"] <= 1
+    open_ends = [mean for mean, low in pairs if pd.isna(row[low]) and (single if mean is None else pd.notna(row[mean]))]
+    if not open_ends:
+        return None
+    if not single:
+        return ALIKE
+    return ONE_CASE if row["cases"] <= 1 else ONE_CLUSTER
+
+
+def _name(row: Mapping[Any, Any]) -> str:
+    """A row by its planner and what it was disturbed with; without one by its first text."""
+    planner = row.get("planner")
+    if planner is None:
+        return next((str(value) for value in row.values() if isinstance(value, str)), "a row")
+    robustness = row.get("robustness")
+    return f"{planner} ({robustness})" if isinstance(robustness, str) else str(planner)
+
+
+def _listed(names: Sequence[str]) -> str:
+    once = list(dict.fromkeys(names))
+    more = f" and {len(once) - _UNBOUNDED_NAMED:,} more" if len(once) > _UNBOUNDED_NAMED else ""
+    return ", ".join(once[:_UNBOUNDED_NAMED]) + more

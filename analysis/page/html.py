@@ -1,0 +1,138 @@
+"""All tables and figures of a results folder as one page that loads nothing.
+
+On top stands what can be quoted, then the two figures that most come for, then everything, by subject.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from analysis.page.drawing import Drawing
+from analysis.page.table import FIRST_SECTION, Table
+from grid.core.untrusted import shown_lines
+
+_HERE = Path(__file__).parent
+Viewer = Callable[[str, str], str]
+"""The address of the episodes of a model and dataset; of all, where these are empty."""
+REST = "By model and data set"
+"""The section of what names none."""
+LEADING = ("success", "cost-1")
+"""The names of the figures that stand before all tables."""
+_SHOWN = 2_000
+"""Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
+
+
+def page(
+    root: Path,
+    sheets: Sequence[Table],
+    drawings: Sequence[Drawing],
+    lines: Sequence[str] = (),
+    head: Sequence[tuple[str, str]] = (),
+    viewer: Viewer | None = None,
+    summary: Sequence[str] = (),
+) -> str:
+    """The page of a results folder; the arguments are those of `document`."""
+    told = (
+        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, in the "
+        "folder from which this report was made"
+    )
+    return document(root.resolve().name, told, sheets, drawings, lines, head, viewer, summary)
+
+
+def document(
+    title: str,
+    told: str,
+    sheets: Sequence[Table],
+    drawings: Sequence[Drawing],
+    lines: Sequence[str] = (),
+    head: Sequence[tuple[str, str]] = (),
+    viewer: Viewer | None = None,
+    summary: Sequence[str] = (),
+) -> str:
+    """A page: what it shows, contents, tables, figures, and under each the query of its numbers.
+
+    All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids requests, and scripts but
+    for the one that sorts tables, which it knows by its hash.
+
+    Args:
+        title: its heading.
+        told: where the data of all queries lie.
+        sheets: its tables.
+        drawings: its figures.
+        lines: what it shows, in sentences.
+        head: terms and what is said of them, a line each (`heading.terms`).
+        viewer: gives the addresses that tables link to; None: no links.
+        summary: what stands on top, a statement each.
+    """
+    leading = [drawing for drawing in drawings if drawing.name in LEADING]
+    sections = _sections([*map(_bounded, sheets), *(drawing for drawing in drawings if drawing not in leading)])
+
+    def episodes(part: Table | Drawing) -> str:
+        return viewer(*_place(part)) if viewer and isinstance(part, Table) else ""
+
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            lines=lines,
+            head=head,
+            told=told,
+            sections=sections,
+            name=title,
+            episodes=episodes,
+            summary=summary,
+            leading=leading,
+        )
+    )
+
+
+def environment() -> Environment:
+    """Where pages are made: all that is not marked as safe is escaped.
+
+    `sorting` is the script that sorts tables, `sorting_hash` its hash.
+    """
+    made = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_finalized,
+    )
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    made.globals |= {"sorting": Markup(script), "sorting_hash": digest}  # noqa: S704  our own file
+    return made
+
+
+def _place(sheet: Table) -> tuple[str, str]:
+    """The one model and the one dataset that all rows of a table are about; empty where there are several."""
+    found = [sheet.values[name].dropna().unique() for name in ("model", "dataset") if name in sheet.values]
+    return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
+
+
+def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | Drawing]]]:
+    """The parts by their sections, each where its first part stands; the study's come before all others."""
+    found: dict[str, list[Table | Drawing]] = {}
+    for part in parts:
+        found.setdefault(part.section or REST, []).append(part)
+    return sorted(found.items(), key=lambda section: section[0] != FIRST_SECTION)
+
+
+def _finalized(value: object) -> object:
+    """Texts without control characters, which no page may hold; line ends stay, for queries."""
+    return shown_lines(value) if type(value) is str else value
+
+
+def _bounded(sheet: Table) -> Table:
+    if len(sheet.read) <= _SHOWN:
+        return sheet
+    note = f"the first {_SHOWN:,} of {len(sheet.read):,} rows; `agent-grid report --tables FOLDER` writes all"
+    return replace(sheet, lines=sheet.read[:_SHOWN], notes=[*sheet.notes, note])

@@ -1,0 +1,192 @@
+"""A table as terminal text, Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from analysis.page.table import Table
+from grid.core.untrusted import shown, shown_lines
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+_endless = Console(width=10_000)
+READABLE = 100
+"""Columns that a report's tables are made for."""
+_WIDTH = 160
+"""Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
+_LABEL = 14
+"""Columns that a label keeps where there is little room."""
+_FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "-": "{-}", "−": "$-$", "±": r"$\pm$",
+    "×": r"$\times$", "∞": r"$\infty$", "→": r"$\to$", "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "≈": r"$\approx$",
+    "τ": r"$\tau$", "π": r"$\pi$", "Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$",
+    "χ": r"$\chi$", "ρ": r"$\rho$", "§": r"\S{}", "†": r"\textdagger{}", "…": r"\dots{}", "·": r"$\cdot$",
+}  # fmt: skip
+_LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
+"""What LaTeX's T1 fonts have besides ASCII."""
+
+
+def wide(console: Console, width: int = _WIDTH) -> Console:
+    """A console for the same place that has so many columns, or more."""
+    return Console(file=console.file, width=max(console.width, width), highlight=False, emoji=False)
+
+
+def show(console: Console, table: Table, wide: bool = False) -> bool:
+    """Print a table with its title and captions; False, and nothing, where the console is too narrow.
+
+    Texts of labels, and heads, take several lines where there is little room. `wide`: all columns and figures, on lines
+    as long as they need.
+    """
+    figures, rows = table.brief() if not wide else (table.columns, table.rows)
+    headers = [column.header for column in figures]
+    drawn = _drawn(table, headers, rows, wide)
+    if wide:
+        width = max(console.width, _endless.measure(drawn).maximum)
+        console = Console(file=console.file, width=width, highlight=False, emoji=False)
+    elif _narrowest(table, headers, rows) > console.width:
+        words = [max(header.split(), key=len, default="") for header in headers]
+        if _narrowest(table, words, rows) > console.width:
+            return False
+        drawn = _drawn(table, headers, rows, wide, folded=True)
+    console.print(Text(shown(table.title), style="bold"))
+    console.print(drawn)
+    for text in (*table.reading.splitlines(), table.caption if wide else table.short, *table.notes):
+        console.print(Text(shown(text), style="dim"))
+    console.print()
+    return True
+
+
+def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The columns that it needs where its labels take several lines."""
+    widest = _endless.measure(_drawn(table, figures, rows, wide=False)).maximum
+    lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
+    return widest - sum(max(length - _LABEL, 0) for length in lengths)
+
+
+def _drawn(
+    table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, folded: bool = False
+) -> Drawn:
+    """With labels that may take several lines unless it is `wide`, and heads that may where they are `folded`."""
+    drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for name in table.labels:
+        drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
+    for place, name in enumerate(figures, len(table.labels)):
+        longest = max((cell_len(shown(row[place])) for row in rows), default=0)  # figures stay on one line
+        drawn.add_column(_rich(name), justify="right", no_wrap=not folded, min_width=longest if folded else None)
+    for place, row in enumerate(rows):
+        if place in table.sections:
+            drawn.add_section()
+        drawn.add_row(*map(_rich, row))
+    return drawn
+
+
+def _rich(text: str) -> str:
+    return escape(shown(text))
+
+
+def markdown(table: Table) -> str:
+    """A pipe table (GitHub's) under its title in bold."""
+    rule = ["---"] * len(table.labels) + ["---:"] * len(table.figures)
+    lines = [_piped([*table.labels, *table.figures], _markdown), _piped(rule, str)]
+    lines += [_piped(row, _markdown) for row in table.rows]
+    notes = "".join(f"- {_markdown(note)}\n" for note in table.notes)
+    cells = "\n".join(lines)
+    said = table.reading.splitlines()
+    reading = "".join(f"{'- ' * (len(said) > 1)}{_markdown(line)}\n" for line in said)
+    told = f"{reading}{chr(10) * bool(said)}{_markdown(table.caption)}\n" + (f"\n{notes}" if notes else "")
+    return f"**{_markdown(table.title)}**\n\n{cells}\n\n{told}"
+
+
+def _piped(cells: Sequence[str], written: Callable[[str], str]) -> str:
+    return f"| {' | '.join(map(written, cells))} |"
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", shown(text)).strip()
+
+
+def csv(table: Table) -> str:
+    """The unrounded values, RFC 4180 but for line ends; missing ones are empty.
+
+    A text that a spreadsheet would take for a formula has an apostrophe in front of it (OWASP, CSV injection).
+    """
+    values = table.values.rename(columns=_inert)
+    for name in values.columns[[kind.kind not in "biufM" for kind in values.dtypes]]:
+        values[name] = values[name].map(_inert)
+    return values.to_csv(index=False, lineterminator="\n")
+
+
+def _inert(value: Any) -> Any:
+    """A text that is no formula and holds no control characters; anything else as it is, and numbers too."""
+    if not isinstance(value, str):
+        return value
+    formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
+    return ("'" if formula else "") + shown_lines(value)
+
+
+def latex(table: Table) -> str:
+    """A floating table with booktabs' rules, made smaller where it is wider than the text."""
+    columns = _columns(table)
+    lines = [_ampersands([*table.labels, *table.figures]), r"\midrule"]
+    for place, row in enumerate(table.rows):
+        lines += [r"\midrule"] if place in table.sections else []
+        lines.append(_ampersands(row))
+    caption = ". ".join(_latex(text) for text in (table.title, table.caption, *table.notes))
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name)}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _columns(table: Table) -> str:
+    """A letter a column; long texts share what the line has left."""
+    if not table.wraps:
+        return "l" * len(table.labels) + "r" * len(table.figures)
+    return "".join("l" if len(max(cells, key=len, default="")) <= 20 else r"p{0.38\linewidth}"
+                   for cells in zip(*table.rows, strict=True))  # fmt: skip
+
+
+def _ampersands(cells: Sequence[str]) -> str:
+    return " & ".join(map(_latex, cells)) + r" \\"
+
+
+def _latex(text: str) -> str:
+    """Escaped; a minus before a number is one, and no two hyphens join to a dash.
+
+    Characters that LaTeX's fonts do not have are written by their numbers: it would stop at them.
+    """
+    signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", shown(text))
+    return "".join(_LATEX.get(char) or _in_font(char) for char in signed)
+
+
+def _in_font(char: str) -> str:
+    return char if char.isascii() or char in _LATIN else f"U+{ord(char):04X}"
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": csv, "tex": latex}
+"""What a folder of tables holds of each, by the file's ending."""

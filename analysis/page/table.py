@@ -1,0 +1,259 @@
+"""A table: the values of its rows, and columns that say how a value is written and what the caption says of it.
+
+Every form of a table (terminal, Markdown, CSV, LaTeX, page) is made from it: `analysis.page.render`, `analysis.page.html`. How a
+number, an interval and a p value are written is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from grid.store import sql
+
+Row: TypeAlias = Any
+"""What columns read: a mapping of names to values, or texts by their places."""
+NONE = "none"
+"""What stands where a value cannot be told."""
+MISSING = "–"
+"""What stands where there is no such thing."""
+FIRST_SECTION = "Planning horizon"
+"""The section of a page that stands before all others."""
+_SEVERAL = "These are {} comparisons: of such, one in twenty excludes 0 by chance alone where nothing differs."
+POINTS = "+.1f"
+SIGNIFICANT = "three significant digits"
+"""The form of amounts of any size."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        header: what stands above it.
+        text: what it writes of a row.
+        brief: what a terminal shows of it, where it has less room; None: the same.
+        printed: whether a terminal shows it, unless it is asked for all.
+        said: what a caption says of it, a clause; of columns that say the same it stands once.
+        briefly: what a terminal's caption says instead; None: the same.
+    """
+
+    header: str
+    text: Callable[[Row], str]
+    brief: Callable[[Row], str] | None = None
+    printed: bool = True
+    said: str = ""
+    briefly: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it is shown, and the values behind it.
+
+    Attributes:
+        name: what tells it from the others of a report.
+        title: what stands above it.
+        by: its first columns, texts that name a row; a name alone is the header and the row's key.
+        columns: the others, figures, aligned to the right.
+        values: the unrounded values, for CSV.
+        query: what gives them: SQL, or a line of Python.
+        about: how its caption begins, before what the columns say.
+        briefly: how a terminal's caption begins; None: as `about`.
+        lines: the rows that columns read; None: those of `values`, a mapping each.
+        breaks: keys of rows; a line is drawn where one of them changes, or before the rows of these numbers.
+        notes: what is to be known of the table, a line each.
+        reading: what it says in words, a line a statement.
+        section: the heading of a page under which it stands with others.
+        wraps: its texts are long, and take several lines.
+        printed: rows that a terminal shows at most; None: all.
+        data: labels of the data sets that it is of, where no column `dataset` of its values has them.
+        before: what every caption of a report begins with, such as that no language model answered.
+    """
+
+    name: str
+    title: str
+    by: Sequence[Column | str]
+    columns: Sequence[Column]
+    values: pd.DataFrame
+    query: str
+    about: str = ""
+    briefly: str | None = None
+    lines: Sequence[Row] | None = None
+    breaks: Sequence[str] | frozenset[int] = ()
+    notes: Sequence[str] = field(default_factory=list)
+    reading: str = ""
+    section: str = ""
+    wraps: bool = False
+    printed: int | None = None
+    data: frozenset[str] = frozenset()
+    before: str = ""
+
+    def __post_init__(self) -> None:
+        """Its query names what it reads."""
+        object.__setattr__(self, "query", sql.joined(self.query))
+
+    @cached_property
+    def named(self) -> list[Column]:
+        """The first columns."""
+        return [label(one) if isinstance(one, str) else one for one in self.by]
+
+    @property
+    def labels(self) -> list[str]:
+        """The first columns' headers."""
+        return [column.header for column in self.named]
+
+    @property
+    def figures(self) -> list[str]:
+        """The others' headers."""
+        return [column.header for column in self.columns]
+
+    @cached_property
+    def read(self) -> Sequence[Row]:
+        """The rows that columns read."""
+        return self.values.to_dict("records") if self.lines is None else self.lines
+
+    @cached_property
+    def rows(self) -> list[list[str]]:
+        """The texts of each row, one a column."""
+        return [[column.text(row) for column in (*self.named, *self.columns)] for row in self.read]
+
+    def brief(self) -> tuple[list[Column], list[list[str]]]:
+        """The figures that a terminal shows, and the texts of its rows."""
+        shown = [column for column in self.columns if column.printed]
+        return shown, [
+            [(column.brief or column.text)(row) for column in (*self.named, *shown)]
+            for row in self.read[: self.printed]
+        ]
+
+    @cached_property
+    def sections(self) -> frozenset[int]:
+        """The rows before which a line is drawn."""
+        if isinstance(self.breaks, frozenset):
+            return self.breaks
+        keys = [[str(row[name]) for name in self.breaks] for row in self.read]
+        return frozenset(place for place in range(1, len(keys)) if keys[place] != keys[place - 1])
+
+    @property
+    def caption(self) -> str:
+        """What is said below it: what it is of, then what its columns are."""
+        return self.before + "; ".join(_once([self.about, *(column.said for column in (*self.named, *self.columns))]))
+
+    @property
+    def short(self) -> str:
+        """What a terminal says below it, of the columns that it shows."""
+        shown = [*self.named, *(column for column in self.columns if column.printed)]
+        said = (column.said if column.briefly is None else column.briefly for column in shown)
+        return self.before + "; ".join(_once([self.about if self.briefly is None else self.briefly, *said]))
+
+
+def label(key: str, header: str = "") -> Column:
+    """A column of texts that name rows: whole numbers without a point, a dash where there is none."""
+    return Column(header or key, lambda row: named(row[key]))
+
+
+def texts(headers: Iterable[str], first: int = 0) -> list[Column]:
+    """Columns of rows that are texts by their places, from `first` on."""
+    return [Column(header, itemgetter(place)) for place, header in enumerate(headers, first)]
+
+
+def count(key: str, header: str = "", said: str = "", printed: bool = True) -> Column:
+    """A whole number."""
+    return Column(header or key, lambda row: number(row[key], ",.0f", missing=MISSING), printed=printed, said=said)
+
+
+def mean(
+    key: str, header: str, form: str = ".1f", scale: float = 100.0, said: str = "", printed: bool = True
+) -> Column:
+    """A value without an interval; a share in % unless told otherwise."""
+    return Column(header, lambda row: number(row[key], form, scale), printed=printed, said=said)
+
+
+def named(value: Any) -> str:
+    """A label as text."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return MISSING
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def number(value: Any, form: str = ".1f", scale: float = 1.0, missing: str = NONE) -> str:
+    """A number in a form, `scale` times as large; infinite ones by their sign."""
+    if value is None or pd.isna(value):
+        return missing
+    if not np.isfinite(value):
+        return f"{value:+}"
+    if form == SIGNIFICANT:
+        return f"{float(f'{scale * value:.3g}'):,.6g}"
+    return f"{scale * value:{form}}"
+
+
+def bounds(low: Any, high: Any, form: str = ".1f", scale: float = 100.0, missing: str = NONE) -> str:
+    """An interval by itself: `[65.0, 77.1]`."""
+    return missing if pd.isna(low) else f"[{number(low, form, scale)}, {number(high, form, scale)}]"
+
+
+def bounded(
+    row: Row, key: str, form: str = ".1f", scale: float = 100.0, marks: str = "", missing: str = NONE, of: str = ""
+) -> str:
+    """A value with its interval, where it has one: `71.3 [65.0, 77.1]`.
+
+    Args:
+        row: has `key`, and the interval as `key_low` and `key_high`.
+        key: of the value.
+        form: how numbers are written.
+        scale: what they are multiplied by.
+        marks: what stands after the value.
+        missing: what stands where it is not known.
+        of: the key before `_low` and `_high`, where that is another one.
+    """
+    if row[key] is None or pd.isna(row[key]):
+        return missing
+    low, high = row[f"{of or key}_low"], row[f"{of or key}_high"]
+    return f"{number(row[key], form, scale)}{marks}" + ("" if pd.isna(low) else f" {bounds(low, high, form, scale)}")
+
+
+def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float = 0.05) -> str:
+    """`*` where an interval excludes `at`, `†` where Holm's p is below the level."""
+    return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
+
+
+def p_value(value: Any) -> str:
+    """A p value: three digits, or that it is smaller."""
+    return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def changed(
+    row: Mapping[Any, Any], name: str, label: str, verdicts: tuple[str, str], otherwise: str = "no change is shown"
+) -> str:
+    """A difference of shares in points (columns `name`, `_low`, `_high`), and which verdict its interval bears out.
+
+    The first is of what lies below 0, the second of what lies above, `otherwise` of what may be either.
+    """
+    value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    if pd.isna(value):
+        return f"{label}: not known, no case has all its results"
+    if pd.isna(low):
+        return f"{label} = {value:+.1f} points, without an interval: the cases are of one cluster"
+    told = shown_by(low, high, verdicts) or f"{otherwise}, and up to {max(-low, high):.1f} points are not excluded"
+    return f"{label} = {value:+.1f} points [{low:+.1f}, {high:+.1f}]: {told}"
+
+
+def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
+    """Which verdict an interval bears out: the first of one below 0, the second of one above; None: neither."""
+    return verdicts[1] if low > 0 else verdicts[0] if high < 0 else None
+
+
+def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
+    """A line a place, with a full stop; several comparisons say that they are several."""
+    several = len(parts) if comparisons is None else comparisons
+    return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
+
+
+def _once(said: Iterable[str]) -> list[str]:
+    """Clauses that say something, each once."""
+    return list(dict.fromkeys(filter(None, said)))

@@ -1,0 +1,329 @@
+"""The plans of a results folder with what each scorer said of them, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load
+from analysis.errors import AnalysisError
+from analysis.page.table import MISSING, Table, bounds, number, texts
+from analysis.papers import files
+from analysis.stats import intervals
+from analysis.stats.agreement import APART, Label, against, bias, per_error
+from analysis.stats.intervals import CLUSTER, Interval, count
+from analysis.tables.comparing import name_of
+from grid.core.chains import ERRORS
+
+PEOPLE, COMPUTED = "people", "computed"
+"""Whose word is the truth: a file of labels, or what is computed."""
+_PLAN = ("correct", "grade", "errors")
+_COLUMNS = [
+    "config", "evaluator", "trial", "exact_match", "judge_contradicted", "task_family",
+    *(f"{who}_{what}" for who in ("plan", "judged") for what in _PLAN),
+]  # fmt: skip
+
+
+class Matched(NamedTuple):
+    """Labels with their episodes: the cell of each label, and how many labels have none."""
+
+    cells: dict[str, Label]
+    unmatched: int
+
+
+class Comparison(NamedTuple):
+    """One scorer against what counts as true; `plans` as `measures.against` takes them, and a column `same`.
+
+    `scorer` is a judge's name, with (blind) where it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
+    `asked` counts the plans that were to be judged, `unreadable` those of them without a verdict, `contradicted` those
+    whose verdict and errors disagree, of `verdicts` that have both.
+    """
+
+    scorer: str
+    truth: str
+    plans: pd.DataFrame
+    asked: int
+    unreadable: int
+    contradicted: int
+    verdicts: int
+
+
+def episodes(root: Path) -> pd.DataFrame:
+    """The episodes that have a scorer of plans, with `scorer` (the key dataset.scorer) and `judge`, its name or None.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    frame = load.episodes(root, _COLUMNS, pc.field("task_family").is_valid())
+    configs = {text: json.loads(text).get("dataset", {}) for text in frame["config"].astype(str).unique()}
+    own = [configs[text] for text in frame["config"].astype(str)]
+    scorers = [str(one.get("scorer", "")) for one in own]
+    names = [
+        None if scorer not in ("judge", "both") else f"{judge}{'' if one.get('judge_reference', True) else ' (blind)'}"
+        for scorer, one, judge in zip(scorers, own, frame["evaluator"].astype(object), strict=True)
+    ]
+    return frame.assign(scorer=scorers, judge=pd.Series(names, index=frame.index, dtype=object))
+
+
+def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched:
+    """Each label's episode, by all that it names.
+
+    Raises:
+        AnalysisError: a label fits several episodes, or an episode two labels; the line is named.
+    """
+    texts = frame[["case_id", *APART]].astype(str)
+    by_case = {str(case): own for case, own in texts.groupby("case_id", sort=False, observed=True)}
+    cells: dict[str, Label] = {}
+    unmatched = 0
+    for label in labels:
+        fitting = by_case.get(label.case_id)
+        if fitting is not None:
+            for key, value in label.named.items():
+                own = fitting[key]
+                fitting = fitting[(own == value) | (own.map(name_of) == value)]
+        if fitting is None or fitting.empty:
+            unmatched += 1
+            continue
+        if len(fitting) > 1:
+            apart = [key for key in APART[1:] if fitting[key].nunique() > 1] or ["cell_id"]
+            why = f"{len(fitting):,} episodes of {label.case_id} fit it; {', '.join(apart)} would tell them apart"
+            raise AnalysisError(f"{path}:{label.line}: {why}")
+        cell = str(fitting["cell_id"].iloc[0])
+        if cell in cells:
+            raise AnalysisError(f"{path}:{label.line}: line {cells[cell].line} labels the same episode")
+        cells[cell] = label
+    return Matched(cells, unmatched)
+
+
+def comparisons(frame: pd.DataFrame, labels: Matched | None) -> list[Comparison]:
+    """Every judge against the truth, and what is computed against people where they labelled it."""
+    found = []
+    truth = COMPUTED if labels is None else PEOPLE
+    if labels is not None:
+        frame = frame[frame["cell_id"].astype(str).isin(labels.cells)]
+    for judge, own in frame[frame["judge"].notna()].groupby("judge", sort=True):
+        if truth == COMPUTED:
+            own = own[own["scorer"] == "both"]
+        if len(own):
+            found.append(_comparison(str(judge), truth, own, labels))
+    computed = frame[frame["scorer"].isin(["symbolic", "both"])]
+    if labels is not None and len(computed):
+        found.append(_comparison(COMPUTED, truth, computed, labels))
+    return found
+
+
+def _comparison(scorer: str, truth: str, own: pd.DataFrame, labels: Matched | None) -> Comparison:
+    alone = own["scorer"] == "judge"
+    said = {what: own[f"plan_{what}"].where(alone, own[f"judged_{what}"]) for what in _PLAN}
+    true = {what: own[f"plan_{what}"] for what in _PLAN}
+    if scorer == COMPUTED:
+        said = true
+    same = own["exact_match"].astype("float64")
+    if labels is not None:
+        told = [labels.cells[cell] for cell in own["cell_id"].astype(str)]
+        true = {what: pd.Series([getattr(one, what) for one in told], index=own.index, dtype=object) for what in _PLAN}
+        given = pd.Series([one.same for one in told], index=own.index, dtype="float64")
+        same = given.where(given.notna(), same)
+    plans = pd.DataFrame({**dict(_parts("said", said)), **dict(_parts("true", true)), "same": same})
+    plans = plans.assign(model=own["model"].astype(str)).set_index(own[CLUSTER].astype(str).rename(CLUSTER))
+    flags = own["judge_contradicted"].dropna() if scorer != COMPUTED else own["judge_contradicted"].iloc[:0]
+    unreadable = int(plans["said_correct"].isna().sum()) if scorer != COMPUTED else 0
+    return Comparison(scorer, truth, plans, len(own), unreadable, int(flags.astype(bool).sum()), len(flags))
+
+
+def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Series[float]]]:
+    """correct, grade and each error as numbers; NaN where nobody said."""
+    yield f"{who}_correct", of["correct"].astype("float64")
+    yield f"{who}_grade", of["grade"].astype("float64")
+    told = [None if errors is None else frozenset(errors) for errors in of["errors"]]
+    for name in ERRORS:
+        flags = [None if errors is None else float(name in errors) for errors in told]
+        yield f"{who}_{name}", pd.Series(flags, index=of["errors"].index, dtype="float64")
+
+
+# How far scorers of plans agree, with the paper's figures beside (agent_planning_benchmark tables 7, 8 and 9).
+
+
+PAPER = "agent_planning_benchmark"
+YES, NO = "always correct", "never correct"
+"""Judges that look at nothing."""
+_PERCENT = ("agreement", "precision", "recall", "error_types", "true_rate", "judged_rate", "rate_bias",
+            "passed_wrong", "failed_right")  # fmt: skip
+_HEADERS = {
+    "agreement": "agreement", "kappa": "kappa", "precision": "precision", "recall": "recall", "f1": "F1",
+    "mae": "grade MAE", "error_types": "error types", "true_rate": "true rate", "judged_rate": "judged rate",
+    "rate_bias": "bias", "passed_wrong": "wrong passed", "failed_right": "right failed",
+    "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
+}  # fmt: skip
+_HOW = (
+    f"95% intervals in brackets; of rates and means: {intervals.SHARES.replace('trials', 'its plans')}; of kappa and "
+    "F1: percentiles over 2,000 resamples of clusters; rates in %"
+)
+_VERDICTS = (
+    "precision and recall: of plans called correct; error types: of the six errors the share on which both say the "
+    "same; unreadable: plans without a verdict after all retries, in no other figure; contradicted: verdicts that call "
+    "a plan with an error correct, or one without any wrong: an error counts, and so does a no"
+)
+
+
+def sheets(root: Path, found: Sequence[Comparison]) -> list[Table]:
+    """All tables that some comparison has figures for."""
+    shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
+    return [sheet for sheet in shown if sheet]
+
+
+def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
+    """All measures of each scorer, and below it those of judges that look at nothing; None without comparisons."""
+    names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
+    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
+    for one in found:
+        breaks.add(len(rows))
+        told = {"scorer": one.scorer, "truth": one.truth, "plans": one.asked, "clusters": count(one.plans),
+                "unreadable": one.unreadable, "contradicted": one.contradicted}  # fmt: skip
+        rows.append([one.scorer, one.truth, *_counted(one), *_figures(against(one.plans), names)])
+        values.append(told | _flat(against(one.plans), names))
+        for label, verdict in ((YES, 1.0), (NO, 0.0)):
+            blank = one.plans.assign(said_correct=verdict, said_grade=verdict)
+            measured = against(blank.dropna(subset=["true_correct"])) | {"error_types": intervals.UNKNOWN}
+            rows.append(
+                [label, one.truth, f"{one.asked:,}", f"{count(one.plans):,}", "", "", *_figures(measured, names)]
+            )
+            values.append({"scorer": label, "truth": one.truth} | _flat(measured, names))
+    if not rows:
+        return None
+    return _sheet(
+        root, "agreement", "Scorers of plans against what counts as true", _VERDICTS, ["scorer", "truth"],
+        ["plans", "clusters", "unreadable", "contradicted", *(_HEADERS[name] for name in names)], rows, values,
+        "7", breaks,
+    )  # fmt: skip
+
+
+def _counted(one: Comparison) -> list[str]:
+    contradicted = f"{one.contradicted:,} ({one.contradicted / one.verdicts:.1%})" if one.verdicts else MISSING
+    unreadable = f"{one.unreadable:,} ({one.unreadable / one.asked:.1%})"
+    return [f"{one.asked:,}", f"{count(one.plans):,}", unreadable, contradicted]
+
+
+def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
+    """Each error by itself; None where none is named."""
+    names = ("agreement", "kappa", "precision", "recall", "f1")
+    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
+    for one in found:
+        breaks.add(len(rows))
+        for error, measured in per_error(one.plans).items():
+            counts = [int(one.plans[f"{who}_{error}"].sum()) for who in ("true", "said")]
+            rows.append([one.scorer, one.truth, error, *(f"{n:,}" for n in counts), *_figures(measured, names)])
+            told = {"scorer": one.scorer, "truth": one.truth, "error": error, "true": counts[0], "named": counts[1]}
+            values.append(told | _flat(measured, names))
+    if not rows:
+        return None
+    figures = ["true", "named", *(_HEADERS[name] for name in names)]
+    caption = "true and named: plans that have the error, by what counts as true and by the scorer; an error that " \
+        "neither ever names is left out"  # fmt: skip
+    return _sheet(root, "agreement by error", "Errors that scorers name", caption, ["scorer", "truth", "error"],
+                  figures, rows, values, None, breaks)  # fmt: skip
+
+
+def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
+    names = ("agreement", "mae")
+    rows, values = list[list[str]](), list[dict[str, Any]]()
+    for one in found:
+        right = one.plans[(one.plans["true_correct"] == 1) & one.plans["same"].notna()]
+        for label, own in (("correct but different", right[right["same"] == 0]),
+                           ("standard correct", right[right["same"] == 1])):  # fmt: skip
+            if len(own):
+                measured = against(own)
+                rows.append([one.scorer, one.truth, label, f"{len(own):,}", f"{count(own):,}",
+                             *_figures(measured, names)])  # fmt: skip
+                told = {"scorer": one.scorer, "truth": one.truth, "right plans": label, "plans": len(own)}
+                values.append(told | _flat(measured, names))
+    if not rows:
+        return None
+    caption = "right plans that call the known solution's tools in its order (standard), or other ones"
+    figures = ["plans", "clusters", *(_HEADERS[name] for name in names)]
+    return _sheet(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
+                  ["scorer", "truth", "right plans"], figures, rows, values, "8")  # fmt: skip
+
+
+def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
+    names = ("true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade",
+             "grade_bias")  # fmt: skip
+    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
+    for one in found:
+        breaks.add(len(rows))
+        for model, own in one.plans.groupby("model", sort=True):
+            itself = name_of(str(model)) == name_of(one.scorer.removesuffix(" (blind)"))
+            measured = bias(own)
+            rows.append([one.scorer, one.truth, str(model), "itself" if itself else "", f"{len(own):,}",
+                         *_figures(measured, names)])  # fmt: skip
+            told = {"scorer": one.scorer, "truth": one.truth, "model": str(model), "itself": itself, "plans": len(own)}
+            values.append(told | _flat(measured, names))
+    if not rows:
+        return None
+    caption = (
+        "the rate of right plans and the mean grade by what counts as true and by the scorer, and how much higher the "
+        "scorer's are; wrong passed: of wrong plans those called right, right failed: of right ones called wrong; "
+        "itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly wrong and "
+        "against the others: whether it favours its own, these two shares tell"
+    )
+    figures = ["plans", *(_HEADERS[name] for name in names)]
+    return _sheet(root, "judge by model", "Which models' plans a scorer favours", caption,
+                  ["scorer", "truth", "model", "own plans"], figures, rows, values, "9", breaks)  # fmt: skip
+
+
+def _sheet(
+    root: Path,
+    name: str,
+    title: str,
+    caption: str,
+    labels: Sequence[str],
+    figures: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    values: Sequence[Mapping[str, Any]],
+    table: str | None,
+    breaks: set[int] = frozenset(),  # type: ignore[assignment]
+) -> Table:
+    return Table(
+        name=name,
+        title=title,
+        by=texts(labels),
+        columns=texts(figures, len(labels)),
+        lines=rows,
+        about=f"{caption}; {_HOW}",
+        values=pd.DataFrame(values),
+        query=f"python launch/agreement.py {root}",
+        notes=_published(table) if table else [],
+        breaks=frozenset(breaks),
+    )
+
+
+def _published(number: str) -> list[str]:
+    """The paper's rows, a line each."""
+    table = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
+    lines = [f"The paper's table {number} ({table.title}; its plans, models and prompts): {', '.join(table.metrics)}"]
+    for row in table.rows:
+        for who, values in row.figures.items():
+            by = "" if who == PEOPLE else " by itself" if who in row.labels else f" by {who}"
+            figures = ", ".join(f"{value:g}" for value in values if value is not None)
+            lines.append(f"{', '.join(row.labels)}{by}: {figures}")
+    return [*lines, *table.notes]
+
+
+def _figures(measured: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
+    return [_shown(measured[name], name in _PERCENT, name.endswith("_bias")) for name in names]
+
+
+def _shown(of: Interval, percent: bool, signed: bool) -> str:
+    scale, form = (100, ".1f") if percent else (1, ".3f")
+    form = f"+{form}" if signed else form
+    return f"{number(of.mean, form, scale, MISSING)} {bounds(of.low, of.high, form, scale, missing='')}".rstrip()
+
+
+def _flat(measured: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float]:
+    return {f"{name}{end}": value for name in names
+            for end, value in zip(("", "_low", "_high"), measured[name], strict=True)}  # fmt: skip

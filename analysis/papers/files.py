@@ -1,0 +1,300 @@
+"""Tables that papers published, as `analysis/papers/tables/*.yaml` holds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from analysis import yaml_files
+from analysis.errors import AnalysisError
+from analysis.load import grading, spending
+from analysis.stats.agreement import MEASURES
+from analysis.tables.plan_cells import DERIVED
+from analysis.tables.regression import FIGURES, RAW
+from analysis.yaml_files import Checked
+from grid.core.errors import one_line
+from grid.planners.remembering import NOT_REMEMBERED
+from grid.store.schema import JOINED
+
+FOLDER = Path(__file__).with_name("tables")
+_PLACE = "analysis/papers/tables"
+Value = str | int | float | bool | None
+Wanted = Value | list[Value]
+"""What a key must be; of a list any."""
+
+
+JUDGE_ERROR = "judge_error"
+"""Of a judge's decisions in an episode the share that is wrong (`restoration.errors`)."""
+WIN = "win"
+"""What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
+"""What is measured of first-pass decisions that need a tool (`decisions.Decided`)."""
+_OF = {
+    "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
+    "decisions": "a first pass's decisions",
+    "coefficients": "a regression's coefficients",
+    "agreement": "an agreement",
+}
+COMPARING = ("change", "ratio")
+"""Units of a setting against another."""
+
+
+class Metric(Checked):
+    """What of ours measures what a column of the paper does, and the paper's unit of it.
+
+    A `score` is from 0 to 10, a `count` of so many cases (`Row.over`), an `amount` has no largest value, nor has a
+    `mean`, whose decimals are shown; `cases` is how many cases the column is 1 of. A `change` is a difference of
+    shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are a column's
+    differences of shares, in %, a `difference` is such a one as it is. `logit` is a coefficient's scale, `p` a p-value.
+    `column` is one of `episodes`, of those worked out for plans (`plans.cells.DERIVED`), of what was spent
+    (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS or a regression's coefficients
+    (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of ours measures it. Ours is
+    shown `scale` times: a paper may count over so many cases.
+    """
+
+    column: str | list[str] | None
+    unit: Literal[
+        "share", "percent", "score", "amount", "count", "cases", "mean", "change", "points", "difference", "ratio",
+        "logit", "p",
+    ]  # fmt: skip
+    scale: float = 1.0
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns whose mean it is."""
+        return [self.column] if isinstance(self.column, str) else self.column or []
+
+
+class Row(Checked):
+    """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
+
+    `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
+    null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
+    setting's cells only these count, and only those of the table's own. `entropy`: of their decisions only those with
+    an entropy (nats) from the first bound on and below the second, which null leaves open. `over`: how many cases of
+    the paper's its counts are over; ours are shown over as many. `figures` are in
+    the order of the table's metrics; none where the paper has no such row, but we do.
+    """
+
+    labels: list[str]
+    ours: dict[str, Wanted] | None = Field(default_factory=dict)
+    cells: dict[str, Wanted] = Field(default_factory=dict)
+    entropy: Annotated[list[float | None], Field(min_length=2, max_length=2)] | None = None
+    over: Annotated[int, Field(ge=1)] = 1
+    figures: dict[str, list[float | None]] = Field(default_factory=dict)
+
+    def counted(self, metric: Metric) -> Metric:
+        """The metric as this row shows it."""
+        return metric.model_copy(update={"scale": metric.scale * self.over}) if metric.unit == "count" else metric
+
+
+class Part(Checked):
+    """One of the figures that are added up: a metric of the row whose label is `row` (null: the same row), weighted."""
+
+    row: str | None = None
+    metric: str
+    weight: float
+
+
+class Combined(Checked):
+    """A metric that is a sum of others of the table.
+
+    It stands in the rows whose `label` is `stands` (null: in all). The rows of its parts differ in that label alone.
+    """
+
+    label: str
+    stands: str | None = None
+    of: Annotated[list[Part], Field(min_length=2)]
+
+
+class Published(Checked):
+    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
+
+    `of`: what is measured, settings' cells, decisions of their first passes, the coefficients of a regression, or how
+    far scorers agree. `against`: the
+    labels in which the settings differ that `change` and `ratio` are against. `combined` are those of its metrics that
+    are sums of others. `unpublished` are metrics of ours alone,
+    shown below the paper's. It stands beside ours where these have at least `least` of its rows.
+    """
+
+    paper: str
+    table: str
+    title: str
+    of: Literal["cells", "decisions", "coefficients", "agreement"] = "cells"
+    against: dict[Literal["planner", "robustness"], str] = Field(default_factory=dict)
+    metrics: dict[str, Metric]
+    combined: dict[str, Combined] = Field(default_factory=dict)
+    unpublished: dict[str, Metric] = Field(default_factory=dict)
+    labels: list[str]
+    ours: dict[str, Wanted]
+    cells: dict[str, Wanted] = Field(default_factory=dict)
+    rows: list[Row]
+    least: Annotated[int, Field(ge=1)] = 1
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def models(self) -> list[str]:
+        """The models whose figures it has, as the paper names them."""
+        return list(dict.fromkeys(model for row in self.rows for model in row.figures))
+
+    @property
+    def every_metric(self) -> dict[str, Metric]:
+        """The paper's metrics, then ours alone."""
+        return self.metrics | self.unpublished
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that its metrics are."""
+        return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
+
+    @property
+    def kinds(self) -> list[str]:
+        """The columns by which its rows tell a setting's cells apart."""
+        return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
+
+    @property
+    def called(self) -> str:
+        """What the paper calls it: a table, but where its name says that it is a figure."""
+        return self.table if self.table.startswith("figure") else f"table {self.table}"
+
+    @property
+    def file(self) -> str:
+        """The name of its file, without the ending."""
+        return (
+            f"{self.paper}_table{self.table}"
+            if self.table.isdigit()
+            else f"{self.paper}_{self.table.replace(' ', '_')}"
+        )
+
+    def row(self, labels: Sequence[str]) -> Row:
+        """The row of these labels.
+
+        Raises:
+            AnalysisError: there is none; the file, the row and what there is are named.
+        """
+        found = next((row for row in self.rows if row.labels == list(labels)), None)
+        if found is None:
+            there = "; ".join(", ".join(row.labels) for row in self.rows)
+            asked = one_line(", ".join(labels), 200)
+            raise AnalysisError(one_line(f"{_PLACE}/{self.file}.yaml: no row {asked!r}; there are: {there}", 4_000))
+        return found
+
+    def figure(self, row: Row, model: str, metric: str) -> float | None:
+        """A figure of the paper's; None where it has none."""
+        return dict(zip(self.metrics, row.figures.get(model, []), strict=False)).get(metric)
+
+    def named(self, row: Row, key: str) -> list[str]:
+        """The names that a row's conditions have under a key."""
+        found = (self.conditions(row) or {}).get(key)
+        return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
+
+    def of_ours(self, key: str, there: Container[str]) -> tuple[Published, list[str]]:
+        """The table without the rows of data of which nothing is there, by what they name under a key, and a note."""
+        kept, gone = [], dict[str, None]()
+        for row in self.rows:
+            names = self.named(row, key)
+            if names and not any(name in there for name in names):
+                gone[row.labels[0]] = None
+            else:
+                kept.append(row)
+        told = f"the paper's rows of {', '.join(gone)} are left out: of their data nothing is here"
+        return self.model_copy(update={"rows": kept}), [told] * bool(gone)
+
+    def conditions(self, row: Row) -> dict[str, Wanted] | None:
+        """What a setting of ours must be to stand beside a row; None where none can. It remembers only where asked."""
+        return None if row.ours is None else {"memory": NOT_REMEMBERED, **self.ours, **row.ours}
+
+    @model_validator(mode="after")
+    def _check(self) -> Published:
+        of_cells = [*JOINED.names, WIN, JUDGE_ERROR, grading.COLUMN, *DERIVED, *spending.DERIVED]
+        kinds = {
+            "cells": of_cells,
+            "decisions": [*DECISIONS],
+            "coefficients": [*FIGURES, *RAW],
+            "agreement": [*MEASURES],
+        }
+        columns = kinds[self.of]
+        for name, metric in self.every_metric.items():
+            for column in metric.columns:
+                if column not in columns:
+                    there = _OF[self.of]
+                    raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
+            if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
+                raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
+        for name, how in self.combined.items():
+            if how.label not in self.labels:
+                raise ValueError(f"combined.{name}.label: {how.label} is none of the labels: {', '.join(self.labels)}")
+            unknown = [one for one in (name, *(part.metric for part in how.of)) if one not in self.every_metric]
+            if unknown:
+                raise ValueError(f"combined.{name}: no metric {unknown[0]!r} of the table")
+        for name in self.kinds:
+            if name not in JOINED.names:
+                raise ValueError(f"cells.{name}: no column {name!r} of episodes")
+        for place, row in enumerate(self.rows):
+            if row.entropy and self.of != "decisions":
+                raise ValueError(f"rows.{place}.entropy: of decisions alone, not of {self.of}")
+            if len(row.labels) != len(self.labels):
+                raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")
+            for model, figures in row.figures.items():
+                if len(figures) != len(self.metrics):
+                    raise ValueError(f"rows.{place}.figures.{model}: {len(figures)} figures, not {len(self.metrics)}")
+        return self
+
+
+def load(path: Path) -> Published:
+    """The table in a file.
+
+    Raises:
+        AnalysisError: it cannot be read, or a key or value is wrong; the place is named.
+    """
+    found = path.stat() if path.is_file() else None
+    return _load(path, (found.st_mtime_ns, found.st_size) if found else None)
+
+
+@lru_cache(maxsize=256)
+def _load(path: Path, state: tuple[int, int] | None) -> Published:
+    """What a file holds as it is now: every report reads all of them."""
+    place, values = yaml_files.place_of(path), yaml_files.read(path)
+    try:
+        return Published.model_validate(values)
+    except ValidationError as error:
+        raise yaml_files.refused(place, error) from None
+
+
+def find(name: str, folder: Path = FOLDER) -> Published:
+    """The table in a file of analysis/papers/tables, by the file's name without its ending.
+
+    Raises:
+        AnalysisError: there is no such file; those that there are are named; or as for `load`.
+    """
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        raise AnalysisError(one_line(f"{_PLACE}/{name}.yaml: no such file; there are: {', '.join(names)}", 4_000))
+    return load(folder / f"{name}.yaml")
+
+
+def every(folder: Path = FOLDER) -> list[Published]:
+    """All tables in a folder, by paper and table.
+
+    Raises:
+        AnalysisError: as for `load`.
+    """
+    found = [load(path) for path in folder.glob("*.yaml")]
+    return sorted(found, key=lambda table: (table.paper, _natural(table.table)))
+
+
+def _natural(name: str) -> Sequence[tuple[str, int]]:
+    """Numbers in a name count as such: 2 before 2 ratios before 10."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
+
+
+def value_at(config: Any, key: str) -> Any:
+    """What a resolved config has at a dotted key; None where it has nothing there."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None
+    return config

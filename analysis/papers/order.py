@@ -1,0 +1,247 @@
+"""Whether methods stand in the same order as in a published table: Kendall's tau-b, with an interval.
+
+The published figures are fixed; ours are drawn again, clusters of cases with replacement, all methods on the same draw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.page.table import MISSING, Table, bounds, number, texts
+from analysis.papers.beside import Block
+from analysis.papers.files import Metric, Published
+from analysis.stats.intervals import CLUSTER
+from analysis.tables.comparing import name_of
+
+NAME = "order of methods"
+AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
+LEAST_METHODS, LEAST_CLUSTERS = 3, 10
+"""Of fewer methods there is hardly an order; of fewer clusters a bootstrap's interval is too narrow."""
+DRAWS, SEED = 2_000, 20_261_124
+_METHOD = ("planner", "refine", "memory", "judge", "budget")
+"""The keys, or what they begin with, in which the rows of one order may differ."""
+_ROUNDING = 1e-9
+_LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
+_FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
+_CAPTION = (
+    "Kendall's tau-b between the published figures of a table's methods and ours, over the methods that both have (at "
+    f"least {LEAST_METHODS}) and the cases that all of ours ran: 1 is the same order, -1 the reverse; alike: pairs of "
+    f"methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of clusters of our cases, the "
+    f"published figures held fixed, none below {LEAST_CLUSTERS} clusters; agrees: it lies above 0, so that more pairs "
+    "are alike than reversed in nearly all draws, disagrees: below 0; by chance: how often a random order of so many "
+    "methods would agree as much, which is often where methods are few; not adjusted for the number of rows. This "
+    "compares orders, not levels, and other cases, prompts and budgets may order methods otherwise"
+)
+_PLANTED = (
+    "the order under a simulated policy follows from what was planted in it: it shows that the comparison works, and "
+    "is no evidence for or against the paper"
+)
+Floats = NDArray[np.float64]
+
+
+class Order(NamedTuple):
+    """Tau-b and its 95% interval (NaN where there is none) over so many methods, cases and clusters.
+
+    `alike` of `pairs` of methods are in the same order; `by_chance`: the share of random orders with a tau as high.
+    """
+
+    methods: int
+    alike: int
+    pairs: int
+    cases: int
+    clusters: int
+    tau: float
+    low: float
+    high: float
+    by_chance: float
+
+    @property
+    def verdict(self) -> str:
+        """Whether the interval lies above 0, below it, or neither."""
+        return AGREES if self.low > 0 else DISAGREES if self.high < 0 else UNKNOWN
+
+
+def tau_b(ours: Floats, theirs: Floats) -> Floats:
+    """Kendall's tau-b of each row of `ours`, (draws, methods), with `theirs`, (methods,); NaN where all are tied."""
+    own, other = _pairs(ours), _pairs(theirs[None])
+    untied = np.abs(own).sum(axis=1) * np.abs(other).sum()
+    with np.errstate(invalid="ignore"):
+        found: Floats = _products(ours, theirs).sum(axis=1) / np.sqrt(untied)
+    return found
+
+
+def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Order | None:
+    """How far our methods' order agrees with the published one.
+
+    Args:
+        methods: of each method the values of cases, indexed by cluster and case, as `Block.values` gives them.
+        published: the same methods' figures.
+
+    Returns:
+        None without a case that all methods have. Draws in which all methods are tied count as 0: no order.
+    """
+    table = pd.concat(methods, axis=1, join="inner", keys=range(len(methods)))
+    if table.empty:
+        return None
+    theirs = np.asarray(published, dtype=float)
+    grouped = table.groupby(level=CLUSTER, observed=True)
+    sums, sizes = grouped.sum().to_numpy(), grouped.size().to_numpy()
+    means = table.to_numpy().mean(axis=0, keepdims=True)
+    tau, alike = float(tau_b(means, theirs)[0]), _products(means, theirs)[0]
+    low = high = float("nan")
+    if len(sizes) >= LEAST_CLUSTERS and not np.isnan(tau):
+        draws = _draws(len(sizes))
+        taus = np.nan_to_num(tau_b((draws @ sums) / (draws @ sizes)[:, None], theirs))
+        low, high = (float(one) for one in np.quantile(taus, [0.025, 0.975], method="inverted_cdf"))
+    from scipy.stats import kendalltau  # it takes a quarter of a second, and few reports have an order
+
+    chance = float(kendalltau(means[0], theirs, alternative="greater").pvalue)
+    pairs = int((alike > 0).sum()), len(alike)
+    return Order(len(methods), *pairs, len(table), len(sizes), tau, low, high, chance)
+
+
+def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
+    """One table of orders, a row for each table, metric, published model and model of ours; none without any order.
+
+    Args:
+        tables: published tables with what stands beside them.
+        query: what gives the cases' values of ours.
+        simulated: whether any of ours is of a simulated policy.
+    """
+    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
+    for table, beside in tables:
+        for labels, found in _orders(table, beside):
+            breaks |= {len(rows)} if rows and rows[-1][0] != labels[0] else set()
+            rows.append([*labels, *_shown(found)])
+            told = found._asdict() | {"verdict": found.verdict}
+            values.append(dict(zip(_LABELS, labels, strict=True)) | told)
+    if not rows:
+        return []
+    return [
+        Table(
+            name=NAME,
+            section="Published: the order of methods",
+            title="the order of methods, published and ours",
+            by=texts(_LABELS),
+            columns=texts(_FIGURES, len(_LABELS)),
+            lines=rows,
+            about=_CAPTION,
+            values=pd.DataFrame(values),
+            query=query,
+            notes=[_PLANTED] * simulated,
+            breaks=frozenset(breaks),
+            reading=_reading([str(row["verdict"]) for row in values]),
+        )
+    ]
+
+
+def _orders(table: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
+    """The labels and the order of every part, metric, published model and model of ours with methods enough."""
+    if table.against:
+        return
+    for part, data, blocks in _parts(table, beside):
+        ours = dict.fromkeys(str(model) for block in blocks for model in block.cells["model"].unique())
+        for name, metric in table.metrics.items():
+            for theirs in table.models:
+                for model in ours:
+                    found = _compared(table, blocks, (name, metric), theirs, model)
+                    if found:
+                        yield [f"{table.paper} {table.table}", part, name, theirs, model, data], found
+
+
+def _compared(
+    table: Published, blocks: Sequence[Block], named: tuple[str, Metric], theirs: str, model: str
+) -> Order | None:
+    """Over the methods that have a published figure and cases of ours; None of too few."""
+    methods, published = list["pd.Series[float]"](), list[float]()
+    for block in blocks:
+        figure, values = table.figure(block.row, theirs, named[0]), block.values(model, named[1])
+        if figure is not None and len(values):
+            methods.append(values)
+            published.append(figure)
+    return order(methods, published) if len(methods) >= LEAST_METHODS else None
+
+
+def _parts(table: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
+    """Rows that differ in the method alone, with our settings on the same data: what they share, our data, and they.
+
+    A row beside which several of our settings stand is of the one with nothing changed, or left out.
+    """
+    parts: dict[str, list[Block]] = {}
+    for block in beside:
+        if block.setting is not None:
+            conditions = {
+                **(table.conditions(block.row) or {}),
+                **{f"cells {k}": v for k, v in block.row.cells.items()},
+            }
+            kept = {key: wanted for key, wanted in conditions.items() if key.partition(".")[0] not in _METHOD}
+            data = [block.setting["dataset"], block.setting["robustness"]]
+            parts.setdefault(json.dumps([sorted(kept.items()), data], default=str), []).append(block)
+    for blocks in parts.values():
+        one_each = _one_each(blocks)
+        if len(one_each) >= LEAST_METHODS:
+            setting = one_each[0].setting or {}
+            robustness = f" / {setting['robustness']}" if setting["robustness"] != "none" else ""
+            shared = [
+                texts[0] for texts in zip(*(one.row.labels for one in one_each), strict=True) if len({*texts}) == 1
+            ]
+            yield ", ".join(shared) or "–", f"{setting['dataset']}{robustness}", one_each
+
+
+def _one_each(blocks: Sequence[Block]) -> list[Block]:
+    """One setting a row."""
+    several = Counter(tuple(block.row.labels) for block in blocks)
+    plain = [block for block in blocks if _is_plain(block.setting or {})]
+    of_plain = Counter(tuple(block.row.labels) for block in plain)
+    return [
+        block
+        for block in blocks
+        if several[tuple(block.row.labels)] == 1 or (of_plain[tuple(block.row.labels)] == 1 and block in plain)
+    ]
+
+
+def _is_plain(setting: Mapping[str, str]) -> bool:
+    """Whether nothing of its planner is changed, and it is no form beside the paper's (`sampled/tooltree`)."""
+    planner = setting["planner"].partition(" ")[0]
+    return planner == name_of(planner) and "/" not in planner
+
+
+def _products(ours: Floats, theirs: Floats) -> Floats:
+    """Of each row and pair of methods 1 where both have the same order, -1 the reverse, 0 for a tie."""
+    return _pairs(ours) * _pairs(theirs[None])
+
+
+def _pairs(values: Floats) -> Floats:
+    """Of each row and pair of columns the sign of their difference, 0 where they are equal but for rounding."""
+    first, second = np.triu_indices(values.shape[1], 1)
+    one, other = values[:, first], values[:, second]
+    apart = np.abs(one - other) > _ROUNDING * np.maximum(np.abs(one), np.abs(other))
+    signs: Floats = np.sign(one - other) * apart
+    return signs
+
+
+@lru_cache(maxsize=8)
+def _draws(clusters: int) -> NDArray[np.int64]:
+    """How often each cluster is drawn, (draws, clusters)."""
+    return np.random.default_rng(SEED).multinomial(clusters, np.full(clusters, 1 / clusters), DRAWS)
+
+
+def _shown(found: Order) -> list[str]:
+    tau, chance = number(found.tau, "+.2f", missing=MISSING), number(found.by_chance, ".2f", missing=MISSING)
+    interval = bounds(found.low, found.high, "+.2f", 1.0)
+    counts = [f"{found.methods}", f"{found.alike} of {found.pairs}", f"{found.clusters:,}"]
+    return [*counts, tau, interval, chance, found.verdict]
+
+
+def _reading(verdicts: Sequence[str]) -> str:
+    counts = Counter(verdicts)
+    told = f"{counts[AGREES]} agree with the published one, {counts[DISAGREES]} disagree"
+    return f"Of {len(verdicts)} orders, {told} and {counts[UNKNOWN]} cannot be told."

@@ -1,0 +1,405 @@
+"""Rows and columns of a regression: what is lost and why, z-scores and raw units, contrasts, and separation."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import scipy  # its parts load where they are first used: a report without a regression needs none
+
+from analysis.errors import AnalysisError
+from analysis.stats.formula import Formula, Part, Term, spelt_out
+from analysis.stats.spec import Link, Spec
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+INTERCEPT = "Intercept"
+_TINY = 1e-9
+_WHY = {"breadth_edges": " (a plan without a dependency has none)"}
+
+
+@dataclass(frozen=True)
+class Design:
+    """Outcomes (n), columns (n x p) and clusters (n) of one fit, and what became of the other rows."""
+
+    names: list[str]
+    matrix: Floats
+    outcome: Floats
+    clusters: Integers
+    rows_in: int
+    clusters_in: int
+    lost: dict[str, int]
+    """Rows left out, by reason."""
+    separated: dict[str, str]
+    """Coefficients that are infinite, and what was seen at their level."""
+    references: dict[str, str]
+    """The reference level of each factor."""
+    notes: list[str]
+    units: Floats | None
+    """What turns the columns into those of raw units (p x p); None where z-scores are of several slices."""
+
+
+def design(rows: pd.DataFrame, spec: Spec) -> Design:
+    """What a specification makes of the rows of one fit.
+
+    Raises:
+        AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, too few clusters,
+            an indicator that never varies, a column that follows from others, separation that is no factor level's.
+    """
+    rows, formula = spelt_out(rows, spec.parsed)
+    clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
+    whole, lost = _complete(_with_indicators(rows, spec), formula, spec.cluster)
+    _check_outcome(whole, formula.outcome, spec.link)
+    whole = whole.assign(**{CLUSTERS: clusters}).reset_index(drop=True)
+    scored = [name for name in spec.z_scored.columns if name in formula.columns()]
+    formula, constant = _varying(formula, whole, scored)
+    scored = [name for name in scored if name in formula.columns()]
+    frame, notes = _z_scored(whole, scored, spec)
+    notes = constant + notes
+    levels = told_apart(frame, formula, spec)
+    kept = levels.frame
+    if levels.lost:
+        lost["of levels whose outcomes are all equal"] = levels.lost
+        _check_outcome(kept, formula.outcome, spec.link)
+    bases, moved = _bases(levels, formula, spec)
+    names, matrix = _matrix(kept, formula, bases)
+    _, raw = _matrix(kept.assign(**{name: whole.loc[kept.index, name] for name in scored}), formula, bases)
+    found = Design(
+        names,
+        matrix,
+        outcome=kept[formula.outcome].to_numpy(dtype=np.float64),
+        clusters=np.unique(kept[CLUSTERS], return_inverse=True)[1].astype(np.int64),
+        rows_in=len(rows),
+        clusters_in=int(clusters[clusters >= 0].nunique()),
+        lost=lost,
+        separated=levels.separated,
+        references=bases,
+        notes=[*notes, *levels.notes(), *moved],
+        units=None,
+    )
+    _check(found)
+    if spec.link == "logit":
+        _check_separation(found)
+    units = _units(matrix, raw)
+    if units is None:
+        notes = [*found.notes, "no coefficients in raw units: z-scores are of several slices"]
+        return replace(found, notes=notes)
+    return replace(found, units=units)
+
+
+def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    found = {}
+    for name, condition in spec.indicators.items():
+        holds = np.ones(len(rows), dtype=bool)
+        for column, value in condition.items():
+            holds &= (rows[column].astype(str) == value).to_numpy()
+        found[name] = holds.astype(np.float64)
+    return rows.assign(**found)
+
+
+def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The rows that have every value, and how many have not, each by the first that it lacks."""
+    reason = pd.Series("", index=frame.index, dtype=object)
+    for name in dict.fromkeys([*formula.columns(), *cluster]):
+        missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
+        reason = reason.mask(missing, f"no {name}{_WHY.get(name, '')}")
+        if name == formula.outcome and "error_kind" in frame:
+            kind = frame["error_kind"].astype(object)
+            reason = reason.mask(missing & kind.notna(), f"no {name}: " + kind.astype(str) + " error")
+    lost = Counter(reason[reason != ""])
+    return frame[reason == ""], dict(lost)
+
+
+def _check_outcome(frame: pd.DataFrame, outcome: str, link: Link) -> None:
+    if frame.empty:
+        raise AnalysisError("no rows are left")
+    values = frame[outcome].astype(np.float64)
+    if link == "logit" and not values.isin([0.0, 1.0]).all():
+        raise AnalysisError(
+            f"{outcome} is not 0 or 1 everywhere, but a binomial outcome must be; link: identity takes any numbers"
+        )
+    if values.nunique() == 1:
+        raise AnalysisError(f"{outcome} is {values.iloc[0]:g} in all of {len(values):,} rows: nothing to explain")
+
+
+def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[pd.DataFrame, list[str]]:
+    notes = []
+    for name in columns:
+        values = frame[name].astype(np.float64)
+        slices = values.groupby([frame[key].astype(str) for key in spec.z_scored.within] or np.zeros(len(frame)))
+        deviation = slices.transform("std", ddof=0)
+        flat = deviation < _TINY * np.maximum(1.0, values.abs())
+        if flat.any():
+            notes.append(f"{name} does not vary in a slice of {int(flat.sum()):,} rows: 0 there")
+        scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
+        frame = frame.assign(**{name: scored.mask(flat, 0.0)})
+    return frame, notes
+
+
+def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tuple[Formula, list[str]]:
+    """The formula without the z-scored columns that are the same in all rows, and what is to be said of each.
+
+    Where all plans are equally deep, nothing can be said of depth, but all that can be said of the rest.
+    """
+    flat = [name for name in scored if np.ptp(frame[name].to_numpy(dtype=np.float64)) < _TINY]
+    terms = tuple(term for term in formula.terms if not any(part.column in flat for part in term))
+    if not terms:
+        raise AnalysisError(f"nothing varies: {', '.join(flat)} are the same in all of {len(frame):,} rows")
+    there = {name: f"{float(frame[name].iloc[0]):g} in all of {len(frame):,} rows" for name in flat}
+    notes = [f"{name} is {told}: no coefficient of it, nor of its products" for name, told in there.items()]
+    return replace(formula, terms=terms), notes
+
+
+def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:
+    """The reference level of each factor: the one named, else the first that is not pooled; and where it is another."""
+    found, notes = {}, []
+    for name in formula.factors():
+        there = sorted(levels.frame[name].unique(), key=lambda level: (level == levels.pools.get(name), level))
+        wanted = spec.reference.get(name, there[0])
+        found[name] = wanted if wanted in there else there[0]
+        if found[name] != wanted:
+            notes.append(f"{name}: the reference is {found[name]}, since {wanted} is not there, pooled or left out")
+    return found, notes
+
+
+def _units(matrix: Floats, raw: Floats) -> Floats | None:
+    found = np.asarray(scipy.linalg.lstsq(matrix, raw, lapack_driver="gelsy")[0], dtype=np.float64)
+    near = np.abs(matrix @ found - raw).max(axis=0) < 1e-6 * np.maximum(1.0, np.abs(raw).max(axis=0))
+    return found if near.all() and np.linalg.matrix_rank(found) == len(found) else None
+
+
+def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
+    columns: dict[str, Floats] = {INTERCEPT: np.ones(len(frame))}
+    for term in formula.terms:
+        columns |= _columns(frame, term, bases)
+    return list(columns), np.column_stack(list(columns.values()))
+
+
+def _columns(frame: pd.DataFrame, term: Term, bases: Mapping[str, str]) -> dict[str, Floats]:
+    """The columns of a term: the products of its parts'."""
+    found: dict[str, Floats] = {"": np.ones(len(frame))}
+    for part in term:
+        own = _contrasts(frame, part, bases)
+        found = {
+            f"{name}:{more}" if name else more: values * others
+            for name, values in found.items()
+            for more, others in own.items()
+        }
+    return found
+
+
+def _contrasts(frame: pd.DataFrame, part: Part, bases: Mapping[str, str]) -> dict[str, Floats]:
+    """A number itself; a factor's levels but for its reference."""
+    if not part.factor:
+        return {part.column: frame[part.column].to_numpy(dtype=np.float64)}
+    values = frame[part.column]
+    return {
+        level_name(part.column, level): (values == level).to_numpy(dtype=np.float64)
+        for level in sorted(values.unique())
+        if level != bases[part.column]
+    }
+
+
+def _check(found: Design) -> None:
+    clusters, columns = len(np.unique(found.clusters)), len(found.names)
+    if clusters == 1:
+        raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
+    if clusters < EACH * columns:
+        raise AnalysisError(
+            f"{clusters} clusters are too few for {columns} coefficients, which need {EACH} each: run cases of "
+            f"{EACH * columns} clusters or more (about {EACH * columns / clusters:.1f} times as many cases), or fit a "
+            "shorter formula"
+        )
+    for name, values in zip(found.names[1:], found.matrix.T[1:], strict=True):
+        if np.ptp(values) < _TINY:
+            raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")
+    _check_rank(found)
+
+
+def _check_rank(found: Design) -> None:
+    scaled = found.matrix / np.linalg.norm(found.matrix, axis=0)
+    _, triangle, order = scipy.linalg.qr(scaled, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    dependent = [found.names[place] for place in order[: len(sizes)][sizes < 1e-8]]
+    if dependent or len(found.outcome) < len(found.names):
+        raise AnalysisError(f"follows from other columns, so it has no coefficient of its own: {', '.join(dependent)}")
+
+
+def _check_separation(found: Design) -> None:
+    """Whether some combination of columns tells outcomes apart without error (Konis 2007, as a linear program).
+
+    It maximises the sum of s(x b) over rows with s = ±1 by outcome, under s(x b) >= 0 and |b| <= 1; equal rows count
+    once, and those that have both outcomes must have x b = 0.
+    """
+    rows, place = np.unique(found.matrix, axis=0, return_inverse=True)
+    means = np.bincount(place.ravel(), found.outcome) / np.bincount(place.ravel())
+    pure = (means == 0.0) | (means == 1.0)
+    signed = rows[pure] * np.where(means[pure] == 1.0, 1.0, -1.0)[:, None]
+    if not len(signed):
+        return
+    mixed = rows[~pure]
+    result = scipy.optimize.linprog(
+        -signed.sum(axis=0),
+        A_ub=-signed,
+        b_ub=np.zeros(len(signed)),
+        A_eq=mixed if len(mixed) else None,
+        b_eq=np.zeros(len(mixed)) if len(mixed) else None,
+        bounds=(-1.0, 1.0),
+    )
+    if result.fun is None or result.x is None:
+        raise AnalysisError(f"whether outcomes are separated could not be found out: {result.message}")
+    if -result.fun > 1e-6:
+        names = [name for name, value in zip(found.names, result.x, strict=True) if abs(value) > 1e-6]
+        raise AnalysisError(f"separation: outcomes are told apart without error by {', '.join(names)}")
+
+
+# Factors' levels that the data cannot tell apart: pooled where their clusters are few, left out where separated.
+#
+# Pooling looks at clusters alone, never at outcomes.
+
+
+FEWEST = 3
+"""Clusters that a level of its own needs: of one alone the robust error knows nothing, of two next to nothing."""
+EACH = 5
+"""Clusters that each coefficient needs."""
+OTHER = "other"
+CLUSTERS = " cluster"
+"""The column of a fit's rows that numbers their clusters; its name is no column's of a table."""
+_NAMED = 12  # levels that a note names, at most
+
+
+@dataclass
+class Levels:
+    """The rows of a fit with their factors' levels as they are told apart, and what became of the others."""
+
+    frame: pd.DataFrame
+    lost: int = 0
+    """Rows of separated levels, which are left out."""
+    separated: dict[str, str] = field(default_factory=dict)
+    """Coefficients that are infinite, and what was seen at their level."""
+    pools: dict[str, str] = field(default_factory=dict)
+    """By factor, what the pooled level is called."""
+    rare: dict[str, list[str]] = field(default_factory=dict)
+    """By factor, the levels that were pooled for the sake of `FEWEST`."""
+    further: dict[str, list[str]] = field(default_factory=dict)
+    """By factor, those that were pooled for the sake of `EACH`."""
+
+    def notes(self) -> list[str]:
+        """What was pooled, and why."""
+        found = []
+        for pooled, why in ((self.rare, f"level needs {FEWEST}"), (self.further, f"coefficient needs {EACH}")):
+            for name, levels in pooled.items():
+                told = f"{name}: {len(levels)} levels pooled as {self.pools[name]!r}, since each {why} clusters"
+                found.append(f"{told}: {_listed(levels)}")
+        gone = [name for name in self.pools if self.frame[name].nunique() == 1]
+        return found + [f"{name} has no coefficient: all of its levels are pooled" for name in gone]
+
+
+def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
+    """Rows, which have the column `CLUSTERS`, with levels that each stand in `FEWEST` clusters and are not separated.
+
+    Levels with too few clusters become one. Where they have too few together, the level that has the next fewest joins
+    them. Then levels go whose outcomes are all equal. Where clusters are still too few for the formula, levels are
+    pooled further, those with the fewest clusters first.
+
+    Raises:
+        AnalysisError: a level is separated where `spec` refuses that, or every level of a factor is.
+    """
+    names = formula.factors()
+    texts = {name: frame[name].astype(str).astype(object) for name in names}
+    found = Levels(frame.assign(**texts))
+    labels = {name: _free(set(texts[name])) for name in names}
+    while True:
+        for name in names:
+            while _pool(found, name, labels[name], _rare(_clusters(found.frame, name)), found.rare):
+                pass
+        if spec.link != "logit" or not _without_separated(found, formula, spec):
+            break
+    while EACH * coefficients(found.frame, formula) > found.frame[CLUSTERS].nunique():
+        counts = {name: _clusters(found.frame, name).drop(labels[name], errors="ignore") for name in names}
+        choices = [(int(own.min()), name) for name, own in counts.items() if len(own) + (name in found.pools) > 1]
+        if not choices:
+            break
+        _, name = min(choices)
+        _pool(found, name, labels[name], list(counts[name].index[: 1 if name in found.pools else 2]), found.further)
+    return found
+
+
+def coefficients(frame: pd.DataFrame, formula: Formula) -> int:
+    """How many a formula has on these rows, the intercept's included."""
+    sizes = {name: frame[name].nunique() - 1 for name in formula.factors()}
+    return 1 + sum(math.prod(sizes[part.column] if part.factor else 1 for part in term) for term in formula.terms)
+
+
+def level_name(column: str, level: str) -> str:
+    """What a level's coefficient is called, as patsy does."""
+    return f"{column}[T.{level}]"
+
+
+def _clusters(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
+    """By level, in how many clusters it stands, the fewest first."""
+    return frame.groupby(name, sort=True)[CLUSTERS].nunique().sort_values(kind="stable")
+
+
+def _rare(clusters: pd.Series[Any]) -> list[str]:
+    """The levels to make one: all that stand in too few clusters, and more where these few do together."""
+    size = int((clusters < FEWEST).sum())
+    while 0 < size < len(clusters) and clusters.iloc[:size].sum() < FEWEST:
+        size += 1
+    return list(clusters.index[:size]) if len(clusters) > 1 else []
+
+
+def _pool(found: Levels, name: str, label: str, levels: Sequence[str], into: dict[str, list[str]]) -> bool:
+    """Let levels join the pool, which is called `label`; whether any did."""
+    fresh = [level for level in levels if level != label]
+    if fresh:
+        found.frame = found.frame.assign(**{name: found.frame[name].mask(found.frame[name].isin(fresh), label)})
+        found.pools[name] = label
+        into[name] = [*into.get(name, []), *fresh]
+    return bool(fresh)
+
+
+def _free(levels: set[str]) -> str:
+    label = OTHER
+    while label in levels:
+        label += "'"
+    return label
+
+
+def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
+    """Leave out the rows of one factor's levels whose outcomes are all equal; whether there were any.
+
+    Such a level's coefficient is infinite, its rows are fitted without error and weigh nothing: leaving them out
+    gives the other coefficients that maximum likelihood tends to, and their robust covariance. A penalty would
+    move all of them, and has no settled robust covariance.
+    """
+    for name in formula.factors():
+        levels = found.frame.groupby(name, sort=True)[formula.outcome].agg(["mean", "size"])
+        equal = levels[levels["mean"].isin([0.0, 1.0])]
+        if not equal.empty:
+            break
+    else:
+        return False
+    for level, (mean, size) in equal.iterrows():
+        told = f"all {int(size):,} rows have {formula.outcome} {int(mean)}"
+        if spec.separation == "refuse":
+            raise AnalysisError(f"separation: {name}={level}: {told}, so its coefficient is infinite")
+        found.separated[level_name(name, str(level))] = ("+inf: " if mean else "-inf: ") + told
+    kept = found.frame[~found.frame[name].isin(equal.index)]
+    if kept.empty:
+        raise AnalysisError(f"separation: every level of {name} has equal outcomes: {_listed(equal.index)}")
+    found.lost += len(found.frame) - len(kept)
+    found.frame = kept
+    return True
+
+
+def _listed(levels: Iterable[object]) -> str:
+    names = list(map(str, levels))
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,245 @@
+"""95% intervals over clusters of cases: cases that share a template are no independent draws.
+
+The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
+where clusters are few or unequal; for a mean both have the closed form below. Differences have Student's t interval;
+where each case is a cluster of its own, it is Student's over cases. Shares have Wilson's with the number of cases
+that this error stands for (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%. Rates of rare events
+among a case's trials, pass^k and pass@k, have that number bounded by the number of cases, where fewer than `FEW`
+cases had any such event or any other: so few say little of how they vary. Without it intervals of pass^k held the
+truth in as little as 78% of 4,000 drawn studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%), with it in
+91% or more of each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to 99%), in 96% on
+average. Success itself, over the trials of a case, is covered in 91% at 5 and 95% (40 clusters, 3 trials), and in 94
+to 98% from 20 to 80%.
+
+Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
+(delta method): no bound is below 0, and skewed amounts of few clusters are covered better. Of Poisson counts with a
+mean of 3 in 8 clusters it holds the truth in 94% of samples, Student's of the mean itself, cut at 0, in 89%.
+
+Where no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
+agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import stdtr, stdtrit
+
+LEVEL, POWER = 0.05, 0.8
+# What is said of a paired difference beside its interval: p, Holm's correction and its size.
+#
+# All are of the same error over clusters of cases as the interval (`analysis.stats.intervals`).
+
+
+SIZE = (
+    "h: Cohen's h, 2 arcsin √p − 2 arcsin √q of the two success rates on these cases (Cohen 1988: 0.2 small, 0.5 "
+    "medium, 0.8 large)"
+)
+"""What a caption says of effect sizes."""
+
+
+def p_value(differences: pd.Series[float], reach: float) -> float:
+    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `intervals.interval` excludes 0.
+
+    Args:
+        differences: by case, over clusters; none below -reach or above it.
+        reach: the largest difference that there can be.
+
+    NaN without cases, and where they are of one cluster.
+    """
+    if differences.empty:
+        return math.nan
+    mean, clusters, error = _over_clusters(differences)
+    if clusters is None:
+        return math.nan
+    if error is not None:
+        return _two_sided(abs(mean) / error.size, error.freedom)
+    return _two_sided(math.sqrt(clusters * abs(mean) / reach), clusters - 1)
+
+
+def _two_sided(statistic: float, freedom: float) -> float:
+    return 2 * float(stdtr(freedom, -statistic))
+
+
+def holm(p: pd.Series[float]) -> pd.Series[float]:
+    """Values of p by Holm's correction (1979) over all that are known; NaN stays NaN.
+
+    Not by `statsmodels`, which collects all garbage at every call: seconds where a process holds much.
+    """
+    known = p.dropna().astype(np.float64).sort_values()
+    steps = known * np.arange(len(known), 0, -1)
+    return steps.cummax().clip(upper=1.0).reindex(p.index)
+
+
+def cohens_h(own: float, theirs: float) -> float:
+    """The effect size of two shares: the difference of their arcsine transforms, between -π and π (Cohen 1988, §6.2).
+
+    It is of the two rates alone. So pairs and clusters change how exactly it is known, and not what it says.
+    """
+    own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # rounding aside they are
+    return 2 * math.asin(math.sqrt(own)) - 2 * math.asin(math.sqrt(theirs))
+
+
+# 95% intervals over clusters of cases: cases that share a template are no independent draws.
+
+
+CLUSTER = "cluster"
+"""The level of an index that holds each case's cluster."""
+TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
+"""What a caption says of the intervals of differences."""
+AMOUNTS = (
+    "Student's t over clusters of cases (CR2) on the logarithm of the mean, so that no bound is below 0, each case its "
+    "mean over trials"
+)
+"""What a caption says of the intervals of amounts."""
+SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
+"""What a caption says of the intervals of shares."""
+BRIEFLY = "over clusters of cases"
+"""What a terminal says of them."""
+ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
+"""What a caption says of the intervals of differences that do not vary."""
+MOST_TIMES = 1000.0
+"""An amount's upper bound of more times the mean says nothing: there is no interval then."""
+FEW = 8
+"""Cases with an event, or without: of fewer a rare rate's error is no smaller than that of so many single trials."""
+ROUNDING = 1e-12
+"""Below it a deviation is no variation."""
+
+
+class Interval(NamedTuple):
+    """A mean and the bounds of its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Error(NamedTuple):
+    """The standard error of a mean and its degrees of freedom."""
+
+    size: float
+    freedom: float
+
+
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+
+def share(values: pd.Series[float], most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
+    """The mean of cases' values that lie between 0 and `most`, whose bounds do too.
+
+    `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) where the cases
+    are of one cluster. Where they do not vary, each cluster counts as one. `rare`: of events that few cases may have,
+    of several trials each (pass^k).
+    """
+    if values.empty:
+        return UNKNOWN
+    mean, clusters, error = _over_clusters(values, most)
+    if clusters is None:
+        return Interval(mean, math.nan, math.nan)
+    part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
+    spread = part * (1 - part)
+    size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
+    if rare and min((values > 0).sum(), (values < most).sum()) < FEW:
+        size = min(size, len(values))
+    square = float(stdtrit(degrees or freedom, 0.975)) ** 2 / size
+    centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
+    low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
+    return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))
+
+
+def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
+    """The mean of cases' differences, with `reach` of such as cannot be below -reach or above it.
+
+    Without bounds (NaN) where the cases are of one cluster and, without a `reach`, where they do not vary.
+    """
+    if values.empty:
+        return UNKNOWN
+    mean, clusters, error = _over_clusters(values)
+    if error is not None:
+        half, most = float(stdtrit(error.freedom, 0.975)) * error.size, math.inf if reach is None else reach
+        return Interval(mean, max(mean - half, -most), min(mean + half, most))
+    if clusters is None or reach is None:
+        return Interval(mean, math.nan, math.nan)
+    square = float(stdtrit(clusters - 1, 0.975)) ** 2
+    unseen = square / (clusters + square)
+    return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
+
+
+def amount(values: pd.Series[float]) -> Interval:
+    """The mean of cases' amounts, none of which can be negative, and bounds that are above 0, on the log scale.
+
+    Without bounds (NaN) where the cases are of one cluster or do not vary, and where there are too few clusters for any
+    (`MOST_TIMES`). Amounts of which some are negative after all (costs of a user's own tools) have `interval`'s.
+    """
+    if (values < 0).any():
+        return interval(values)
+    return ratio(values, pd.Series(1.0, index=values.index)) if values.sum() > 0 else _nothing(values)
+
+
+def _nothing(values: pd.Series[float]) -> Interval:
+    """All are 0, or there are none: what else there could be, nothing tells."""
+    return UNKNOWN if values.empty else Interval(0.0, math.nan, math.nan)
+
+
+def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
+    """The ratio of two means over the same cases, with its interval (delta method on its logarithm).
+
+    NaN where a mean is not positive; without bounds where the cases are of one cluster or do not vary, and where the
+    upper one would be more than `MOST_TIMES` the ratio.
+    """
+    top, bottom = float(above.mean()), float(below.mean())
+    if not (top > 0 and bottom > 0):
+        return UNKNOWN
+    error = error_of(above / top - below / bottom)
+    if error is None:
+        return Interval(top / bottom, math.nan, math.nan)
+    half = float(stdtrit(error.freedom, 0.975)) * error.size
+    if half > math.log(MOST_TIMES):
+        return Interval(top / bottom, math.nan, math.nan)
+    return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
+
+
+def count(values: pd.Series[float] | pd.DataFrame) -> int:
+    """How many clusters the cases are of."""
+    return int(values.index.get_level_values(CLUSTER).nunique())
+
+
+def freedom(shares: npt.NDArray[np.float64]) -> float:
+    """Bell and McCaffrey's degrees of freedom of a mean over clusters, from each cluster's share of the cases.
+
+    They depend on the clusters' sizes alone, so that they can be told before anything is run. Needs two clusters.
+    """
+    across = shares**2 / (1 - shares)
+    return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
+
+
+def error_of(values: pd.Series[float]) -> Error | None:
+    """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
+    return None if values.empty else _over_clusters(values)[2]
+
+
+def _over_clusters(values: pd.Series[float], most: float = 1.0) -> tuple[float, float | None, Error | None]:
+    """The mean, how many clusters of one size count as much as these (Kish 1965), and the error of the mean / `most`.
+
+    None of a single cluster, and no error of values that do not vary.
+    """
+    clusters, known = _clusters(values), values.to_numpy(np.float64)
+    mean, shares = float(known.mean()), np.bincount(clusters) / len(known)
+    if len(shares) < 2:
+        return mean, None, None
+    parts = known / most
+    sums = np.bincount(clusters, parts - parts.mean())
+    size = math.sqrt(float((sums**2 * (1 / (1 - shares))).sum())) / len(known)
+    return mean, 1 / float((shares**2).sum()), None if size < ROUNDING else Error(size, freedom(shares))
+
+
+def _clusters(values: pd.Series[float]) -> npt.NDArray[np.intp]:
+    """The number of each case's cluster: of an index that has codes, from these, which are not made into labels."""
+    index = values.index
+    if isinstance(index, pd.MultiIndex):
+        return pd.factorize(index.codes[index.names.index(CLUSTER)])[0]
+    return pd.factorize(index.codes if isinstance(index, pd.CategoricalIndex) else index)[0]

@@ -1,0 +1,250 @@
+"""A model of two planners' successes over clusters, cases and trials, and the variances that follow from it.
+
+A cell succeeds where a normal number falls below the threshold that its planner's rate sets. That number is the sum of
+an effect of the cluster, one of the case and the trial's luck; effects of the two planners are correlated, as planners
+share what is difficult (a probit-normal model). Every covariance of two cells is then a bivariate normal integral.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import nctdtr, ndtr, ndtri, stdtrit
+
+from analysis.stats.intervals import freedom
+
+Floats = npt.NDArray[np.float64]
+Rates = tuple[float, float]
+"""Of the reference and of the other planner, between 0 and 1."""
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_LOGISTIC = math.pi**2 / 3
+"""The variance of a trial's luck on the logit scale."""
+EDGE = 1e-9
+"""How near rates come to 0 and 1, where there is no threshold."""
+
+
+class Latent(NamedTuple):
+    """Correlations of the normal numbers of two cells, each between -1 and 1.
+
+    `own_case`: of one planner in two trials of a case; `own_cluster`: in two cases of a cluster; `other_case` and
+    `other_cluster`: of one planner and the other.
+    """
+
+    own_case: float
+    own_cluster: float
+    other_case: float
+    other_cluster: float
+
+
+class Components(NamedTuple):
+    """Variances of the difference in success between two planners, in squared shares.
+
+    `clusters`: of clusters' true differences; `cases`: of cases' around their cluster's; `trial`: what one trial of
+    each planner adds by luck.
+    """
+
+    clusters: float
+    cases: float
+    trial: float
+
+
+def planted(case_sd: float, difference_sd: float, icc: float) -> Latent:
+    """The model without a pilot.
+
+    Args:
+        case_sd: standard deviation of the cases' difficulty that both planners share, in logits.
+        difference_sd: that of the planners' difference from case to case, in logits.
+        icc: the share of both variances that lies between clusters.
+    """
+    shared, own = case_sd**2, case_sd**2 + difference_sd**2 / 2
+    total = own + _LOGISTIC
+    return Latent(own / total, icc * own / total, shared / total, icc * shared / total)
+
+
+def covariance(first: float, second: float, correlation: float) -> float:
+    """Of two binary outcomes with these rates, whose normal numbers correlate so (Plackett 1954)."""
+    h, k = (float(ndtri(min(max(rate, EDGE), 1 - EDGE))) for rate in (first, second))
+    end = math.asin(correlation)
+    sine = np.sin(end / 2 * (_NODES + 1))
+    values = np.exp(-(h * h + k * k - 2 * h * k * sine) / (2 * (1 - sine**2)))
+    return float(end / 2 * (_WEIGHTS @ values) / (2 * math.pi))
+
+
+def components(latent: Latent, rates: Rates) -> Components:
+    """The variances of the difference between planners of these rates."""
+
+    def of(own: float, other: float) -> float:
+        first, second = rates
+        return covariance(first, first, own) + covariance(second, second, own) - 2 * covariance(first, second, other)
+
+    clusters = max(of(latent.own_cluster, latent.other_cluster), 0.0)
+    cases = max(of(latent.own_case, latent.other_case) - clusters, 0.0)
+    luck = sum(rate * (1 - rate) - covariance(rate, rate, latent.own_case) for rate in rates)
+    return Components(clusters, cases, max(luck, 0.0))
+
+
+# The power of a design by formula.
+#
+# The test is the report's: the mean of the cases' differences over its CR2 error, beside Student's t at Bell and
+# McCaffrey's degrees of freedom (`analysis.stats.intervals`), which the planned clusters' sizes fix. Under a difference the
+# ratio has a noncentral t distribution where cases' sums are normal. They are not where successes are rare or common:
+# then the error is small in the studies whose mean is small. A normal approximation with the third and fourth moments,
+# and the same without them, tell what that adds (in probits).
+
+
+_TINY = 1e-12
+_LEAST = 0.05  # of a variance, where the expansion fails
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a design of so many cases is said to have: power as a share, and the clusters its cases are of."""
+
+    cases: int
+    clusters: int
+    power: float
+
+
+class Design:
+    """Two planners that run the same cases so many times; only the number of cases is open.
+
+    Args:
+        latent: how alike cells are.
+        rates: of the reference and of the other planner, shares.
+        trials: of each case and planner.
+        alpha: the level of the two-sided test.
+        order: the cluster of each further case that there is, as whole numbers from 0.
+    """
+
+    def __init__(self, latent: Latent, rates: Rates, trials: int, alpha: float, order: npt.NDArray[np.int64]) -> None:
+        self.latent, self.rates, self.trials, self.alpha, self.order = latent, rates, trials, alpha, order
+        self.parts: Components = components(latent, rates)
+        self.shift = 0.0
+        """What simulation adds to the formula's power, in probits."""
+        self._moments = Moments(latent, rates, trials)
+
+    def sizes(self, cases: int) -> Floats:
+        """How many of the first cases each cluster has; clusters without any are left out."""
+        counts = np.bincount(self.order[:cases])
+        return counts[counts > 0].astype(np.float64)
+
+    def error(self, sizes: Floats) -> float:
+        """The standard error of the mean difference over such clusters, a share."""
+        return math.sqrt(float(self._variances(sizes).sum())) / float(sizes.sum())
+
+    def _variances(self, sizes: Floats) -> Floats:
+        """Of each cluster's sum of differences."""
+        return self.parts.clusters * sizes**2 + (self.parts.cases + self.parts.trial / self.trials) * sizes
+
+    def skewness(self, cases: int) -> float:
+        """Of the mean difference over the first so many cases."""
+        return self._moments.of(self.sizes(cases))[0]
+
+    def claim(self, cases: int) -> Claim:
+        """The power of the first so many cases; 0 where they are of one cluster."""
+        sizes = self.sizes(cases)
+        if len(sizes) < 2:
+            return Claim(cases, len(sizes), 0.0)
+        difference = self.rates[1] - self.rates[0]
+        error = self.error(sizes)
+        if error < _TINY:
+            return Claim(cases, len(sizes), 1.0)
+        skewness, kurtosis = self._moments.of(sizes)
+        found = freedom(sizes / sizes.sum())
+        quantile = float(stdtrit(found, 1 - self.alpha / 2))
+        sides = ((difference / error, skewness), (-difference / error, -skewness))
+        power = sum(_beyond(found, quantile, *side, kurtosis) for side in sides)
+        return Claim(cases, len(sizes), float(ndtr(probit(power) + self.shift)))
+
+
+def probit(share: float) -> float:
+    """The normal quantile of a share, short of the ends."""
+    return float(ndtri(np.clip(share, _TINY, 1 - _TINY)))
+
+
+def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
+    """The chance that the test's ratio, whose mean numerator is `shift` errors, lies above the quantile."""
+    normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
+    added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
+    return float(ndtr(normal + added))
+
+
+def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
+    """The numerator less the quantile's errors, in standard deviations.
+
+    The squared error's relative variance is 2 / degrees and the excess kurtosis; its covariance with the mean is the
+    skewness.
+    """
+    spread = 2 / degrees + kurtosis
+    variance = 1 + quantile**2 * spread / 4 - quantile * skewness
+    return (shift - quantile * (1 - spread / 8)) / math.sqrt(max(variance, _LEAST))
+
+
+# The third and fourth moments of a mean difference: rare successes make the test's own error depend on its mean.
+
+
+_CLAIMS_NODES, _CLAIMS_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
+_PLANE = np.stack(np.meshgrid(_CLAIMS_NODES, _CLAIMS_NODES, indexing="ij")).reshape(2, -1)
+_MASS = np.outer(_CLAIMS_WEIGHTS, _CLAIMS_WEIGHTS).ravel() / _CLAIMS_WEIGHTS.sum() ** 2
+
+
+class Moments:
+    """Cumulants of a case's difference, the mean over so many trials, given the effects of its cluster (quadrature)."""
+
+    def __init__(self, latent: Latent, rates: Rates, trials: int) -> None:
+        clusters, self._mass = _effects(latent.own_cluster, latent.other_cluster)
+        cases, mass = _effects(latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster)
+        start = ndtri(np.clip(rates, EDGE, 1 - EDGE))[:, None, None]
+        scale = math.sqrt(max(1 - latent.own_case, EDGE))
+        theirs, own = ndtr((start + clusters[:, :, None] + cases[:, None, :]) / scale)
+        luck, other = own * (1 - own), theirs * (1 - theirs)
+        first = own - theirs
+        second = (luck + other) / trials
+        third = (luck * (1 - 2 * own) - other * (1 - 2 * theirs)) / trials**2
+        fourth = (luck * (1 - 6 * luck) + other * (1 - 6 * other)) / trials**3
+        raw = (moment @ mass for moment in _raw(first, second, third, fourth))
+        self._cumulants = _cumulants(*raw)
+
+    def of(self, sizes: Floats) -> tuple[float, float]:
+        """Skewness and excess kurtosis of the mean difference over clusters of so many cases each."""
+        size, count = np.unique(sizes, return_counts=True)
+        first, second, third, fourth = (size[:, None] * cumulant for cumulant in self._cumulants)
+        centred = first - size[:, None] * float(self._cumulants[0] @ self._mass)
+        _, square, cube, power = (moment @ self._mass for moment in _raw(centred, second, third, fourth))
+        variance = float(count @ square)
+        if variance <= 0:
+            return 0.0, 0.0
+        return float(count @ cube) / variance**1.5, float(count @ (power - 3 * square**2)) / variance**2
+
+
+def _effects(own: float, other: float) -> tuple[Floats, Floats]:
+    """Nodes of both planners' effects (2, nodes), and their weights; `own` is the variance, `other` the covariance."""
+    if own <= 0:
+        return np.zeros((2, 1)), np.ones(1)
+    shared = other / own
+    rest = math.sqrt(max(1 - shared**2, 0.0))
+    return math.sqrt(own) * np.stack([_PLANE[0], shared * _PLANE[0] + rest * _PLANE[1]]), _MASS
+
+
+def _raw(first: Floats, second: Floats, third: Floats, fourth: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Moments about 0, from cumulants."""
+    return (
+        first,
+        second + first**2,
+        third + 3 * second * first + first**3,
+        fourth + 4 * third * first + 3 * second**2 + 6 * second * first**2 + first**4,
+    )
+
+
+def _cumulants(first: Floats, second: Floats, third: Floats, fourth: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Cumulants, from moments about 0."""
+    return (
+        first,
+        second - first**2,
+        third - 3 * first * second + 2 * first**3,
+        fourth - 4 * first * third - 3 * second**2 + 12 * first**2 * second - 6 * first**4,
+    )

@@ -1,0 +1,328 @@
+"""The designs that would do: for each number of trials the cases needed, how sure that number is, and its power."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtrit
+
+from analysis.stats.intervals import LEVEL, POWER, ROUNDING, error_of, freedom
+from analysis.stats.latent import EDGE, Claim, Design, Floats, Latent, Rates, probit
+from analysis.stats.pilot import Counts, fitted
+
+# Studies drawn from the model, and how often the report's own test finds a difference in them.
+
+
+_CELLS = 2_000_000
+"""Cases drawn at once."""
+
+
+class Found(NamedTuple):
+    """The share of studies in which the test found a difference, and its Monte Carlo standard error."""
+
+    share: float
+    error: float
+
+
+def simulated(
+    latent: Latent, rates: Rates, sizes: Floats, trials: int, alpha: float, studies: int, seed: Sequence[int]
+) -> Found:
+    """Draw studies over clusters of so many cases each, and test each."""
+    rng = np.random.default_rng(seed)
+    at_once = max(int(_CELLS / sizes.sum()), 1)
+    found, left = 0, studies
+    while left:
+        part = min(at_once, left)
+        found += int(rejected(differences(rng, latent, rates, sizes, trials, part), sizes, alpha).sum())
+        left -= part
+    share = found / studies
+    return Found(share, math.sqrt(share * (1 - share) / studies))
+
+
+def differences(
+    rng: np.random.Generator, latent: Latent, rates: Rates, sizes: Floats, trials: int, studies: int
+) -> Floats:
+    """The other planner's success less the reference's, a mean over trials: (studies, cases), cluster by cluster."""
+    whole = sizes.astype(np.int64)
+    of_clusters = _effects(rng, latent.own_cluster, latent.other_cluster, (studies, len(whole)))
+    own, other = latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster
+    effects = np.repeat(of_clusters, whole, axis=2) + _effects(rng, own, other, (studies, int(whole.sum())))
+    start = ndtri(np.clip(rates, EDGE, 1 - EDGE))[:, None, None]
+    won = rng.binomial(trials, ndtr((start + effects) / math.sqrt(max(1 - latent.own_case, EDGE))))
+    found: Floats = (won[1] - won[0]) / trials
+    return found
+
+
+def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[int, int]) -> Floats:
+    """Both planners' effects (2, *shape) of variance `own` and covariance `other`."""
+    if own <= 0:
+        return np.zeros((2, *shape))
+    first, second = rng.standard_normal((2, *shape))
+    shared = other / own
+    return math.sqrt(own) * np.stack([first, shared * first + math.sqrt(max(1 - shared**2, 0.0)) * second])
+
+
+def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np.bool_]:
+    """Of each study (a row), whether the interval of `analysis.stats.intervals.interval` with reach 1 leaves out 0.
+
+    Args:
+        differences: (studies, cases), the cases of a cluster side by side.
+        sizes: how many cases each of at least two clusters has.
+        alpha: 0.05 for the 95% interval.
+    """
+    cases = float(sizes.sum())
+    shares = sizes / cases
+    mean = differences.mean(axis=1)
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    sums = np.add.reduceat(differences, starts, axis=1) - sizes * mean[:, None]
+    errors = np.sqrt((sums**2 / (1 - shares)).sum(axis=1)) / cases
+    quantile = stdtrit(freedom(shares), 1 - alpha / 2)
+    alike = 1 / float((shares**2).sum())  # clusters of one size that count as much
+    square = float(stdtrit(alike - 1, 1 - alpha / 2)) ** 2
+    certain = np.abs(mean) > square / (alike + square) * (1 + np.abs(mean))
+    return np.where(errors < ROUNDING, certain, np.abs(mean) > quantile * errors)
+
+
+MOST = 200_000
+"""Cases, where nothing else says how many there are."""
+_RESAMPLES = 200
+_CORRECTING, _CHECKING = 1, 2
+"""What tells the studies that correct a formula from those that check it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked: a difference (a share, below 0 for a worse planner), a power, and the test's level.
+
+    `alpha` is each test's own, after what several comparisons take of it; `studies` are drawn to check each design.
+    """
+
+    difference: float
+    power: float
+    alpha: float
+    trials: Sequence[int]
+    studies: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A number of trials with the cases that it needs.
+
+    `enough`: the cases reach the power; else they are all there are, and `beyond` says how many it would take if there
+    were more like these (None: more than `MOST`). `low` and `high` are the bounds of the number's 95% interval, NaN
+    without a pilot and infinite where even all cases would be too few. `found`: the power in simulated studies.
+    """
+
+    trials: int
+    claim: Claim
+    enough: bool
+    beyond: int | None
+    low: float
+    high: float
+    found: Found
+
+    @property
+    def cells(self) -> int:
+        """Of both planners."""
+        return 2 * self.claim.cases * self.trials
+
+
+def rows(
+    latent: Latent, rate: float, order: npt.NDArray[np.int64], wanted: Wanted, pilot: Counts | None, icc: float | None
+) -> list[Row]:
+    """A row for each number of trials.
+
+    Args:
+        latent: how alike cells are.
+        rate: the reference's success, a share.
+        order: the cluster of each further case that there is.
+        wanted: the question.
+        pilot: what `latent` was estimated from, for the interval; None: it was given.
+        icc: what `latent` was told, as in `fitted`.
+    """
+    rates = (rate, rate + wanted.difference)
+    designs = [Design(latent, rates, trials, wanted.alpha, order) for trials in wanted.trials]
+    claims = [corrected(design, wanted.power, [wanted.seed, _CORRECTING]) for design in designs]
+    bounds = _bounds(pilot, icc, designs, wanted) if pilot else [(math.nan, math.nan)] * len(designs)
+    found = []
+    for design, claim, (low, high) in zip(designs, claims, bounds, strict=True):
+        enough = claim.power >= wanted.power
+        beyond = None if enough else _beyond(design, wanted.power)
+        power = checked(design, claim.cases, wanted.studies, [wanted.seed, _CHECKING])
+        found.append(Row(design.trials, claim, enough, beyond, low, high, power))
+    return found
+
+
+def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row: Row, wanted: Wanted) -> Found:
+    """In how many simulated studies of a row's design the test finds a difference where there is none."""
+    design = Design(latent, (rate, rate), row.trials, wanted.alpha, order)
+    return checked(design, row.claim.cases, wanted.studies, [wanted.seed, _CHECKING])
+
+
+def settling(pilot: Counts) -> float:
+    """How many cases would show a difference like the pilot's, by the formula of `rows` without simulated studies.
+
+    These are cases in all, with as many trials and in clusters like the pilot's; POWER and LEVEL are those of a single
+    test. Infinite beyond MOST; NaN where nothing can be said: without cases, of one cluster, where no case differs from
+    another, and where the difference is 0.
+    """
+    difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
+    if abs(difference) < ROUNDING or error_of(pilot.differences) is None:
+        return math.nan
+    order = _further(tuple(int(size) for size in pilot.sizes))
+    claim = needed(Design(fitted(pilot), pilot.rates, pilot.trials, LEVEL, order), POWER)
+    return claim.cases if claim.power >= POWER else math.inf
+
+
+@lru_cache(maxsize=8)
+def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """MOST cases in clusters of such sizes: planners of one report have the same, and it takes a while."""
+    return endless(sizes, MOST)
+
+
+def _beyond(design: Design, power: float) -> int | None:
+    """The cases that would be needed if further clusters were like those there are."""
+    more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
+    claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
+    return claim.cases if claim.power >= power else None
+
+
+def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
+    """The 2.5th and 97.5th percentile of the cases each needs, over pilots of clusters drawn with replacement.
+
+    Resamples in which the difference cannot be are drawn again; NaN where most are such.
+    """
+    rng = np.random.default_rng(wanted.seed)
+    found: list[list[float]] = []
+    for _ in range(2 * _RESAMPLES):
+        drawn = pilot.drawn(rng)
+        rates = (drawn.rates[0], drawn.rates[0] + wanted.difference)
+        if len(found) == _RESAMPLES or not all(0 < rate < 1 for rate in rates):
+            continue
+        latent = fitted(drawn, icc)
+        found.append([_cases(design, Design(latent, rates, design.trials, design.alpha, design.order), wanted.power)
+                      for design in designs])  # fmt: skip
+    if len(found) < _RESAMPLES:
+        return [(math.nan, math.nan)] * len(designs)
+    low, high = np.quantile(found, [0.025, 0.975], axis=0, method="inverted_cdf")
+    return [(float(one), float(other)) for one, other in zip(low, high, strict=True)]
+
+
+def _cases(design: Design, resampled: Design, power: float) -> float:
+    resampled.shift = design.shift
+    claim = needed(resampled, power)
+    return claim.cases if claim.power >= power else math.inf
+
+
+# The cases that a wanted power needs.
+
+
+_SKEWED = 0.2
+"""The skewness of a mean difference from which the formula is 1 to 4 points too low, and simulation corrects it."""
+_STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
+
+
+def needed(design: Design, power: float, least: int = 2) -> Claim:
+    """The smallest number of cases that has the power; of all there are, where that is not enough."""
+    most = len(design.order)
+    high = min(max(least, 8), most)
+    found, low = design.claim(high), least - 1
+    while found.power < power and high < most:
+        low, high = high, min(2 * high, most)
+        found = design.claim(high)
+    if found.power < power:
+        return found
+    while high - low > 1:
+        middle = (low + high) // 2
+        claim = design.claim(middle)
+        if claim.power >= power:
+            high, found = middle, claim
+        else:
+            low = middle
+    return found
+
+
+def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
+    """An order of cases where each further cluster has as many cases as one of these."""
+    rng = np.random.default_rng(0)
+    each = np.array(sizes)
+    rounds = math.ceil(most / int(each.sum()))
+    drawn = np.concatenate([rng.permutation(each) for _ in range(rounds)])
+    return np.repeat(np.arange(len(drawn)), drawn)[:most]
+
+
+def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
+    """The power of the first so many cases in simulated studies; of large ones fewer are drawn."""
+    drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
+    return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
+
+
+def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
+    """As `needed`; where the mean difference is skewed, the formula is first set right by simulated studies.
+
+    What they add to it, in probits, stays with the design (`shift`).
+    """
+    claim = needed(design, power)
+    if abs(design.skewness(claim.cases)) < _SKEWED:
+        return claim
+    found = checked(design, claim.cases, _STUDIES, seed)
+    design.shift += probit(found.share) - probit(claim.power)
+    return needed(design, power)
+
+
+# What a pilot cannot tell, in words.
+
+
+_FEW = 20
+"""Clusters; with fewer, variances are known badly."""
+_WIDE = 3.0
+"""How many times its low end an interval's high end is where the number of cases is hardly known."""
+_SHARING = 10
+"""Clusters with two cases or more, from which it can be told how alike cases of a cluster are."""
+_ALONE = 1.5
+"""Cases a cluster, up to which it hardly matters."""
+
+
+def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
+    """A line for each.
+
+    Args:
+        pilot: its counts.
+        rows: the designs that were found.
+        sizes: how many cases the clusters have of the design that is recommended.
+        icc: what was told of clusters, as in `fitted`.
+    """
+    found = []
+    if pilot.clusters < _FEW:
+        found.append(f"the pilot has only {pilot.clusters:,} clusters of cases: variances from so few are rough")
+    sharing, each = int((pilot.sizes > 1).sum()), float((sizes**2).sum() / sizes.sum())
+    if icc is None and sharing < _SHARING and each > _ALONE:
+        found.append(
+            f"in the design a case stands in a cluster of {each:.1f} cases on average, and in the pilot only "
+            f"{sharing:,} clusters have two or more: {_taken(pilot, sharing)}; a larger pilot tells, or --icc says it"
+        )
+    wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
+    if wide:
+        found.append(
+            f"the pilot hardly tells how many cases are needed ({_trials(wide)}: see the intervals); a larger one does"
+        )
+    if pilot.trials < 2:
+        found.append("no case has two trials of both planners: what more trials would gain cannot be told")
+    return found
+
+
+def _taken(pilot: Counts, sharing: int) -> str:
+    if sharing or pilot.trials < 2:
+        return "how alike cases of a cluster are is hardly known"
+    return "all that cases differ by is taken to be their clusters', the worst there can be"
+
+
+def _trials(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row.trials} trial{'s' * (row.trials > 1)}" for row in rows)

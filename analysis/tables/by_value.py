@@ -1,0 +1,129 @@
+"""Success by what cases are: their category, their plan's depth or breadth, the number of its calls, any column.
+
+`agent-grid report results/NAME --by depth`. Numbers of many values are binned by quantiles.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from analysis import load
+from analysis.errors import AnalysisError
+from analysis.load import SETTING, queries
+from analysis.page.table import MISSING, Column, Row, Table, bounded, number
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER, share
+from grid.store.schema import JOINED
+
+SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
+"""What a flag may say instead of a column's name."""
+_EXACT, _BINS, _MOST = 8, 5, 24
+"""Numbers of so many values each have a column of their own, more are binned; texts of more values are refused."""
+_CAPTION = (
+    "success in % of cases, in brackets 95% intervals ({shares}), by {column}; below the value: how many cases; all "
+    "planners see the same cases, so that a column compares planners, and columns compare cases of other kinds"
+)
+
+
+def sheets(root: Path, name: str) -> list[Table]:
+    """For each model and data set what planners solve of the cases that have each value of a column.
+
+    Raises:
+        AnalysisError: there is no such column, or it has too many texts, or no case has a value.
+        StoreError: the folder cannot be read.
+    """
+    column = SHORT.get(name, name)
+    if column not in JOINED.names:
+        raise AnalysisError(f"by={name}: no column of episodes; allowed: {', '.join([*SHORT, *JOINED.names])}")
+    cells = load.episodes(root, [column])
+    cells = cells[cells[column].notna()]
+    if cells.empty:
+        raise AnalysisError(f"by={name}: no episode has a value of {column}")
+    groups = cells.groupby(SETTING[:2], sort=False, observed=True)
+    return [_table(root, str(model), str(dataset), own, column) for (model, dataset), own in groups]
+
+
+def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    """One row a planner, robustness setting and value (or bin of values) of a column.
+
+    Columns: `robustness`, `planner`, `value` (as text), `order`, `cases`, `success` with `_low` and `_high`.
+
+    Raises:
+        AnalysisError: the column has too many texts for a table.
+    """
+    values = _binned(cells[column], column)
+    own = cells.assign(value=values.astype(object), order=values.cat.codes)
+    rows = []
+    for (robustness, planner, order), part in own.groupby([*SETTING[2:], "order"], sort=False, observed=True):
+        found = part.groupby([CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
+        row = {"robustness": str(robustness), "planner": str(planner), "value": part["value"].iloc[0], "order": order}
+        bounds = zip(("success", "success_low", "success_high"), share(found), strict=True)
+        rows.append(row | {"cases": len(found)} | dict(bounds))
+    return pd.DataFrame(rows)
+
+
+def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
+    """Categories in their order: numbers by size, texts by the alphabet."""
+    kind = JOINED.field(column).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        texts = values.astype(str)
+        names = sorted(texts.unique())
+        if len(names) > _MOST:
+            raise AnalysisError(f"by={column}: {len(names):,} different texts, at most {_MOST} make a table")
+        return texts.astype(pd.CategoricalDtype(names, ordered=True))
+    numbers = values.astype(np.float64)
+    if numbers.nunique() <= _EXACT:
+        exact = sorted(numbers.unique())
+        return numbers.map(_written).astype(pd.CategoricalDtype([*map(_written, exact)], ordered=True))
+    edges = np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
+    places = pd.Series(np.clip(np.searchsorted(edges, numbers, side="right"), 1, len(edges) - 1) - 1)
+    names = [f"{_written(low)} to {_written(high)}" for low, high in itertools.pairwise(edges)]
+    found = places.map(dict(enumerate(names))).set_axis(values.index)
+    return found.astype(pd.CategoricalDtype(names, ordered=True))
+
+
+def _written(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _table(root: Path, model: str, dataset: str, cells: pd.DataFrame, column: str) -> Table:
+    found = by_value(cells, column)
+    at = {(row["robustness"], row["planner"], row["value"]): row for row in found.to_dict("records")}
+    values = found.sort_values("order", kind="stable")["value"].unique()
+    most = found.groupby("value")["cases"].max()
+    lines = found[SETTING[2:]].drop_duplicates().to_dict("records")
+    return Table(
+        name=f"by {column} {model} {dataset}",
+        title=f"{model} on {dataset}: success by {column}",
+        by=SETTING[2:],
+        columns=[
+            Column(f"{value} ({most[value]:,})", partial(_success, at, str(value)), partial(_mean, at, str(value)))
+            for value in values
+        ],
+        values=found.drop(columns="order"),
+        query=queries.by_case(root, {"success": "success"}, _where(model, dataset), [column]),
+        about=_CAPTION.format(shares=intervals.SHARES, column=column),
+        lines=lines,
+        breaks=["robustness"],
+    )
+
+
+def _success(at: dict[tuple[str, str, str], Row], value: str, line: Row) -> str:
+    row = at.get((line["robustness"], line["planner"], value))
+    return MISSING if row is None else bounded(row, "success")
+
+
+def _mean(at: dict[tuple[str, str, str], Row], value: str, line: Row) -> str:
+    row = at.get((line["robustness"], line["planner"], value))
+    return MISSING if row is None else number(row["success"], scale=100)
+
+
+def _where(model: str, dataset: str) -> str:
+    return queries.where({"model": [model], "dataset": [dataset]})

@@ -1,0 +1,236 @@
+"""The calibration of each setting: one row a setting, one a bin of its reliability diagram, one a share handed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis import load
+from analysis.load import SETTING, planted, queries
+from analysis.stats import calibration as binned
+from analysis.stats import selective
+from analysis.stats.intervals import CLUSTER, Interval, share
+from analysis.stats.selective import Numbers
+from grid import store
+
+_Row = dict[str, Any]
+_POINTS = 200  # of a curve that is drawn
+_LEAST_KEPT = 20  # decisions, and 5%: the error rate of fewer is noise
+
+
+def table(decisions: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting; what has an interval has `_low` and `_high` (95%, over clusters).
+
+    Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, decisions left out (no
+    distribution; no reference); `accuracy`, the share of right choices; `confidence`, their mean; `ece` in bins of
+    equal width with `_corrected`, `_noise` (what a calibrated distribution would show on average, in as few decisions),
+    `_low`, `_high`, and `ece_masses` in bins of equal mass; `brier`, the mean of (confidence − right)², and
+    `brier_constant`, that of the accuracy as a confidence; `area` under the risk-coverage curve, `area_perfect` in a
+    perfect order (at random it is 1 − accuracy); `auroc` of entropy for errors.
+    """
+    return _by_setting(decisions, lambda own: [_row(own)])
+
+
+def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and bin of equal width: `decisions`, `part` of all, `confidence`, `accuracy` with bounds."""
+    return _by_setting(decisions, _bins)
+
+
+def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and share of `selective.HANDED`.
+
+    Columns: `most`, that share; `above`, the entropy in nats; `handed`, the share handed over above it; `caught`, the
+    share of all errors among them; `error`, the rest's error rate, with bounds, `error_random` and `error_perfect`.
+    """
+    return _by_setting(decisions, _handed)
+
+
+def curves(decisions: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and number kept: `handed`, the share of the others, `error` and `error_perfect`."""
+    return _by_setting(decisions, _curve)
+
+
+def known(decisions: pd.DataFrame) -> pd.DataFrame:
+    """The decisions with a distribution and a reference."""
+    return decisions.dropna(subset=["confidence", "entropy", "right"])
+
+
+def _by_setting(decisions: pd.DataFrame, rows: Callable[[pd.DataFrame], list[_Row]]) -> pd.DataFrame:
+    return pd.DataFrame([place | row for place, own in _settings(decisions) for row in rows(own)])
+
+
+def _settings(decisions: pd.DataFrame) -> Iterator[tuple[_Row, pd.DataFrame]]:
+    levels = list[Hashable](SETTING)
+    for key, own in decisions.groupby(levels, sort=False, observed=True):
+        if len(known(own)):
+            yield dict(zip(SETTING, map(str, key), strict=True)), own
+
+
+def _row(every: pd.DataFrame) -> _Row:
+    own = known(every)
+    right, confidence = own["right"].to_numpy(np.float64), own["confidence"].to_numpy(np.float64)
+    entropy, wrong, cluster = own["entropy"].to_numpy(np.float64), 1 - right, own[CLUSTER].astype(str)
+    silent = int(every["confidence"].isna().sum())
+    row: _Row = {
+        "distribution": own["distribution"].iloc[0],
+        "decisions": len(own),
+        "clusters": cluster.nunique(),
+        "silent": silent,
+        "unknown": len(every) - len(own) - silent,
+        **_bounded("accuracy", _share(right, cluster)),
+        "confidence": confidence.mean(),
+    }
+    for name, bins in (("ece", binned.equal_widths), ("ece_masses", binned.equal_masses)):
+        found = binned.error(own, bins(confidence))
+        row |= {name: found.plain, f"{name}_corrected": found.corrected, f"{name}_noise": found.noise,
+                f"{name}_low": found.low, f"{name}_high": found.high}  # fmt: skip
+    accuracy = float(right.mean())
+    return row | {
+        **_bounded("brier", _share((confidence - right) ** 2, cluster)),
+        "brier_constant": accuracy * (1 - accuracy),
+        **_bounded("area", _share(selective.area(entropy, wrong), cluster)),
+        "area_perfect": float(selective.risks(entropy, wrong).perfect.mean()),
+        **_bounded("auroc", _separation(entropy, wrong, cluster)),
+    }
+
+
+def _bins(every: pd.DataFrame) -> list[_Row]:
+    own = known(every)
+    bins = binned.equal_widths(own["confidence"].to_numpy(np.float64))
+    rows = []
+    for place in np.unique(bins):
+        met = own[bins == place]
+        accuracy = _share(met["right"].to_numpy(np.float64), met[CLUSTER].astype(str))
+        row = {"bin": int(place), "decisions": len(met), "part": len(met) / len(own)}
+        rows.append(row | {"confidence": met["confidence"].mean(), **_bounded("accuracy", accuracy)})
+    return rows
+
+
+def _handed(every: pd.DataFrame) -> list[_Row]:
+    own = known(every)
+    wrong = 1 - own["right"].to_numpy(np.float64)
+    found = selective.handed_over(own["entropy"].to_numpy(np.float64), wrong, own[CLUSTER].astype(str))
+    return [
+        {"distribution": own["distribution"].iloc[0], "most": most, "above": one.above, "handed": one.share,
+         "caught": one.caught, **_bounded("error", one.error), "error_random": wrong.mean(),
+         "error_perfect": one.perfect}
+        for most, one in zip(selective.HANDED, found, strict=True)
+    ]  # fmt: skip
+
+
+def _curve(every: pd.DataFrame) -> list[_Row]:
+    own = known(every)
+    found = selective.risks(own["entropy"].to_numpy(np.float64), 1 - own["right"].to_numpy(np.float64))
+    count = len(own)
+    fewest = min(count, max(_LEAST_KEPT, count // 20))
+    places = np.unique(np.linspace(fewest - 1, count - 1, _POINTS).astype(int))
+    return [
+        {"distribution": own["distribution"].iloc[0], "handed": 1 - (place + 1) / count,
+         "error": found.kept[place], "error_perfect": found.perfect[place]}
+        for place in places
+    ]  # fmt: skip
+
+
+def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Interval:
+    """AUROC; without bounds where few clusters have an error, NaN without one.
+
+    Student's degrees of freedom are those of the clusters that tell: with those of all, 90% of intervals would hold it.
+    """
+    values = selective.over_clusters(selective.separation(entropy, wrong), cluster)
+    telling = selective.telling(wrong, cluster)
+    if telling < selective.LEAST:
+        return Interval(float(values.mean()), np.nan, np.nan)
+    return share(values, degrees=telling - 1)
+
+
+def _share(values: Numbers, cluster: pd.Series[str]) -> Interval:
+    return share(selective.over_clusters(values, cluster))
+
+
+def _bounded(name: str, found: Interval) -> _Row:
+    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+# First-pass decisions with a distribution over the options: its confidence, its entropy, and whether it was right.
+
+
+EXACT, VOTES = "exact choice", "votes"
+"""Where a distribution comes from: the model's own probabilities, or sampled answers."""
+_STEPS = ["cell_id", "entropy", "reference_tool", "options"]
+_DIGITS = 9  # entropies and shares that differ by rounding are equal
+
+
+def read(root: Path) -> pd.DataFrame:
+    """One row a first-pass decision that recorded a distribution, setting by setting.
+
+    Columns: SETTING, `cell_id`, `cluster`, `engine`; `distribution` (EXACT, or VOTES with their number); `confidence`,
+    the probability of the most probable option, which is the one taken; `entropy` in nats; `right`: that option is the
+    reference's, or says as the reference does that no tool is needed. `right` is NaN where no reference is known, and
+    `confidence` where a planner that records options had none (no answer could be read), or one without a number.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    first = pc.field("branch") == 0
+    table = store.read(root, "steps", _STEPS, first & pc.field("entropy").is_valid())
+    if not table.num_rows:
+        return pd.DataFrame()
+    cells = load.episodes(root, [*planted.COLUMNS, "config"])
+    recording = cells["cell_id"].isin(table["cell_id"].to_pandas())
+    settings = cells.groupby(SETTING, sort=False, observed=True).ngroup()
+    cells = cells[settings.isin(settings[recording].unique())]
+    kinds = {text: distribution(str(text)) for text in cells["config"].cat.remove_unused_categories().cat.categories}
+    cells = cells.assign(distribution=cells["config"].astype(object).map(kinds))
+    theirs = pc.field("cell_id").isin(pa.array(cells["cell_id"]))
+    silent = store.read(root, "steps", ["cell_id"], first & pc.field("entropy").is_null() & theirs).to_pandas()
+    taken = pd.concat([judged(table), silent], ignore_index=True)
+    known = [*SETTING, "cell_id", CLUSTER, planted.ENGINE, "distribution"]
+    found = cells[known].merge(taken, on="cell_id", validate="one_to_many")
+    return found.assign(right=found["right"].astype("float64"))
+
+
+def judged(table: pa.Table) -> pd.DataFrame:
+    """`cell_id`, `entropy`, `confidence`, `right` and `reference_tool` of each row of the table `steps`."""
+    options = table["options"].combine_chunks()
+    each = pc.list_flatten(options)
+    tops = pd.DataFrame({
+        "row": pc.list_parent_indices(options).to_numpy(),
+        "top": pc.struct_field(each, "tool").to_pandas(),
+        "confidence": pc.struct_field(each, "probability").to_numpy(zero_copy_only=False),
+    })  # fmt: skip
+    tops = tops.dropna().sort_values(["row", "confidence"], ascending=[True, False], kind="stable")
+    tops = tops.drop_duplicates("row").set_index("row")
+    found = table.drop_columns(["options"]).to_pandas().join(tops)
+    right = (found["top"] == found["reference_tool"]).astype("float64")
+    found = found.assign(right=right.where(found["top"].notna() & found["reference_tool"].notna()))
+    kept: pd.DataFrame = found.drop(columns="top")
+    return kept.round({"confidence": _DIGITS, "entropy": _DIGITS})
+
+
+def distribution(config: str) -> str:
+    """What a planner's distribution is, by the resolved configuration: planners that vote have a number of samples."""
+    planner: Any = json.loads(config or "{}").get("planner")
+    samples = planner.get("samples") if isinstance(planner, dict) else None
+    return EXACT if samples is None else f"{VOTES} of {samples}"
+
+
+def query(root: Path, model: str, dataset: str) -> str:
+    """The decisions of one model and dataset as SQL."""
+    steps = f"{root}/steps/*.parquet".replace("'", "''")
+    of = queries.where({"model": [model], "dataset": [dataset]})
+    most = "list_max([o.probability FOR o IN options])"
+    return (
+        f"{queries.latest(root)}\nSELECT robustness, planner, setting_id, cluster, cell_id, step, entropy,\n"
+        f"  {most} AS confidence,\n"
+        f"  [o.tool FOR o IN options IF o.probability = {most}][1] = reference_tool AS right\n"
+        f"FROM e JOIN '{steps}' AS s USING (cell_id, attempt_id)\n"
+        f"WHERE {of} AND branch = 0 AND entropy IS NOT NULL AND len(options) > 0\n"
+        "  AND reference_tool IS NOT NULL\nORDER BY ALL"
+    )

@@ -1,0 +1,424 @@
+"""The tables of calibration and of handing over, for each model and data set with planners that record options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+from scipy.special import stdtrit
+
+from analysis import load
+from analysis.load import SETTING, planted
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.table import POINTS, Column, Table, marks, mean, number
+from analysis.page.table import bounded as written
+from analysis.page.table import count as counted
+from analysis.stats import calibration as binned
+from analysis.stats import intervals, selective
+from analysis.stats.intervals import CLUSTER, holm, interval, p_value
+from analysis.stats.selective import Numbers
+from analysis.tables import calibrated as measures
+from analysis.tables.calibrated import EXACT, known
+from analysis.tables.costs import LABELS, Place
+from grid.core.untrusted import shown
+
+SECTION = "Calibration"
+NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
+LONG = (AGAINST, HANDING_OVER)
+"""How the names of tables begin that a terminal is spared unless it is asked for all."""
+_DECISIONS = (
+    "first-pass decisions whose reference is known; no_tool is an answer as any other. A choice is right where the "
+    "most probable option is the reference's; its probability is the confidence"
+)
+_ECE = (
+    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {binned.BINS} bins "
+    "of equal width; plain: as published elsewhere, too high where decisions are few; noise: what that is on average "
+    "where all confidences are right; ECE: without the noise; equal mass: the same in bins of as many decisions each"
+)
+_BRIER = "Brier: mean (confidence − right)²; constant: with the share right as everybody's confidence"
+_AREA = (
+    "AURC: the error rate averaged over all shares kept, least entropy first; at random: the error rate; perfect: all "
+    "errors last"
+)
+_AUROC = (
+    "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; without an interval where "
+    f"fewer than {selective.LEAST} clusters have an error, or a right choice"
+)
+_LEFT_OUT = "left out: decisions without a distribution, as no answer could be read + without a known reference"
+_INTERVALS = (
+    "[low, high]: 95% intervals over clusters of cases; of ECE by inverting its distribution under noise, of others "
+    "Wilson's (CR2); each decision counts once"
+)
+_HANDED = (
+    "in % of first-pass decisions whose reference is known; those above an entropy go to a person: at most 5, 10, 20, "
+    "30 and 50% of them, equal entropies together; errors among them: of all errors; error rate of the rest: with its "
+    f"95% interval, {intervals.SHARES.partition(',')[0]}; at random: that rate whoever is handed over; perfect: errors "
+    "first; the entropies are read off these same decisions"
+)
+_AGAINST = (
+    "each less the planner named above, in points of %, over the clusters of cases that both have; right, AUROC: "
+    "positive is better; Brier, AURC: negative is better, and they fall with the error rate too: AUROC alone asks how "
+    f"well entropy tells errors; 95% intervals: {intervals.TOLD.partition(',')[0]}; *: it excludes 0, †: also by "
+    "Holm's correction over the column"
+)
+_SHORT = (
+    "in % of first-pass decisions; confidence: mean probability of the option taken; ECE: expected calibration error "
+    f"without what noise adds, with its 95% interval {intervals.BRIEFLY}; AUROC: the chance that a wrong choice has "
+    "more entropy than a right one"
+)
+
+
+def sheets(root: Path) -> list[Table]:
+    """Two or three tables for each model and data set; none where no recorded distribution stands beside a reference.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    met = load.once(root, "calibration", lambda: measures.read(root))
+    return [
+        sheet
+        for place, own in places(met)
+        for sheet in (_calibration(root, place, own), *_against(root, place, own), _handing(root, place, own))
+    ]
+
+
+def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
+    """The decisions of each model and data set of which any can be judged."""
+    if len(met):
+        for (model, dataset), own in met.groupby(SETTING[:2], sort=False, observed=True):
+            if len(measures.known(own)):
+                yield Place(str(model), str(dataset)), own
+
+
+def _measured(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
+    """What table and figure show."""
+    return load.once(root, f"calibration {place}", lambda: measures.table(own), few=True)
+
+
+def _handed_over(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
+    return load.once(root, f"handing over {place}", lambda: measures.handing_over(own), few=True)
+
+
+def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
+    found = _measured(root, place, own)
+    return Table(
+        name=f"{NAME} {place.model} {place.dataset}",
+        title=f"{place.title}: calibration of the choice of tools",
+        by=[*LABELS, "distribution"],
+        columns=[
+            counted("decisions", printed=False),
+            counted("clusters", printed=False),
+            Column("right", lambda row: bounded(row, "accuracy"), lambda row: percent(row["accuracy"])),
+            mean("confidence", "confidence"),
+            mean("ece", "plain ECE", printed=False),
+            mean("ece_noise", "noise", printed=False),
+            _bounded("ECE", "ece", "ece_corrected"),
+            replace(_bounded("equal mass", "ece_masses", "ece_masses_corrected"), printed=False),
+            replace(_bounded("Brier", "brier"), printed=False),
+            mean("brier_constant", "constant", printed=False),
+            replace(_bounded("AURC", "area"), printed=False),
+            Column("at random", lambda row: percent(1 - row["accuracy"]), printed=False),
+            mean("area_perfect", "perfect", printed=False),
+            _bounded("AUROC", "auroc"),
+            Column("left out", lambda row: f"{row['silent']:,} + {row['unknown']:,}", printed=False),
+        ],
+        values=found,
+        query=measures.query(root, *place),
+        about=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
+        briefly=_SHORT,
+        breaks=["robustness"],
+        section=SECTION,
+    )
+
+
+def _bounded(header: str, name: str, of: str = "") -> Column:
+    return Column(header, lambda row: bounded(row, name, of))
+
+
+def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
+    """Others against the exact choice; none where it did not run, or alone."""
+    found = differences(own)
+    if found.empty:
+        return []
+    reference = found["reference"].iloc[0]
+    headers = zip(FIGURES, ("right", "Brier", "AURC", "AUROC"), strict=True)
+    return [
+        Table(
+            name=f"{AGAINST} {place.model} {place.dataset}",
+            title=f"{place.title}: calibration against the exact choice of {reference}",
+            by=[*LABELS, "distribution"],
+            columns=[counted("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
+            values=found,
+            query=measures.query(root, *place),
+            about=_AGAINST,
+            breaks=["robustness"],
+            section=SECTION,
+        )
+    ]
+
+
+def _difference(name: str, row: Mapping[Any, Any]) -> str:
+    told = marks(row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_holm"], level=intervals.LEVEL)
+    return written(row, name, POINTS, marks=told)
+
+
+def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
+    found = _handed_over(root, place, own)
+    return Table(
+        name=f"{HANDING_OVER} {place.model} {place.dataset}",
+        title=f"{place.title}: handing decisions over to a person",
+        by=[*LABELS, "distribution"],
+        columns=[
+            mean("above", "above (nats)", ".3f", 1.0),
+            mean("handed", "handed over"),
+            mean("caught", "errors among them"),
+            _bounded("error rate of the rest", "error"),
+            mean("error_random", "at random"),
+            mean("error_perfect", "perfect"),
+        ],
+        values=found,
+        query=measures.query(root, *place),
+        about=_HANDED,
+        breaks=frozenset(range(len(selective.HANDED), len(found), len(selective.HANDED))),
+        section=SECTION,
+    )
+
+
+def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
+    """A share in % with its bounds, where there are any."""
+    return written(row, mean or name, of=name)
+
+
+def percent(value: float) -> str:
+    """A share in %."""
+    return number(value, scale=100)
+
+
+# Votes against the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.
+
+
+FIGURES = ("accuracy", "brier", "area", "auroc")
+
+
+def differences(decisions: pd.DataFrame) -> pd.DataFrame:
+    """Each other setting less the first exact choice of its model, data set and robustness; empty where none took one.
+
+    Columns: SETTING, `distribution`, `reference` (its planner), `clusters` that both have, and each of FIGURES with
+    `_low`, `_high`, `_p` and `_holm` (over the column). A cluster counts by what its decisions do to either figure.
+    """
+    rows: list[dict[str, Any]] = []
+    for key, group in known(decisions).groupby(SETTING[:3], sort=False, observed=True):
+        parts = [(str(planner), own) for planner, own in group.groupby("planner", sort=False, observed=True)]
+        exact = next((part for part in parts if part[1]["distribution"].iloc[0] == EXACT), None)
+        for planner, own in parts:
+            if exact is not None and planner != exact[0]:
+                labels = dict(zip(SETTING, map(str, (*key, planner)), strict=True))
+                labels |= {"distribution": own["distribution"].iloc[0], "reference": exact[0]}
+                rows.append(labels | _compared(own, exact[1]))
+    found = pd.DataFrame(rows)
+    return found.assign(**{f"{name}_holm": holm(found[f"{name}_p"]) for name in FIGURES}) if rows else found
+
+
+def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, Any]:
+    both = set(own[CLUSTER]) & set(theirs[CLUSTER])
+    found: dict[str, Any] = {"clusters": len(both)}
+    values = [_values(frame[frame[CLUSTER].isin(both)]) for frame in (own, theirs)] if both else []
+    for name in FIGURES:
+        difference = _by_cluster(*(one[name] for one in values)) if both else pd.Series(dtype="float64")
+        mean, low, high = interval(difference, reach=1.0)
+        found |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_p": p_value(difference, reach=1.0)}
+    return found
+
+
+def _values(own: pd.DataFrame) -> dict[str, pd.Series[float]]:
+    """Of each figure one value a decision, whose mean it is."""
+    right, entropy = own["right"].to_numpy(np.float64), own["entropy"].to_numpy(np.float64)
+    cluster = own[CLUSTER].astype(str)
+    found = {
+        "accuracy": right,
+        "brier": (own["confidence"].to_numpy(np.float64) - right) ** 2,
+        "area": selective.area(entropy, 1 - right),
+        "auroc": _separation(entropy, 1 - right, cluster),
+    }
+    return {name: selective.over_clusters(values, cluster) for name, values in found.items()}
+
+
+def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Numbers:
+    """As `selective.separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
+    telling, clusters = selective.telling(wrong, cluster), cluster.nunique()
+    if telling < selective.LEAST:
+        return np.full(len(wrong), np.nan)
+    values = selective.separation(entropy, wrong)
+    wider = stdtrit(telling - 1, 0.975) / stdtrit(clusters - 1, 0.975)
+    return np.asarray(values.mean() + wider * (values - values.mean()))
+
+
+def _by_cluster(own: pd.Series[float], theirs: pd.Series[float]) -> pd.Series[float]:
+    """One value a cluster, whose mean is the difference of the two means, and whose spread is that of its error."""
+    parts = [(one - one.mean()).groupby(level=CLUSTER).sum() / len(one) for one in (own, theirs)]
+    apart = parts[0] - parts[1]
+    return (own.mean() - theirs.mean() + len(apart) * apart).dropna()
+
+
+# The reliability diagrams, and error rates against shares handed over, with their captions and queries.
+
+
+_RELIABILITY = (
+    "share of right choices by confidence (the probability of the option taken), a panel a planner; circles: bins of "
+    f"width {1 / binned.BINS:.1f} at their mean confidence, their area the share of decisions; bars: 95% intervals "
+    "over clusters of cases; dashed: as many right as confidences say; below it choices are surer than they are right; "
+    "ECE: without what noise adds, in %, with its 95% interval"
+)
+_DRAWINGS_HANDED = (
+    "error rate of the decisions that are kept where those of most entropy go to a person; solid: entropy of the exact "
+    "choice, dashed: of votes; bars: 95% intervals over clusters of cases; dotted, in the same colour: handing over at "
+    "random (flat), and in a perfect order (errors first); curves end where 5% are left, or 20 decisions"
+)
+
+
+def drawings(root: Path) -> list[Drawing]:
+    """Two figures for each model and data set; none where no planner recorded a distribution beside a reference.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    found: list[Drawing] = []
+    for at, (place, own) in enumerate(places(load.once(root, "calibration", lambda: measures.read(root))), start=1):
+        found += [_reliability(root, place, own, at), _handed(root, place, own, at)]
+    return found
+
+
+def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
+    found = _measured(root, place, own)
+    name = f"reliability-{number}"
+    return Drawing(
+        name=name,
+        title=f"{place.title}: reliability diagram",
+        caption=f"{planted.notice(own)}{_RELIABILITY}{left_out(len(found))}",
+        svg=reliability(measures.reliability(own), found, name),
+        query=measures.query(root, *place),
+        section=SECTION,
+    )
+
+
+def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
+    name, curves = f"handed-over-{number}", measures.curves(own)
+    return Drawing(
+        name=name,
+        title=f"{place.title}: error rate against the share handed over (risk-coverage)",
+        caption=f"{planted.notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
+        svg=handed_over(curves, _handed_over(root, place, own), name),
+        query=measures.query(root, *place),
+        section=SECTION,
+    )
+
+
+# Reliability diagrams and risk-coverage curves as SVG: the same bytes for the same rows.
+
+
+_PANELS, _ACROSS = 12, 3
+_LARGEST = 160.0  # points²: of a circle that stands for all decisions
+_TITLE = 44  # characters
+_LINES, _NARROW = len(COLOURS), 2  # planners of a panel of curves; such panels in a row
+
+
+def left_out(settings: int) -> str:
+    """What a caption says of settings for which there is no panel."""
+    return f"; the first {_PANELS} of {settings} settings: the table has all" if settings > _PANELS else ""
+
+
+def undrawn(planners: int) -> str:
+    """What a caption says of planners for which there is no line."""
+    return f"; the first {_LINES} of {planners} planners: the table has all" if planners > _LINES else ""
+
+
+def reliability(bins: pd.DataFrame, table: pd.DataFrame, name: str) -> str:
+    """A panel for each of the first settings; an SVG element. The arguments are `measures`' tables of these names."""
+    drawn: list[dict[Any, Any]] = table.head(_PANELS).to_dict("records")
+    groups = dict(iter(bins.groupby(SETTING, sort=False)))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, row in zip(axes, drawn, strict=False):
+            _diagram(axis, groups[tuple(row[label] for label in SETTING)])
+            axis.set_title("\n".join(_titled(row)), fontsize=8)
+        for axis in axes[len(drawn) :]:
+            axis.set_visible(False)
+
+    rows = -(-len(drawn) // _ACROSS)
+    return svg_of(name, rows, min(_ACROSS, len(drawn)), draw, width=3.2, height=3.3)
+
+
+def _titled(row: dict[Any, Any]) -> list[str]:
+    names = [row["planner"], *([row["robustness"]] if row["robustness"] != "none" else []), row["distribution"]]
+    return [*(shown(str(text)[:_TITLE]) for text in names), f"ECE {bounded(row, 'ece', 'ece_corrected')}"]
+
+
+def _diagram(axis: Axes, own: pd.DataFrame) -> None:
+    axis.plot([0, 1], [0, 1], linestyle="--", color="#8a9099", linewidth=1, zorder=1)
+    bounds = own[["accuracy_low", "accuracy_high"]].to_numpy(np.float64).T
+    reach = np.nan_to_num(np.abs(bounds - own["accuracy"].to_numpy(np.float64)))
+    axis.errorbar(own["confidence"], own["accuracy"], yerr=reach, linestyle="none", color=COLOURS[0], elinewidth=0.8,
+                  capsize=1.5, zorder=2)  # fmt: skip
+    axis.scatter(own["confidence"], own["accuracy"], s=6 + _LARGEST * own["part"], color=COLOURS[0], alpha=0.75,
+                 linewidths=0, zorder=3)  # fmt: skip
+    axis.set_xlim(-0.02, 1.03)
+    axis.set_ylim(-0.02, 1.03)
+    _percents(axis)
+    axis.set_xlabel("confidence")
+    axis.set_ylabel("right")
+
+
+def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
+    """A panel for each robustness setting, a line a planner; an SVG element. The arguments are `measures`' tables."""
+    planners = list(dict.fromkeys(curves["planner"]))[:_LINES]
+    panels = list(curves[curves["planner"].isin(planners)].groupby("robustness", sort=False))
+    top = float(np.nanmax([*curves["error"], *points["error_high"].fillna(0.0)]))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, (robustness, group) in zip(axes, panels, strict=False):
+            for planner, own in group.groupby("planner", sort=False):
+                place = planners.index(planner)
+                met = points[(points["robustness"] == robustness) & (points["planner"] == planner)]
+                _curve(axis, own, met, place, (place - (len(planners) - 1) / 2) * 0.006)
+            axis.plot([], [], color="#8a9099", linestyle=":", label="at random (flat), in a perfect order")
+            axis.set_title("" if len(panels) == 1 else shown(str(robustness)[:_TITLE]), fontsize=8)
+            axis.set_xlim(0, 1)
+            axis.set_ylim(0, min(1.02, 1.05 * top + 1e-3))
+            _percents(axis)
+            axis.set_xlabel("share handed over, most entropy first")
+            axis.set_ylabel("error rate of the rest")
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        legend(axes, 2)
+
+    rows, across = -(-len(panels) // _NARROW), min(_NARROW, len(panels))
+    below = 0.2 * -(-len(planners) // 2) / rows
+    return svg_of(name, rows, across, draw, width=7.2 if across == 1 else 4.6, height=3.2 + below)
+
+
+def _curve(axis: Axes, own: pd.DataFrame, points: pd.DataFrame, place: int, aside: float) -> None:
+    colour, marker = COLOURS[place], MARKERS[place]
+    kind = str(own["distribution"].iloc[0])
+    line = "-" if kind == EXACT else "--"
+    label = f"{shown(str(own['planner'].iloc[0])[:_TITLE])} ({kind})"
+    axis.plot(own["handed"], own["error"], color=colour, linestyle=line, linewidth=1.4, zorder=3)
+    axis.plot(own["handed"], own["error_perfect"], color=colour, linestyle=":", linewidth=0.9, zorder=1)
+    axis.axhline(float(points["error_random"].iloc[0]), color=colour, linestyle=":", linewidth=0.9, zorder=1)
+    bounds = points[["error_low", "error_high"]].to_numpy(np.float64).T
+    reach = np.nan_to_num(np.abs(bounds - points["error"].to_numpy(np.float64)))
+    axis.errorbar(points["handed"] + aside, points["error"], yerr=reach, color=colour, marker=marker, markersize=3.5,
+                  linestyle="none", elinewidth=0.8, capsize=1.5, zorder=4)  # fmt: skip
+    axis.plot([], [], color=colour, linestyle=line, marker=marker, markersize=3.5, label=label)
+
+
+def _percents(axis: Axes) -> None:
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axis.grid(alpha=0.25)

@@ -1,0 +1,164 @@
+"""The failure classes of a results folder's cells, from its tables alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis import load
+from analysis.tables import failure_cells as cells
+from analysis.tables.failure_cells import NOTHING, Cell, Fault, Reference, Taken, Wanted
+from analysis.tables.failure_rules import faults, primary
+from grid import store
+
+LOOKED_UP = frozenset({"slate", "ultratool", "traject_bench", "gta", "null_cases"})
+"""Data sets whose tools look calls up in a table of the reference's (`grid.worlds.lookup`)."""
+SCHEMA = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("failure", pa.string()),
+        ("failure_detail", pa.string()),
+        ("failure_step", pa.int32()),
+        ("failures", pa.list_(pa.string())),
+    ]
+)
+_FAILED = (pc.field("status") != "ok") | ~pc.coalesce(pc.field("success"), pc.scalar(True))
+_EPISODES = [
+    "cell_id", "attempt_id", "status", "error_kind", "error_message", "budget_reached", "dataset", "config",
+    "case_digest", "refused", "unsolvable_kind", "behaviour", "plan_errors", "retrieval_rate",
+    "n_nodes",
+]  # fmt: skip
+_STEPS = [
+    "cell_id", "step", "substep_id", "chosen_tool", "written", "arguments", "observation", "failed", "n_options",
+    "reference_rank", "reference_tool", "input_tokens",
+]  # fmt: skip
+_PART = 100_000
+"""Cells whose steps are held at a time."""
+_MISSED = '"no_result"'
+
+
+def classes(root: Path) -> pa.Table:
+    """The class of each cell that failed (status failed, or success false), in the order of the cells' ids.
+
+    Columns (SCHEMA): `failure` is one of `cells.CLASSES`, `failure_detail` its sub-kind and a few words, `failure_step`
+    the decision's `steps.step` (null where it belongs to none), `failures` all classes of the cell in the order of its
+    path, each once. What was told of a cell once is kept beside the results, in a folder that the store ignores, until
+    the rules change.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    failed = load.rows(root, _EPISODES, _FAILED, ["dataset", "config"])
+    known = cells.known(root)
+    fresh = _told(root, cells.unknown(failed, known))
+    table = cells.joined(failed, known, fresh)
+    if fresh.num_rows:
+        cells.keep(root, table)
+    return table.select(SCHEMA.names)
+
+
+def faults_of(root: Path, cell_id: str) -> list[Fault]:
+    """All faults of one cell, in the order of its path; none where it did not fail or is not there. Raises as above."""
+    own = store.read(root, "episodes", _EPISODES, _FAILED & (pc.field("cell_id") == cell_id))
+    return next((faults(cell) for _, cell in _cells(root, own, _references(root))), [])
+
+
+def _told(root: Path, failed: pa.Table) -> pa.Table:
+    """Rows of `cached.SCHEMA` for some failed cells, a part after the other."""
+    parts = [pa.table({name: [] for name in cells.SCHEMA.names}, cells.SCHEMA)]
+    references = _references(root) if failed.num_rows else {}
+    for start in range(0, failed.num_rows, _PART):
+        part = failed.slice(start, _PART)
+        columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+        for cell_id, cell in _cells(root, part, references):
+            found = faults(cell)
+            first = primary(found)
+            columns["cell_id"].append(cell_id)
+            columns["failure"].append(first.kind)
+            columns["failure_detail"].append(first.detail)
+            columns["failure_step"].append(first.step)
+            columns["failures"].append(list(dict.fromkeys(fault.kind for fault in found)))
+        parts.append(pa.table({**columns, "attempt_id": part["attempt_id"]}, cells.SCHEMA))
+    return pa.concat_tables(parts)
+
+
+def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) -> Iterator[tuple[str, Cell]]:
+    """The cells of some rows of `episodes`, in their order, with what the rules look at."""
+    ids = failed["cell_id"].combine_chunks()
+    where = pc.field("on_path") & pc.field("cell_id").isin(ids)
+    paths = _paths(store.read(root, "steps", _STEPS, where)) if len(ids) else {}
+    for row in _rows(failed):
+        reference = references.get(row["case_digest"], NOTHING)
+        path = paths.get(row["cell_id"], ())
+        label, most = (row["dataset"] or "").partition("[")[0], _most_calls(row["config"])
+        yield (
+            row["cell_id"],
+            Cell(
+                reference,
+                path,
+                row["status"],
+                row["error_kind"],
+                row["error_message"],
+                row["budget_reached"],
+                looked_up=label in LOOKED_UP
+                or any(taken.failed and _MISSED in (taken.observed or "") for taken in path),
+                at_once=len(path) > 1 and path[0].asked and not any(taken.asked for taken in path[1:]),
+                cut=not reference.followed and most is not None and len(path) >= most,
+                searched=bool(row["n_nodes"]),
+                refused=bool(row["refused"]),
+                unsolvable=row["unsolvable_kind"] is not None,
+                behaviour=row["behaviour"],
+                plan_errors=row["plan_errors"],
+                retrieved=None if reference.followed else row["retrieval_rate"],
+            ),
+        )
+
+
+def _paths(steps: pa.Table) -> dict[str, list[Taken]]:
+    """By cell the decisions on its path, in order."""
+    found: dict[str, list[Taken]] = {}
+    columns = [steps[name].to_pylist() for name in _STEPS]
+    for cell_id, step, place, tool, written, arguments, observed, failed, options, rank, wanted, tokens in zip(
+        *columns, strict=True
+    ):
+        offered = None if options is None or wanted is None else rank is not None
+        found.setdefault(cell_id, []).append(
+            Taken(step, place, tool, written, arguments, observed, failed, offered, tokens != 0)
+        )
+    for path in found.values():
+        path.sort(key=lambda taken: taken.step)
+    return found
+
+
+def _references(root: Path) -> dict[str, Reference]:
+    cases = store.read(root, "cases", ["digest", "calls", "followed", "ordered"])
+    return {row["digest"]: _reference(row) for row in _rows(cases)}
+
+
+def _reference(row: Mapping[str, Any]) -> Reference:
+    calls: Sequence[Mapping[str, Any]] = row["calls"] or ()
+    wanted = [
+        Wanted(place, str(call["substep_id"]), call["tool"], call["arguments"]) for place, call in enumerate(calls)
+    ]
+    return Reference(wanted, bool(row["followed"]), row["ordered"] is not False)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    columns = [table[name].to_pylist() for name in table.column_names]
+    return (dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+@cache
+def _most_calls(config: str | None) -> int | None:
+    """How many decisions a path without an outline may have."""
+    try:
+        found = json.loads(config or "{}")["planner"]["max_calls"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, int) else None

@@ -1,0 +1,537 @@
+"""What went wrong in a failed cell, by rules in a fixed order: from its path to the faults on it.
+
+A path is held against the reference's calls, one by one: each against the decision that stands for it
+(`analysis.tables.failure_rules`). Every rule is a function of its own,
+whose docstring states it. A call that the case's scorer accepts is never a fault.
+
+The class of a cell is its first fault in the order of the path. A fault that may have cost nothing (a call too many, an
+answer that could not be read where nothing was to be called) counts only where there is no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from analysis.tables.failure_cells import (
+    BUDGET,
+    CASCADE,
+    ERROR,
+    GAVE_UP,
+    MISSING,
+    NO_RETRIEVAL,
+    REDUNDANT,
+    SOURCE,
+    UNKNOWN,
+    UNREADABLE,
+    VALUE,
+    WRONG_ARGUMENT,
+    WRONG_TOOL,
+    Cell,
+    Fault,
+    Reference,
+    Taken,
+    Wanted,
+)
+from analysis.tables.failure_values import first_wrong, sources_of, wrong_arguments
+from grid.core.chains import OTHER, REFUSE, RETRY
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
+from grid.text.references import PATTERN
+from grid.worlds.equivalence import equivalent
+
+OF_PLANNER = frozenset({"model", "context", "timeout"})
+"""Kinds of errors that are the planner's; all others are none of its failures."""
+NOTHING_CALLED = "no call"
+
+
+def faults(cell: Cell) -> list[Fault]:
+    """All faults of a failed cell, in the order of its path; one of UNKNOWN where no rule tells any."""
+    if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
+        return [Fault(ERROR, cell.error_kind or "not told")]
+    found = sorted(_found(cell), key=lambda fault: fault.place)
+    return found or [Fault(UNKNOWN, "every call is the reference's" if cell.reference.calls else "no reference")]
+
+
+def primary(found: Sequence[Fault]) -> Fault:
+    """The fault that names a cell's class: the first that cost something and follows from no other, else the first."""
+    costly = [fault for fault in found if not fault.harmless]
+    return next((fault for fault in costly if fault.kind != CASCADE), (costly or found)[0])
+
+
+def _found(cell: Cell) -> list[Fault]:
+    if cell.unsolvable:
+        return of_unsolvable(cell)
+    if not cell.reference.calls:
+        return _without_reference(cell)
+    if cell.behaviour is not None:
+        return of_broken(cell) or _against_reference(cell)
+    found = _against_reference(cell)
+    return of_plan(cell, found) if cell.plan_errors else found
+
+
+def _against_reference(cell: Cell) -> list[Fault]:
+    """Hold the path against the reference's calls."""
+    return _Path(cell).found()
+
+
+def _without_reference(cell: Cell) -> list[Fault]:
+    """Without a reference only the end tells something, and a path whose answers mostly cannot be read."""
+    end = _end(cell)
+    unread = [taken for taken in cell.path if taken.tool is None]
+    if unread and (2 * len(unread) > len(cell.path) or unread[-1] is cell.path[-1]):
+        return [Fault(UNREADABLE, None, unread[0].step, place=unread[0].step), *([end] if end else [])]
+    return [end] if end else []
+
+
+def _end(cell: Cell) -> Fault | None:
+    """How a path ended before its time; None where it ended by itself.
+
+    budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
+    had as many decisions as the planner may take, or a search ended before its path did. unreadable: no plan or score
+    could be read, after all tries. gave up: the request was refused, the path abandoned, or nothing was called at all
+    where the reference calls tools.
+    """
+    last = cell.path[-1].step if cell.path else None
+    if cell.error_kind in ("timeout", "context"):
+        return Fault(BUDGET, cell.error_kind, last, place=inf)
+    if cell.error_kind == "model":
+        return Fault(UNREADABLE, _short(cell.error_message), last, place=inf)
+    if cell.budget_reached:
+        return Fault(BUDGET, cell.budget_reached, last, place=inf)
+    leaving = next((taken for taken in cell.path if taken.tool in (REJECT, GIVE_UP)), None)
+    if leaving or cell.refused:
+        at = leaving.step if leaving else last
+        return Fault(GAVE_UP, "refused", at, place=inf if at is None else at)
+    if _broke_off(cell):
+        return Fault(BUDGET, "search", last, place=inf)
+    if not any(taken.calls or taken.tool is None for taken in cell.path) and cell.reference.calls:
+        return Fault(GAVE_UP, NOTHING_CALLED, _first_needed(cell), place=inf)
+    return Fault(BUDGET, "max_calls", last, place=inf) if cell.cut else None
+
+
+def _broke_off(cell: Cell) -> bool:
+    """Whether a search returned a path that goes on: behind it substeps are left, or it does not finish."""
+    if not cell.searched:
+        return False
+    if cell.reference.followed:
+        return len(cell.path) < len(cell.reference.wanted)
+    return not cell.path or cell.path[-1].tool not in (FINISH, REJECT, GIVE_UP)
+
+
+def _first_needed(cell: Cell) -> int | None:
+    """The step at which a call was due first."""
+    needed = {one.id for one in cell.reference.calls} if cell.reference.followed else set()
+    steps = [taken.step for taken in cell.path if not needed or taken.id in needed]
+    return steps[0] if steps else None
+
+
+class _Held:
+    """Rules for one call of the reference; `faulty` are the substeps whose results are not there, or not right."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.faulty, self.standing = cell, set[str](), dict[str, Taken]()
+        self.by_substep = cell.reference.followed and not cell.at_once
+        self.own = {taken.id: taken for taken in cell.path} if cell.reference.followed else {}
+        self.made: list[Fault] = []
+
+    def add(self, fault: Fault | None, wanted: Wanted | None = None) -> None:
+        """Note a fault; the result of the substep that it is about cannot be used."""
+        if fault is not None:
+            self.made.append(fault)
+            if wanted is not None:
+                self.faulty.add(wanted.id)
+
+    def spoilt(self, wanted: Wanted) -> list[str]:
+        """The faulty substeps whose results the reference's call takes."""
+        return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
+
+    def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
+        """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
+
+        value: another value; source: a result where the reference has a value, the other way round, or another result;
+        format: the same content in another form, an argument that is lacking, or one that the reference does not have.
+        cascade: all that differs takes a result of a faulty step, or the call is right and failed for want of one.
+        """
+        spoilt = self.spoilt(wanted)
+        if wanted.text == taken.written_text:
+            failed = spoilt and taken.failed
+            return Fault(CASCADE, _uses(spoilt), taken.step, place=taken.step) if failed else None
+        if self.cell.looked_up and taken.failed is False and not self._another(wanted, taken):
+            return None
+        wrong = wrong_arguments(wanted, taken, self.standing, self.cell.looked_up)
+        own = [one for one in wrong if not one.needs & self.faulty]
+        if own:
+            kind, text = first_wrong(own)
+            return Fault(WRONG_ARGUMENT, f"{kind}: {text}", taken.step, place=taken.step)
+        if wrong or (spoilt and taken.failed):
+            return Fault(CASCADE, _uses(spoilt), taken.step, place=taken.step)
+        if taken.failed and self.cell.looked_up and "no_result" in (taken.observed or ""):
+            return Fault(WRONG_ARGUMENT, "value: the tool found nothing", taken.step, place=taken.step)
+        return None
+
+    def of_tool(self, wanted: Wanted, taken: Taken) -> Fault | None:
+        """No retrieval: another tool, as the reference's was not offered; wrong tool: where it was, or may have been.
+
+        None where the tool is one that does the same, as the scorer's table says by accepting its call.
+        """
+        if self.cell.looked_up and taken.failed is False and not self._elsewhere(taken):
+            return None
+        kind, text = (NO_RETRIEVAL, "") if self.offered(wanted) is False else (WRONG_TOOL, f"{_cut(taken.tool)} for ")
+        return Fault(kind, f"{text}{_cut(wanted.tool)}", taken.step, place=taken.step)
+
+    def of_nothing(self, wanted: Wanted, place: int | None) -> Fault:
+        """Missing call: none was made where the reference makes one; no retrieval: its tool was not offered.
+
+        cascade: the call takes a result of a faulty step. `place` is the decision that stands where the call should, or
+        the next one; None behind the path's last.
+        """
+        last = self.cell.path[-1].step if self.cell.path else None
+        at, step = (inf, last) if place is None else (place - 0.5, place)
+        spoilt = self.spoilt(wanted)
+        if spoilt:
+            return Fault(CASCADE, _uses(spoilt), step, place=at)
+        kind = NO_RETRIEVAL if self.offered(wanted) is False else MISSING
+        return Fault(kind, _cut(wanted.tool), step, place=at)
+
+    def of_unread(self, taken: Taken, harmless: bool) -> Fault:
+        """unreadable: the answer of a decision could not be read as a call."""
+        return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
+
+    def offered(self, wanted: Wanted) -> bool | None:
+        """Whether a tool was among those offered; None where nothing tells it.
+
+        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
+        """
+        if self.own:
+            return self.own[wanted.id].offered if wanted.id in self.own else None
+        if self.cell.retrieved is None:
+            return None
+        names = [one.tool for one in self.cell.reference.calls]
+        distinct, called = set(names), {taken.tool for taken in self.cell.path}
+        lacking = len(distinct) - round(self.cell.retrieved * len(names))
+        if lacking <= 0 or wanted.tool in called:
+            return True
+        return False if lacking >= len(distinct - called) else None
+
+    def _elsewhere(self, taken: Taken) -> bool:
+        """Whether the tool is one of another call of the reference."""
+        return any(one.tool == taken.tool for one in self.cell.reference.calls)
+
+    def _another(self, wanted: Wanted, taken: Taken) -> bool:
+        """Whether a call that the tools accept is another one of the reference, and not this."""
+        others = [one for one in self.cell.reference.calls if one.tool == wanted.tool and one is not wanted]
+        return any(not wrong_arguments(one, taken, self.standing, True) for one in others)
+
+
+class _Path(_Held):
+    """A path held against all calls of the reference."""
+
+    def found(self) -> list[Fault]:
+        """Call by call of the reference, then what was called besides, and how the path ended."""
+        end = _end(self.cell)
+        if end is not None and end.detail == NOTHING_CALLED:
+            return [end]
+        pairs = paired(self.cell.reference, self.cell.path, self.by_substep)
+        self.standing, behind = pairs.standing, _behind(self.cell, pairs)
+        for wanted in self.cell.reference.calls:
+            taken = pairs.standing.get(wanted.id)
+            if taken is not None:
+                self.add(self.of_arguments(wanted, taken), wanted)
+                continue
+            taken = pairs.instead.get(wanted.id)
+            if taken is not None:
+                unread = taken.tool is None
+                self.add(self.of_unread(taken, False) if unread else self.of_tool(wanted, taken), wanted)
+                continue
+            own = self.own.get(wanted.id) if self.by_substep else None
+            place = own.step if own else behind[wanted.id]
+            if place is None and end is not None:
+                self.faulty.add(wanted.id)
+            else:
+                self.add(self.of_nothing(wanted, place), wanted)
+        self.made += self.besides(pairs)
+        self.add(end or self.of_answer())
+        return self.made
+
+    def besides(self, pairs: Pairs) -> Iterator[Fault]:
+        """Redundant call: it stands for none of the reference's; it repeats an earlier one, or is a further one."""
+        for detail, calls in (("repeat", pairs.repeats), ("further", pairs.further)):
+            for taken in calls:
+                yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
+        for taken in pairs.unread:
+            yield self.of_unread(taken, harmless=True)
+
+    def of_answer(self) -> Fault | None:
+        """Wrong argument: every call is the reference's, and the answer does not take its last result."""
+        if any(not fault.harmless for fault in self.made):
+            return None
+        last = self.cell.path[-1] if self.cell.path else None
+        if last is None or last.tool != FINISH or not last.written:
+            return None
+        meant = self.standing.get(self.cell.reference.calls[-1].id)
+        sources = sources_of(dict(last.written))
+        if meant is None or any(step == meant.id for step, _ in sources):
+            return None
+        kind = "source: the answer refers to another result" if sources else "source: the answer refers to no result"
+        return Fault(WRONG_ARGUMENT, kind, last.step, place=last.step)
+
+
+def _behind(cell: Cell, pairs: Pairs) -> dict[str, int | None]:
+    """For each call of the reference the first decision on the path that stands for a later one; None at the end."""
+    found: dict[str, int | None] = {}
+    behind: int | None = None
+    for wanted in reversed(cell.reference.calls):
+        found[wanted.id] = behind
+        taken = pairs.standing.get(wanted.id) or pairs.instead.get(wanted.id)
+        if taken is not None:
+            behind = taken.step if behind is None else min(behind, taken.step)
+    return found
+
+
+def _uses(steps: Sequence[str]) -> str:
+    return f"of step {', '.join(dict.fromkeys(steps))}"[:80]
+
+
+def _cut(name: str | None) -> str:
+    return f"{name or NO_TOOL:.60}"
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else text[:120]
+
+
+# Cells of agent_planning_benchmark: the scorer's own errors say what may be a fault.
+
+
+_ARGUMENT, _TOOL = (WRONG_ARGUMENT,), (WRONG_TOOL, NO_RETRIEVAL)
+_OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
+    "E1": ((*_TOOL, REDUNDANT), Fault(WRONG_TOOL, "serves no goal")),
+    "E2": ((MISSING, GAVE_UP, *_TOOL), Fault(MISSING, "a wanted fact")),
+    "E3": (_ARGUMENT, Fault(WRONG_ARGUMENT, f"{VALUE}: breaks a constraint")),
+    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there")),
+    "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
+    "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
+}
+"""By the scorer's error the classes that it may be, and the one that it is where no fault on the path is of these."""
+
+
+def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
+    """Of the faults those that the scorer's errors name; each error without one is a fault of its own.
+
+    A plan may be right by other calls than the reference's, which then are no faults.
+    """
+    errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
+    allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
+    ends = (GAVE_UP, UNREADABLE)
+    kept = [fault for fault in found if fault.kind in allowed or fault.kind in ends]
+    for error in errors:
+        kinds, otherwise = _OF_ERRORS[error]
+        if not any(fault.kind in kinds or fault.kind in ends for fault in kept):
+            kept.append(Fault(otherwise.kind, f"{otherwise.detail} ({error})", place=float("inf")))
+    return [fault if fault.kind != REDUNDANT else _costly(fault) for fault in kept]
+
+
+def of_broken(cell: Cell) -> list[Fault]:
+    """What follows a broken tool: it is called again (wrong tool), or the request is refused (gave up).
+
+    Anything else that is wrong is told by the reference, where there is one.
+    """
+    first = next((taken.step for taken in cell.path), None)
+    if cell.behaviour == RETRY:
+        return [Fault(WRONG_TOOL, "calls the broken tool again", first, place=first or 0)]
+    if cell.behaviour == REFUSE:
+        return [Fault(GAVE_UP, "refused", first, place=first or 0)]
+    return (
+        [] if cell.reference.calls or cell.behaviour != OTHER else [Fault(UNKNOWN, "another tool than the spare one")]
+    )
+
+
+def of_unsolvable(cell: Cell) -> list[Fault]:
+    """A request that nothing can carry out: any call is one too many; without a call it was not refused."""
+    first = next((taken for taken in cell.path if taken.calls), None)
+    if first is None:
+        return [Fault(UNKNOWN, "does not refuse")]
+    return [Fault(REDUNDANT, "calls where nothing solves it", first.step, place=first.step)]
+
+
+def _costly(fault: Fault) -> Fault:
+    return Fault(fault.kind, fault.detail, fault.step, False, fault.place)
+
+
+# Which decision of a path stands for which call of the reference.
+
+
+_DEEPEST = 64  # calls, one using the other's result, that are followed back
+
+
+@dataclass
+class Pairs:
+    """`standing`: by the reference's substep the decision with a call of its tool that stands for it.
+
+    `instead`: by the substep a decision that was taken in its place: a call of another tool, or an answer that could
+    not be read. `repeats` and `further` are the other calls: equal to an earlier one of the path, or not. `unread` are
+    the other answers that could not be read.
+    """
+
+    standing: dict[str, Taken] = field(default_factory=dict)
+    instead: dict[str, Taken] = field(default_factory=dict)
+    repeats: list[Taken] = field(default_factory=list)
+    further: list[Taken] = field(default_factory=list)
+    unread: list[Taken] = field(default_factory=list)
+
+
+def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pairs:
+    """Calls of the same tool first, those with the likest arguments, wherever they stand on the path.
+
+    Of the rest, `by_substep`, a decision takes the place of its own substep's call. Otherwise it takes the place of a
+    call that was not made where it lies between the decisions for the calls before and after that; and where calls were
+    made in another order, of any that was not made, if the reference lacks its tool.
+    """
+    found = Pairs()
+    used = _same_tool(reference, path, found, by_substep)
+    left = [one for one in reference.calls if one.id not in found.standing]
+    seen = {taken.written_text for taken in used.values()}
+    free: list[Taken] = []
+    for taken in path:
+        if taken.calls and taken.step not in used:
+            if taken.written_text in seen and not by_substep:
+                found.repeats.append(taken)
+                continue
+            seen.add(taken.written_text)
+            free.append(taken)
+        elif taken.tool is None:
+            free.append(taken)
+    for taken in _own(left, free, found) if by_substep else _between(reference, left, free, found):
+        (found.unread if taken.tool is None else found.further).append(taken)
+    return found
+
+
+def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_substep: bool) -> Mapping[int, Taken]:
+    """Pair calls of the same tools; returns by its step each decision that stands for a call.
+
+    At another substep than its own a call that repeats one which stands for a call already stands for no other.
+    """
+    used = _alike(reference, path, found)
+    made: dict[str, list[tuple[int, Taken]]] = {}
+    for place, taken in enumerate(path):
+        if taken.calls and taken.tool and taken.step not in used:
+            made.setdefault(taken.tool, []).append((place, taken))
+    wanted: dict[str, list[tuple[int, Wanted]]] = {}
+    for place, one in enumerate(reference.calls):
+        if one.id not in found.standing:
+            wanted.setdefault(one.tool or "", []).append((place, one))
+    origins = _Origins(reference, path)
+    for tool, calls in wanted.items():
+        own = made.get(tool, [])
+        if len(own) == len(calls) == 1:
+            pairs = [(calls[0][1], own[0][1])]
+        else:
+            ranked = sorted(
+                (-origins.likeness(one, taken), one.id != taken.id, abs(place - at), number, rank)
+                for number, (place, one) in enumerate(calls)
+                for rank, (at, taken) in enumerate(own)
+            )
+            pairs = [(calls[number][1], own[rank][1]) for *_, number, rank in ranked]
+        for one, taken in pairs:
+            repeats = by_substep and one.id != taken.id and any(_same(taken, other) for other in used.values())
+            if one.id not in found.standing and taken.step not in used and not repeats:
+                found.standing[one.id] = used[taken.step] = taken
+    return used
+
+
+def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
+    """Pair calls of the same words, whose numbers mean the same; returns them by their steps."""
+    by_id = {taken.id: taken for taken in path}
+    used: dict[int, Taken] = {}
+    for one in reference.calls:
+        taken = by_id.get(one.id)
+        if taken is None or taken.written_text != one.text or not taken.calls or one.id in found.standing:
+            continue
+        if reference.followed or all(step in found.standing for step in one.sources):
+            found.standing[one.id] = used[taken.step] = taken
+    return used
+
+
+def _same(taken: Taken, other: Taken) -> bool:
+    """Whether two calls of a tool are one: in the same words, or with the same outcome."""
+    if taken.written_text is not None and taken.written_text == other.written_text:
+        return True
+    return taken.tool == other.tool and not taken.failed and taken.observed == other.observed is not None
+
+
+class _Origins:
+    """What calls come from: each with the results that it takes replaced by the calls that gave them."""
+
+    def __init__(self, reference: Reference, path: Sequence[Taken]) -> None:
+        self._wanted = {one.id: (one.tool, one.arguments) for one in reference.calls}
+        self._taken = {taken.id: (taken.tool, taken.written or {}) for taken in path if taken.calls}
+        self._known: dict[tuple[bool, str], int] = {}
+
+    def likeness(self, wanted: Wanted, taken: Taken) -> float:
+        """The share of the reference's arguments that a call has alike.
+
+        A result is like one that came about in the same way, and half like any other. Of calls that are alike otherwise
+        one that did not fail is the liker.
+        """
+        written, run = taken.written or {}, taken.run
+        hits = 0.0
+        for name, value in wanted.arguments.items():
+            if name not in written:
+                continue
+            if not sources_of(value):
+                hits += equivalent(value, run.get(name, written[name]), name)
+            elif sources_of(written[name]):
+                same = self._traced(value, True, 0) == self._traced(written[name], False, 0)
+                hits += 1.0 if same else 0.5
+        return hits / max(len(wanted.arguments), 1) + (0.01 if not taken.failed else 0.0)
+
+    def _traced(self, value: Any, of_reference: bool, depth: int) -> str:
+        calls = self._wanted if of_reference else self._taken
+
+        def origin(match: re.Match[str]) -> str:
+            key = of_reference, match[1]
+            if key not in self._known and match[1] in calls and depth < _DEEPEST:
+                tool, arguments = calls[match[1]]
+                self._known[key] = 0  # for calls that use their own results, by whatever way
+                self._known[key] = hash((tool, self._traced(dict(arguments), of_reference, depth + 1)))
+            return f"({self._known.get(key)}).{match[2]}"
+
+        return PATTERN.sub(origin, to_json(value))
+
+
+def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
+    """Pair what was decided at the substeps themselves; returns the decisions without a pair."""
+    ids = {one.id for one in left}
+    found.instead |= {taken.id: taken for taken in free if taken.id in ids}
+    return [taken for taken in free if taken.id not in ids]
+
+
+def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
+    """Pair what lies between the same neighbours, then what is left; returns the decisions without a pair."""
+    steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
+    bounds = [
+        (
+            max((step for place, step in steps if place < one.place), default=-1.0),
+            min((step for place, step in steps if place > one.place), default=inf),
+        )
+        for one in left
+    ]
+    rest = []
+    for taken in free:
+        for wanted, (before, behind) in zip(left, bounds, strict=True) if reference.ordered else ():
+            if wanted.id not in found.instead and before < taken.step < behind:
+                found.instead[wanted.id] = taken
+                break
+        else:
+            rest.append(taken)
+    tools, unpaired = {one.tool for one in reference.calls}, []
+    for taken in rest:
+        lacking = next((one for one in left if one.id not in found.instead), None)
+        if lacking is None or taken.tool in tools:
+            unpaired.append(taken)
+        else:
+            found.instead[lacking.id] = taken
+    return unpaired

@@ -1,0 +1,235 @@
+"""Why cells failed, by planner: a table and a bar chart for each model and data set."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MultipleLocator, PercentFormatter
+
+from analysis import load
+from analysis.load import SETTING
+from analysis.page.drawing import Drawing, legend, svg_of
+from analysis.page.table import Column, Table, bounds, number
+from analysis.page.table import count as counted
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER, share
+from analysis.tables import failed as read
+from analysis.tables.failure_cells import (
+    BUDGET,
+    CASCADE,
+    CLASSES,
+    ERROR,
+    FORMAT,
+    GAVE_UP,
+    MISSING,
+    NO_RETRIEVAL,
+    REDUNDANT,
+    SOURCE,
+    UNKNOWN,
+    UNREADABLE,
+    VALUE,
+    WRONG_ARGUMENT,
+    WRONG_TOOL,
+)
+from grid.core.untrusted import shown
+
+_CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
+_MEANINGS = {
+    NO_RETRIEVAL: ("retrieval", "the reference's tool was not offered"),
+    WRONG_TOOL: ("tool", "another tool was called"),
+    WRONG_ARGUMENT: ("argument", "the tool was right, an argument not"),
+    MISSING: ("missing", "a call was not made"),
+    REDUNDANT: ("redundant", "a call too many, and nothing else"),
+    GAVE_UP: ("gave up", "refused, or called nothing"),
+    UNREADABLE: ("unreadable", "an answer was no call"),
+    BUDGET: ("budget", "time, context, tokens, calls or a search's steps ran out"),
+    CASCADE: ("cascade", "follows from an earlier fault"),
+    ERROR: ("error", "no failure of the planner"),
+    UNKNOWN: ("unknown", "no rule tells"),
+}
+"""By class the column's name, and what a caption says of it."""
+_RULES = "analysis/tables/failure_rules.py"
+_KINDS = "value, source and format are the kinds of wrong arguments"
+_QUERY = "from pathlib import Path; from analysis.tables.failed import classes; print(classes(Path({!r})))"
+
+
+def sheets(root: Path) -> list[Table]:
+    """A table for each model and data set of which any cell failed. Raises StoreError."""
+    return [_sheet(root, place, own) for place, own in _places(root)]
+
+
+def drawings(root: Path, about: str = "") -> list[Drawing]:
+    """A bar chart for each; `about` begins its caption. Raises StoreError."""
+    found: list[Drawing] = []
+    for (model, dataset), own in _places(root):
+        name = f"failures-{len(found)}"
+        caption = f"{about}share of all cells of a setting, by the first fault on the path; the rest was resolved"
+        found.append(Drawing(name, f"{model} on {dataset}: failures", caption, bars(own, name), _query(root)))
+    return found
+
+
+def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+    found = load.once(root, "failures", lambda: by_setting(cells(root)), few=True)
+    if found.empty:
+        return []
+    groups = found.groupby(SETTING[:2], sort=False, observed=True)
+    return [((str(model), str(dataset)), own) for (model, dataset), own in groups]
+
+
+def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
+    there = [name for name in CLASSES if own[name].any()]
+    kinds = [name for name in KINDS if own[name].any()]
+    names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
+    model, dataset = place
+    means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
+    return Table(
+        name=f"failures {model} {dataset}",
+        title=f"{model} on {dataset}: failures",
+        by=SETTING[2:],
+        columns=[
+            counted("cells"),
+            counted("failed", "unresolved"),
+            *(_column(name, printed=name not in kinds) for name in names),
+        ],
+        values=own,
+        query=_query(root),
+        about=f"{means}{f'; {_KINDS}' if kinds else ''}; [low, high]: 95% intervals, {intervals.SHARES}; the rules: "
+        f"{_RULES}",
+        briefly=means,
+    )
+
+
+def _column(name: str, printed: bool) -> Column:
+    """The share of a class, in %, its interval where there is room, and how many cells that are."""
+
+    def brief(row: dict[str, Any]) -> str:
+        return f"{number(row[f'{name}_share'], scale=100)} ({row[name]:,})"
+
+    def text(row: dict[str, Any]) -> str:
+        reach = bounds(row[f"{name}_low"], row[f"{name}_high"], missing="")
+        return " ".join(filter(None, [number(row[f"{name}_share"], scale=100), reach, f"({row[name]:,})"]))
+
+    return Column(_MEANINGS[name][0] if name in _MEANINGS else name, text, brief, printed)
+
+
+def _query(root: Path) -> str:
+    return f"python -c {shlex.quote(_QUERY.format(str(root)))}"
+
+
+# How many cells of each setting failed in which way.
+
+
+NONE = "none"
+"""The class of a cell that did not fail."""
+KINDS = (VALUE, SOURCE, FORMAT)
+
+
+def cells(root: Path) -> pd.DataFrame:
+    """One row per cell of the settings in which any failed, with its `failure` (NONE where it did not) and `kind`.
+
+    `kind` is the sub-kind of a wrong argument, else empty.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    told = read.classes(root).select(["cell_id", "failure", "failure_detail"]).to_pandas()
+    if told.empty:
+        return pd.DataFrame(columns=[*SETTING, CLUSTER, "case_id", "failure", "kind"])
+    found = load.episodes(root).merge(told, on="cell_id", how="left")
+    kinds = found["failure_detail"].fillna("").str.partition(":")[0]
+    found = found.assign(
+        failure=found["failure"].fillna(NONE), kind=kinds.where(found["failure"] == WRONG_ARGUMENT, "")
+    )
+    failing = found["failure"].ne(NONE).groupby([found[name] for name in SETTING], observed=True).transform("any")
+    return found.loc[failing, [*SETTING, CLUSTER, "case_id", "failure", "kind"]]
+
+
+def by_setting(found: pd.DataFrame) -> pd.DataFrame:
+    """Of each setting the cells, and of these by class the count, the share and its 95% interval.
+
+    Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
+    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
+    """
+    rows = []
+    for setting, own in found.groupby(SETTING, sort=False, observed=True):
+        row = {
+            **dict(zip(SETTING, setting, strict=True)),
+            "cells": len(own),
+            "failed": int((own["failure"] != NONE).sum()),
+        }
+        flags = pd.DataFrame(
+            {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
+        )
+        by_case = flags.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
+        for name in map(str, flags):
+            _, low, high = share(by_case[name])
+            row |= {name: int(flags[name].sum()), f"{name}_share": float(flags[name].mean())}
+            row |= {f"{name}_low": low, f"{name}_high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+# Failure classes as stacked bars: the same bytes for the same rows.
+
+
+_STYLES = {
+    NO_RETRIEVAL: ("#0072B2", ""),
+    WRONG_TOOL: ("#D55E00", "//"),
+    WRONG_ARGUMENT: ("#E69F00", ""),
+    MISSING: ("#56B4E9", ".."),
+    REDUNDANT: ("#CC79A7", ""),
+    GAVE_UP: ("#F0E442", "\\\\"),
+    UNREADABLE: ("#000000", ""),
+    BUDGET: ("#009E73", "xx"),
+    CASCADE: ("#999999", ""),
+    ERROR: ("#ffffff", "++"),
+    UNKNOWN: ("#dddddd", "--"),
+}
+"""Okabe and Ito's colours, told apart for print by hatches too."""
+_ACROSS = 4
+
+
+def bars(own: pd.DataFrame, name: str) -> str:
+    """A bar for each setting of one model and data set, of the shares of all its cells; an SVG element.
+
+    `own` are rows of `shares.by_setting`; a panel for each robustness setting.
+    """
+    settings = list(own["robustness"].unique())
+    there = [kind for kind in CLASSES if own[kind].any()]
+    most = int(own.groupby("robustness", observed=True).size().max())
+    top = min(1.0, np.ceil(10 * float((own["failed"] / own["cells"]).max())) / 10)
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, robustness in zip(axes, settings, strict=True):
+            _panel(axis, own[own["robustness"] == robustness], there)
+            axis.set_xlim(0, top)
+            axis.set_title("" if len(settings) == 1 else shown(str(robustness)), fontsize=8)
+        axes[-1].set_xlabel("share of cells")
+        legend(axes, _ACROSS)
+
+    below = 0.2 * -(-len(there) // _ACROSS) / len(settings)
+    return svg_of(name, len(settings), 1, draw, width=7.2, height=0.9 + 0.32 * most + below)
+
+
+def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
+    heights = np.arange(len(rows))
+    left = np.zeros(len(rows))
+    for kind in there:
+        colour, hatch = _STYLES[kind]
+        width = rows[f"{kind}_share"].to_numpy(dtype=float)
+        there_too = width > 0  # an empty bar has an edge all the same
+        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7, color=colour, hatch=hatch,
+                  edgecolor="#333333", linewidth=0.5, label=kind.replace("_", " "))  # fmt: skip
+        left += width
+    axis.set_yticks(heights, [shown(str(planner)) for planner in rows["planner"]], fontsize=8)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.xaxis.set_major_locator(MultipleLocator(0.1))
+    axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.grid(axis="x", alpha=0.3)
+    axis.set_axisbelow(True)

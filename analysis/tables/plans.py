@@ -1,0 +1,499 @@
+"""The tables of plans of agent_planning_benchmark: by task, by cost, refined, with extraneous tools, stepwise.
+
+Table 1: correctness, grades and errors by task, and what is done about broken tools and unsolvable tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.load import SETTING
+from analysis.page.table import Column, Table, changed, joined, label, named
+from analysis.stats import intervals
+from analysis.tables import plan_cells as plans
+from analysis.tables import plan_execution as execution
+from analysis.tables.comparing import name_of
+from analysis.tables.measures import Measure, measured
+from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
+from analysis.tables.plan_cells import STAGES as OTHER_STAGES
+from analysis.tables.plan_sheet import table as shown
+from grid.core.chains import BEHAVIOURS, ERRORS
+
+REFUSER = "refuser"
+REFUSES = "refuses everything (by definition)"
+CORRECT = Measure("success", "CR")
+GRADE = Measure("plan_grade", "grade", scale=1.0, form=".2f")
+ERROR_RATES = [Measure(error, error) for error in ERRORS]
+DIAGNOSIS = [CORRECT, GRADE, *ERROR_RATES]
+"""What tables 14 to 17 have of each group."""
+TABLE_1 = [
+    *(
+        CORRECT,
+        GRADE,
+        Measure("E1", "E1"),
+        Measure("E2_holistic", "E2-H", of_some=True),
+        Measure("E2_stepwise", "E2-S", of_some=True),
+    ),
+    *(Measure(error, error) for error in ERRORS[2:]),
+]
+_BEHAVED = [
+    Measure(f"behaved_{name}", short) for name, short in zip(BEHAVIOURS, ("Rp", "Al", "Rt", "Rf", "Ot"), strict=True)
+]
+_PASSED = [
+    Measure("success", "all"),
+    *(Measure(f"passed_{kind}", short, of_some=True) for kind, short in KINDS.items()),
+]
+ERRORS_TOLD = (
+    "E1: the goal is misunderstood; E2-H: a whole plan leaves something out, E2-S: next steps conclude too early; E3: "
+    "a constraint is broken; E4: a step uses what is not there yet, or ignores what is; E5: a wrong argument, or a "
+    "tool that is not meant for it; E6: a tool or data that do not exist; a plan may have several"
+)
+_REFUSED = (
+    f"{REFUSES}: no planner and no run; it is never right where a plan exists, and always where none does, so that it "
+    "is what refusals have to be held against"
+)
+_BEHAVIOURS_TOLD = (
+    "what follows a tool that broke: Rp the replacement is called, Al another tool is, Rt the broken tool is again, Rf "
+    "the task is refused, Ot anything else; recovered: Rp or Al"
+)
+
+
+_PASSED_TOLD = (
+    "pass: the share of tasks that are refused explicitly; Conf: constraints contradict, Info: information is missing, "
+    "Tool: the tools of a capability are removed, Vis: an attachment is missing (the paper's: visual input)"
+)
+
+
+def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """Of each model and data set of the benchmark's tasks: what is planned, what breaks, what cannot be planned."""
+    found = []
+    for (model, dataset), own in cells[cells["task_family"].notna()].groupby(SETTING[:2], sort=False, observed=True):
+        place = f"{model} on {dataset}"
+        family = own["task_family"].astype(object)
+        planned = own[family.isin(list(NAMES))]
+        if planned[["success", "plan_grade"]].notna().any(axis=None):
+            found.append(_planned(root, place, planned))
+        found += _disturbed(root, place, own[family == BROKEN], own[family == UNSOLVABLE])
+    return found
+
+
+def _planned(root: Path, place: str, cells: pd.DataFrame) -> Table:
+    named = cells.assign(task=pd.Categorical(cells["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
+    named = named.sort_values("task", kind="stable")
+    table = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
+    told = f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
+    found = Table(
+        f"plans {place}",
+        f"{place}: plans by task (agent_planning_benchmark, table 1)",
+        _labels(table, "task"),
+        [],
+        table,
+        "",
+        told + _refused(table),
+        breaks=["task"],
+        reading="\n".join(_best(table)),
+    )
+    return shown(root, cells, TABLE_1, found, bounded=["success"])
+
+
+def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.DataFrame) -> list[Table]:
+    found = []
+    if broken["behaviour"].notna().any():
+        measures = [Measure("success", "recovered"), *_BEHAVED]
+        table = measured(broken, SETTING, measures)
+        table = with_refusing(table, [], dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0})
+        title = f"{place}: behind a broken tool (agent_planning_benchmark, table 1)"
+        told = f"{_BEHAVIOURS_TOLD}{_refused(table)}"
+        own = Table(f"broken {place}", title, _labels(table), [], table, "", told)
+        found.append(shown(root, broken, measures, own, bounded=["success"]))
+    if unsolvable["success"].notna().any():
+        table = measured(unsolvable, SETTING, _PASSED)
+        table = with_refusing(table, [], dict.fromkeys(_names(_PASSED), 1.0))
+        title = f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)"
+        told = _PASSED_TOLD + _refused(table)
+        own = Table(f"unsolvable {place}", title, _labels(table), [], table, "", told, notes=_kinds(unsolvable))
+        found.append(shown(root, unsolvable, _PASSED, own, bounded=_names(_PASSED)))
+    return found
+
+
+def with_refusing(table: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
+    """With a row at each group's end for what refuses everything, where no such planner ran: only `rates` are known."""
+    if any(name_of(str(planner)) == REFUSER for planner in table["planner"]):
+        return table
+    parts = []
+    groups = table.groupby(list(by), sort=False, observed=True) if by else [((), table)]
+    for _, own in groups:
+        last = own.iloc[-1]
+        kept = {name: last[name] for name in [*by, *SETTING[:3]]}
+        own_rates = {name: rate if pd.notna(own[name]).any() else float("nan") for name, rate in rates.items()}
+        counts = {"cases": own["cases"].max(), "clusters": own["clusters"].max()}
+        parts += [own, pd.DataFrame([kept | {"planner": REFUSES} | counts | own_rates])]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _labels(table: pd.DataFrame, *first: str) -> list[Column]:
+    """The robustness setting is named where there is any."""
+    several = bool((table["robustness"].astype(str) != "none").any())
+    return [label(name) for name in (*first, *["robustness"] * several, "planner")]
+
+
+def _refused(table: pd.DataFrame) -> str:
+    return f"; {_REFUSED}" if (table["planner"] == REFUSES).any() else ""
+
+
+def _names(measures: Sequence[Measure]) -> list[str]:
+    return [measure.column for measure in measures]
+
+
+def _best(table: pd.DataFrame) -> list[str]:
+    """Of each task who is right most often, and the commonest error of that planner."""
+    told = []
+    ran = table[table["cells"].notna() & table["success"].notna()]
+    for task, own in ran.groupby("task", sort=False, observed=True):
+        best: dict[Any, Any] = own.sort_values("success", ascending=False, kind="stable").iloc[0].to_dict()
+        rates = {measure.header: best[measure.column] for measure in TABLE_1[2:] if pd.notna(best[measure.column])}
+        worst = max(rates, key=lambda name: rates[name], default=None)
+        error = f"; its commonest error is {worst} ({100 * rates[worst]:.1f}% of the plans)" if worst else ""
+        among = (
+            f"of {len(own)} planners {best['planner']} is right most often" if len(own) > 1 else f"{best['planner']}"
+        )
+        told.append(f"{task}: {among}, in {CORRECT.text(best)}% of {best['cases']:,.0f} cases{error}.")
+    return told
+
+
+def _kinds(cells: pd.DataFrame) -> list[str]:
+    counts = cells.groupby(cells["unsolvable_kind"].astype(object))["case_id"].nunique()
+    parts = [f"{short} {counts[kind]:,}" for kind, short in KINDS.items() if kind in counts]
+    return [f"cases: {', '.join(parts)}"] if parts else []
+
+
+# What plans cost, over all cases, those solved and those that everybody solves (agent_planning_benchmark, table 5).
+
+
+def _cost(column: str, header: str) -> Measure:
+    return Measure(column, header, "amount", scale=1.0, form=".2f", of_some=True)
+
+
+COST_MEASURES = [
+    *(CORRECT, GRADE),
+    *(_cost("plan_cost", "cost, all"), _cost("least_cost", "least")),
+    *(_cost("solved_cost", "cost, solved"), _cost("solved_least_cost", "least")),
+    *(_cost("common_cost", "cost, common"), _cost("common_least_cost", "least")),
+]
+_CAPTION = (
+    "cost: the sum of what a plan's calls cost, in the tools' own units, means per case; all: over every case, solved: "
+    "over those that this planner solves, common: over those that every planner and model compared solves in every "
+    f"trial; least: what the cheapest plan costs on the same cases; intervals of costs: {intervals.AMOUNTS}"
+)
+
+
+def costs(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` (cases)."""
+    own = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
+    if own.empty:
+        return pd.DataFrame()
+    table = measured(own, SETTING, COST_MEASURES)
+    counts = {"solved": "solved_cost_cases", "common": "common_cost_cases"}
+    return table.assign(**{name: table[column] for name, column in counts.items()})
+
+
+def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """A table for each data set on which plans have costs; planners and models stand in one, as they are compared."""
+    table = costs(cells)
+    if table.empty:
+        return []
+    found = []
+    for (dataset, robustness), own in table.groupby(["dataset", "robustness"], sort=False, observed=True):
+        under = "" if robustness == "none" else f", robustness {robustness}"
+        mine = cells[(cells["dataset"] == dataset) & (cells["robustness"] == robustness)]
+        written = Table(
+            f"costs of plans {dataset} {robustness}",
+            f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
+            ["model", "planner"],
+            [],
+            own.reset_index(drop=True),
+            "",
+            _CAPTION,
+            breaks=["model"],
+            reading="\n".join(_reading(own)),
+            notes=_alone(own),
+        )
+        counts = ("cases", "clusters", "solved", "common")
+        found.append(shown(root, mine, COST_MEASURES, written, counts=counts, bounded=["success", "common_cost"]))
+    return found
+
+
+def _reading(table: pd.DataFrame) -> list[str]:
+    """Who is cheapest where all are right, and how far from the least that is."""
+    common = table.dropna(subset=["common_cost"])
+    common = common[common["common"] > 0]
+    if common.empty:
+        return ["No case is solved by every planner: costs cannot be compared on the same solved cases."]
+    best = common.sort_values("common_cost", kind="stable").iloc[0].to_dict()
+    above = best["common_cost"] - best["common_least_cost"]
+    where = f"{best['planner']} ({best['model']})"
+    return [
+        f"On the {best['common']:,.0f} cases that all of them solve, {where} has the lowest mean cost: "
+        f"{best['common_cost']:.2f} per case, {above:.2f} above the least that is possible."
+    ]
+
+
+def _alone(table: pd.DataFrame) -> list[str]:
+    idle = [f"{row['planner']} ({row['model']})" for row in table.to_dict("records") if not row["solved"]]
+    return [f"solve no case, and are not asked for what is common: {', '.join(idle)}"] if idle else []
+
+
+# Plans before and after a critique (agent_planning_benchmark, table 4).
+
+
+REFINEMENT_MEASURES = [
+    Measure("unrefined_correct", "CR base"),
+    Measure("plan_correct", "CR refined"),
+    Measure("refined_change", "Δ", "change", form="+.1f"),
+    Measure("unrefined_grade", "grade base", scale=1.0, form=".2f"),
+    Measure("plan_grade", "refined", scale=1.0, form=".2f"),
+]
+_REFINEMENT_CAPTION = (
+    "base: the plan as it was written first, refined: the same after critique and rewriting; Δ in points, paired; its "
+    f"interval: {intervals.TOLD}; better: plans that were wrong and became correct, worse: the reverse; Self_R: the "
+    "planner's model criticises its own plan, Critic_R: another does; +: the critic is told the error taxonomy, −: not"
+)
+
+
+def refined(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a task, setting and method: REFINEMENT_MEASURES with intervals, cells that got `better` and `worse`."""
+    own = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
+    if own.empty:
+        return pd.DataFrame()
+    texts = own["config"].astype(object)
+    names = [method(str(label), text) for label, text in zip(own["refine"].astype(object), texts, strict=True)]
+    labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
+    own = own.assign(method=names, base=[label.replace(f" / refine {refine}", "") for label, refine in labels])
+    keys = ["task_family", *SETTING, "base", "method"]
+    table = measured(own.sort_values("task_family", kind="stable"), keys, REFINEMENT_MEASURES)
+    sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()
+    sums = sums.rename(columns={"to_better": "better", "to_worse": "worse"})
+    return table.merge(sums, on=keys, how="left")
+
+
+def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
+    table = refined(cells)
+    if table.empty:
+        return []
+    found = []
+    table = table.assign(
+        task_family=table["task_family"].map(lambda name: NAMES.get(name, name)),
+        data=table["dataset"].astype(str).map(data_of),
+    )
+    for (model, data), own in table.groupby(["model", "data"], sort=False, observed=True):
+        place = f"{model} on {data}"
+        named = cells["dataset"].astype(str).map(data_of)
+        mine = cells[(cells["model"] == model) & (named == data) & cells["unrefined_correct"].notna()]
+        written = Table(
+            f"refinement {place}",
+            f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
+            [label("task_family", "task"), label("base", "planner"), "method"],
+            [],
+            own.reset_index(drop=True),
+            "",
+            _REFINEMENT_CAPTION,
+            breaks=["task_family", "base"],
+            reading=joined(_refinement_reading(own)),
+        )
+        counts = ("cases", "clusters", "better", "worse")
+        found.append(shown(root, mine, REFINEMENT_MEASURES, written, counts=counts, bounded=["refined_change"]))
+    return found
+
+
+def _refinement_reading(table: pd.DataFrame) -> list[str]:
+    verdicts = ("refinement costs correct plans", "refinement makes more plans correct")
+    return [
+        f"{row['task_family']}, {row['base']}, {row['method']}: "
+        f"{changed(row, 'refined_change', 'refined − base', verdicts)}; "
+        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
+        for row in table.to_dict("records")
+    ]
+
+
+# What extraneous tools cost: plans with them beside those of the same cases without (tables 2, 16 and 17).
+
+
+USED = Measure("extraneous_calls", "calls per case", "amount", scale=1.0, form=".2f")
+EXTRANEOUS_MEASURES = [
+    *(USED, Measure("base_success", "CR base"), Measure("success", "CR")),
+    *(Measure("extraneous_change", "Δ", "change", form="+.1f"), GRADE, *ERROR_RATES),
+]
+ALL = "all"
+_EXTRANEOUS_CAPTION = (
+    "base: the same planner on the same case without extraneous tools; Δ: CR less that, in points, paired over cases; "
+    f"its interval: {intervals.TOLD}; TC: calls of extraneous tools over all cases, as the paper counts them; calls a "
+    "case: their mean; n_e: how many extraneous tools there are"
+)
+
+
+def by_number(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a mode, setting and number of extraneous tools, and over all of these (`n_e` all) in front.
+
+    Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
+    """
+    own = cells[cells["task_family"].astype(object) == EXTRANEOUS].sort_values("mode", kind="stable")
+    if own.empty:
+        return pd.DataFrame()
+    each = own.assign(n_e=own["n_extraneous"].map(lambda number: f"{number:g}", na_action="ignore"))
+    parts = [measured(own.assign(n_e=ALL), ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES)]
+    numbered = each.dropna(subset=["n_e"]).sort_values("n_extraneous", kind="stable")
+    parts.append(measured(numbered, ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES))
+    table = pd.concat(parts, ignore_index=True)
+    order = {
+        key: place for place, key in enumerate(table[["mode", *SETTING]].astype(str).itertuples(index=False, name=None))
+    }
+    places = [order[key] for key in table[["mode", *SETTING]].astype(str).itertuples(index=False, name=None)]
+    table = table.assign(TC=table["extraneous_calls"] * table["extraneous_calls_cases"], place=places)
+    return table.sort_values(["mode", "place"], kind="stable").drop(columns="place").reset_index(drop=True)
+
+
+def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """A table for each model and data set that has cases with extraneous tools."""
+    table = by_number(cells)
+    if table.empty:
+        return []
+    found = []
+    table = table.assign(mode=table["mode"].map(NAMES))
+    for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
+        place = f"{model} on {dataset}"
+        mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
+        written = Table(
+            f"extraneous {place}",
+            f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
+            [label("mode", "planning"), "planner", "n_e"],
+            [],
+            own.reset_index(drop=True),
+            "",
+            _EXTRANEOUS_CAPTION,
+            breaks=["mode", "planner"],
+            reading=joined(_extraneous_reading(own)),
+            notes=_unpaired(own),
+        )
+        counts = ("cases", "clusters", "TC")
+        found.append(shown(root, mine, EXTRANEOUS_MEASURES, written, counts=counts, bounded=["extraneous_change"]))
+    return found
+
+
+def _extraneous_reading(table: pd.DataFrame) -> list[str]:
+    verdicts = ("extraneous tools cost correct plans", "more plans are correct with extraneous tools")
+    own = table[(table["n_e"] == ALL) & table["extraneous_change"].notna()]
+    return [
+        f"{row['mode']}, {row['planner']}: {changed(row, 'extraneous_change', 'with − without', verdicts)}"
+        for row in own.to_dict("records")
+    ]
+
+
+def _unpaired(table: pd.DataFrame) -> list[str]:
+    missing = (table["cases"] - table["base_success_cases"])[table["n_e"] == ALL].max()
+    told = f"up to {missing:,.0f} cases of a row have no counterpart without extraneous tools here: Δ leaves them out"
+    return [told] if missing else []
+
+
+# Next steps by how many are wanted, and by where in the trajectory they stand (tables 14 and 15, figures 5 and 6).
+
+
+STAGES = ("early", "middle", "late")
+HORIZON, STAGE = "horizon_k", "stage"
+_TITLES = {
+    HORIZON: "next steps by how many are wanted (agent_planning_benchmark, table 14)",
+    STAGE: "next steps by where they stand in the trajectory (agent_planning_benchmark, table 15)",
+}
+CAPTIONS = {
+    HORIZON: "k: the number of steps to predict, without observations between them",
+    STAGE: "stage: in which third of the reference's trajectory the steps stand",
+}
+HEADERS = {HORIZON: "k", STAGE: "stage"}
+
+
+def profile(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    """One row a setting and value of HORIZON or STAGE, in their order: DIAGNOSIS with intervals.
+
+    Of stages only cases of one step count, as in the paper, where there are any: more steps are harder wherever they
+    stand. Empty where fewer than two values are there.
+    """
+    families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
+    own = cells[cells["task_family"].astype(object).isin(families) & cells[column].notna()]
+    if column == STAGE and (own[HORIZON] == 1).any():
+        own = own[own[HORIZON] == 1]
+    if own[column].nunique() < 2:
+        return pd.DataFrame()
+    table = measured(own, [*SETTING, column], DIAGNOSIS)
+    if column == STAGE:
+        table = table.assign(stage=pd.Categorical(table[STAGE], STAGES, ordered=True))
+    order = table[SETTING].astype(str).agg("\0".join, axis=1)
+    places = order.map({name: place for place, name in enumerate(dict.fromkeys(order))})
+    return table.assign(place=places).sort_values(["place", column], kind="stable").drop(columns="place")
+
+
+def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """Tables 14 and 15 of each model and data set that has several horizons or stages."""
+    found = []
+    for column, title in _TITLES.items():
+        table = profile(cells, column)
+        if table.empty:
+            continue
+        for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
+            place = f"{model} on {dataset}"
+            mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
+            written = Table(
+                f"{column} {place}",
+                f"{place}: {title}",
+                ["planner", label(column, HEADERS[column])],
+                [],
+                own.reset_index(drop=True),
+                "",
+                f"{caption(cells, column)}; {ERRORS_TOLD}",
+                breaks=["planner"],
+                reading="\n".join(_stepwise_reading(own, column)),
+            )
+            found.append(shown(root, mine, DIAGNOSIS, written, bounded=["success"]))
+    return found
+
+
+def caption(cells: pd.DataFrame, column: str) -> str:
+    """What a caption says of HORIZON or STAGE."""
+    single = column == STAGE and (cells[HORIZON] == 1).any()
+    return CAPTIONS[column] + ("; cases of one step (k = 1), as in the paper" if single else "")
+
+
+def _stepwise_reading(table: pd.DataFrame, column: str) -> list[str]:
+    measure: Measure = DIAGNOSIS[0]
+    lines = []
+    for planner, own in table.groupby("planner", sort=False, observed=True):
+        parts = [f"{measure.text(row)}% at {HEADERS[column]} {named(row[column])}" for row in own.to_dict("records")]
+        lines.append(f"{planner}: correct in {', '.join(parts)}.")
+    return lines
+
+
+OF_PAPER = "published agent_planning_benchmark "
+"""How the names of its published tables begin."""
+
+
+def sheets(root: Path) -> list[Table]:
+    """Tables 1 to 5, 14 and 15 in form; each where its data are. `analysis.tables.disturbances` has other data sets'.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    executed, cells = execution.sheets(root), plans.read(root)
+    if cells.empty:
+        return executed
+    own = cells[cells["task_family"].notna()]
+    return [
+        *task_tables(root, own),
+        *extraneous_tables(root, own),
+        *stepwise_tables(root, own),
+        *executed,
+        *refinement_tables(root, own),
+        *efficiency_tables(root, cells),
+    ]

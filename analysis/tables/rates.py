@@ -1,0 +1,263 @@
+"""The tables that every sweep ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import SETTING, spending, unknowns
+from analysis.stats.intervals import CLUSTER, cohens_h, count, holm, interval, p_value, ratio, share
+from analysis.stats.pilot import Counts
+from analysis.stats.power import settling
+
+RATES = ["success", "tool_match_rate", "action_accuracy"]
+PAIRED = ["success", "tool_match_rate"]
+CHECKS = "resolved_checks"
+COSTS = [
+    "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "cancelled_llm_calls",
+    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", "wall_seconds", CHECKS,
+    "branched_steps", "money", "unassigned",
+]  # fmt: skip
+ENTROPY_BINS = 5
+CHOICES = {"right": False, "wrong": True}
+"""Of `entropy_errors`' steps, those that were right and those that were not, by whether they are an error."""
+TIMES = "times_tokens"
+"""How many times the reference planner's tokens."""
+REFERENCE = "react"
+"""The planner that others are compared with."""
+_GROUP = SETTING[:3]
+
+
+def results(episodes: pd.DataFrame) -> pd.DataFrame:
+    """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
+
+    Each rate has its mean over cases (each its mean over trials) and its standard deviation over trials (of the trial's
+    mean over cases; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
+    that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
+    (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed, and if all succeeded
+    (of cells of `load.episodes`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean
+    per case. NaN where nothing is known. Rates and costs that the frame lacks are left out.
+    """
+    costs, rates = ([name for name in names if name in episodes] for names in (COSTS, RATES))
+    solvable = episodes["success"].where(episodes["solvable"] == 1.0)
+    left_open = episodes["success"].isna()
+    if unknowns.COLUMN in episodes:
+        left_open |= episodes[unknowns.COLUMN]
+    rated = episodes.assign(success_solvable=solvable, _unknown=left_open)
+    grouped = rated.groupby(SETTING, sort=False)
+    found = grouped.agg(
+        cases=("case_id", "nunique"),
+        clusters=(CLUSTER, "nunique"),
+        cells=("cell_id", "size"),
+        failed=("status", lambda s: int((s != "ok").sum())),
+        unknown=("_unknown", "sum"),
+    )
+    by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*rates, "success_solvable"]].mean()
+    means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
+    by_trial = rated.groupby([*SETTING, "trial"], sort=False)[rates].mean()
+    deviations = by_trial.groupby(SETTING, sort=False).std().add_suffix("_std")
+    repeated = _repeated(rated, rates)
+    deviations = deviations.mask(repeated.reindex(deviations.index))
+    found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[costs].mean())
+    if unknowns.COLUMN in episodes:
+        found = found.join(unknowns.bounds(episodes, SETTING)[[unknowns.LEAST, unknowns.LARGEST]])
+    return found.assign(repeated=repeated).reset_index()
+
+
+def _bounds(success: pd.Series[float]) -> pd.DataFrame:
+    """By setting, the interval of the mean of cases' success."""
+    levels = list[Hashable](SETTING)
+    rows = [
+        [*cast(tuple[Any, ...], key), *share(values.droplevel(levels).dropna())[1:]]
+        for key, values in success.groupby(level=levels, sort=False)
+    ]
+    return pd.DataFrame(rows, columns=[*SETTING, "success_low", "success_high"]).set_index(SETTING)
+
+
+def ranked(found: pd.DataFrame) -> pd.DataFrame:
+    """What `results` gives, with the reference planner first and then by success, the best first.
+
+    Models, datasets and robustness settings stay in their order, and so do planners of equal success.
+    """
+    places = pd.DataFrame({
+        "group": found.groupby(_GROUP, sort=False).ngroup(),
+        "other": [plain_name(str(planner)) != REFERENCE for planner in found["planner"]],
+        "failure": -found["success_mean"].fillna(-1.0),
+    })  # fmt: skip
+    order = places.sort_values(["group", "other", "failure"], kind="stable").index
+    return found.loc[order].reset_index(drop=True)
+
+
+def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The episodes, their settings in the order of those in `found`."""
+    settings = pd.MultiIndex.from_frame(found[SETTING].astype(str))
+    own = episodes.groupby(SETTING, sort=False, observed=True).ngroup().to_numpy()
+    numbers, first = np.unique(own, return_index=True)
+    places = settings.get_indexer(pd.MultiIndex.from_frame(episodes[SETTING].iloc[first].astype(str)))
+    return episodes.iloc[np.argsort(places[np.searchsorted(numbers, own)], kind="stable")]
+
+
+def _repeated(episodes: pd.DataFrame, rates: Sequence[str]) -> pd.Series[bool]:
+    """By setting, whether it has several trials in which every case has the same rates."""
+    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[[*rates]]
+    differ = (by_case.nunique(dropna=False) > 1).any(axis=1).groupby(SETTING, sort=False).any()
+    several = episodes.groupby(SETTING, sort=False)["trial"].nunique() > 1
+    return several & ~differ
+
+
+def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+    """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
+
+    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high` and
+    `_p`, of success also `_h` (`cohens_h`) and, where the interval holds 0, `_needed` (`power.plans.settling`);
+    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
+    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`).
+    """
+    rows = []
+    grouped = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)
+    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
+    for key, group in by_case.groupby(level=[*_GROUP], sort=False):
+        planners = [str(planner) for planner in group.index.unique("planner")]
+        values = group.droplevel([*_GROUP])
+        for planner in planners:
+            against = reference_of(planner, planners, reference)
+            if against is None:
+                continue
+            own = cast(pd.DataFrame, values.xs(planner, level="planner"))
+            theirs = cast(pd.DataFrame, values.xs(against, level="planner"))
+            found = dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | {"reference": against}
+            rows.append(found | _compared(own, theirs))
+    return pd.DataFrame(rows)
+
+
+def paired_models(episodes: pd.DataFrame) -> pd.DataFrame:
+    """As `paired_differences`, of models: each less the first by name, with the same planner on the same cases.
+
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty where no
+    planner ran with two models on the same data.
+    """
+    place: list[Hashable] = ["dataset", "robustness", "planner"]
+    grouped = episodes.groupby([*place, "model", CLUSTER, "case_id"], sort=False, observed=True)
+    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
+    rows = []
+    for key, group in by_case.groupby(level=place, sort=False, observed=True):
+        values = group.droplevel(place)
+        first, *others = sorted(map(str, values.index.unique("model")))
+        for model in others:
+            own, theirs = (cast(pd.DataFrame, values.xs(name, level="model")) for name in (model, first))
+            labels = dict(zip(place, map(str, cast(tuple[Any, ...], key)), strict=True))
+            rows.append(labels | {"model": model, "reference": first} | _compared(own, theirs))
+    return pd.DataFrame(rows)
+
+
+def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+    """How many times the tokens of `reference` each planner took, on the cases that both have.
+
+    Tokens are those in and out of all roles (`spending.SPENT`, columns that must be there), a case's the mean over its
+    trials. A row a setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%,
+    over clusters).
+    """
+    rows = []
+    found = episodes.assign(tokens=spending.tokens(episodes))
+    by_case = found.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["tokens"].mean().dropna()
+    for key, group in by_case.groupby(level=[*_GROUP], sort=False, observed=True):
+        planners = group.droplevel([*_GROUP]).groupby(level="planner", observed=True)
+        own = {str(label): part.droplevel("planner") for label, part in planners}
+        for planner, tokens in own.items():
+            against = reference_of(planner, list(own), reference)
+            if against is not None:
+                both = pd.concat([tokens, own[against]], axis=1, join="inner", keys=["own", "other"])
+                bounds = zip((TIMES, f"{TIMES}_low", f"{TIMES}_high"), ratio(both["own"], both["other"]), strict=True)
+                rows.append(
+                    dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True)) | dict(bounds)
+                )
+    return pd.DataFrame(rows, columns=[*SETTING, TIMES, f"{TIMES}_low", f"{TIMES}_high"])
+
+
+def corrected(differences: pd.DataFrame) -> pd.DataFrame:
+    """With p by Holm's correction over all rows, for each rate of its own: `success_holm`, `tool_match_rate_holm`."""
+    return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
+
+
+def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
+    """How many cases would settle a difference that these leave open (`settling`); NaN where these would have.
+
+    So it is where planners share their trials' luck: the model, in which trials are independent, then sees no variance.
+    """
+    found = settling(_counts(theirs, own))
+    return found if found > len(own) else np.nan
+
+
+def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
+    differences = (own - theirs).dropna(how="all", subset=PAIRED)
+    found: dict[str, object] = {"cases": len(differences), "clusters": count(differences)}
+    for rate in PAIRED:
+        values = differences[rate].dropna()
+        mean, low, high = interval(values, reach=1.0)
+        found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(values, reach=1.0)}
+    values = differences["success"].dropna()
+    pair = [rates.loc[values.index] for rates in (own, theirs)]
+    shares = [float(rates["success"].mean()) for rates in pair]
+    opened = interval(values, reach=1.0)
+    needed = _settling(pair[1], pair[0]) if opened.low <= 0 <= opened.high else np.nan
+    found |= {"success_h": cohens_h(*shares) if len(values) else np.nan, "success_needed": needed}
+    return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
+
+
+def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
+    """The successes and trials of the same cases of two planners, as `analysis.power` takes them."""
+    codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
+    won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
+    return Counts(codes.astype(np.int64), won, tried)
+
+
+def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
+    """The label of the reference planner that a planner is compared with; None for the reference itself.
+
+    The only one there is; of several, the one with the same changes (`react[temperature=0]` for
+    `egb_logits[temperature=0]`) and the same retriever.
+    """
+    found = [label for label in planners if plain_name(label) == reference]
+    if planner in found:
+        return None
+    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(plain_name(planner))]
+    return found[0] if len(found) == 1 else same[0] if same else None
+
+
+def plain_name(label: str) -> str:
+    """A label's planner without changes, retriever and id: `react[temperature=0] / bm25` is `react`."""
+    return label.partition("[")[0].partition(" ")[0]
+
+
+def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
+    """Error rate by entropy (egb_slate tables 6 and 8): per setting, equal-width bins from 0 to its largest entropy.
+
+    `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
+    """
+    rows = []
+    for key, group in steps.groupby(SETTING, sort=False):
+        edges = np.linspace(0.0, max(float(group["entropy"].max()), 1e-12), ENTROPY_BINS + 1)
+        place = np.clip(np.searchsorted(edges, group["entropy"], side="right") - 1, 0, ENTROPY_BINS - 1)
+        for index in range(ENTROPY_BINS):
+            errors = group["error"][place == index]
+            rows.append([*key, edges[index], edges[index + 1], len(errors), int(errors.sum())])
+    frame = pd.DataFrame(rows, columns=[*SETTING, "low", "high", "steps", "errors"])
+    return frame.assign(error_rate=frame["errors"] / frame["steps"].where(frame["steps"] > 0))
+
+
+def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
+
+    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN where there
+    is no such choice) and `_n`.
+    """
+    parts = []
+    for name, wrong in CHOICES.items():
+        own = steps["entropy"].where(steps["error"].astype(bool) == wrong)
+        grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
+        found = grouped.agg(["mean", "median", "count"])
+        parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
+    return pd.concat(parts, axis=1).reset_index()

@@ -1,0 +1,291 @@
+"""The tables of a regression: planning_horizon's table 3 and C.1."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from analysis.errors import AnalysisError
+from analysis.load import queries
+from analysis.page.table import NONE, Column, Table, number, p_value, texts
+from analysis.stats.design import Design, Floats, design
+from analysis.stats.intervals import holm
+from analysis.stats.spec import FAMILY, Correlation, Link, Spec
+from grid.core.errors import one_line
+
+# Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
+#
+# Binomial family, logit link, independence working correlation, robust (sandwich) errors by cluster: the published fit.
+# `link: identity` fits outcomes of any numbers, linearly (Gaussian family). What it leaves open is told in `Fit`: rows
+# lost, levels pooled or left out because they are separated, few clusters corrected.
+
+
+FEW_CLUSTERS = 150
+"""Below it robust errors are too small. The bias-reduced ones of Mancl and DeRouen (2001) are taken, with the normal
+quantile as they have it: `tests/studies/regressions.py`."""
+FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
+"""What a fit tells of each coefficient."""
+RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]
+"""The same model's in raw units, not z-scores (planning_horizon C.1)."""
+_COLUMNS = ["name", *FIGURES, *RAW]
+NOTHING = pd.DataFrame(columns=_COLUMNS)
+_ITERATIONS = 100
+Key: TypeAlias = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One regression.
+
+    `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
+    and those of `RAW`, the coefficient of a column that is not z-scored; NaN where no raw units give the same model.
+    Separated ones are infinite, with NaN for the rest.
+    """
+
+    coefficients: pd.DataFrame
+    rows_in: int
+    rows: int
+    clusters_in: int
+    clusters: int
+    references: dict[str, str]
+    """The reference level of each factor."""
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A regression that the data cannot carry, and why."""
+
+    reason: str
+
+
+def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
+    """A fit for each value of `per` among the rows that the specification wants; those that fail say why.
+
+    Raises:
+        AnalysisError: `episodes` lacks a column.
+    """
+    missing = [name for name in spec.columns() if name not in episodes]
+    if missing:
+        raise AnalysisError(f"no column {missing[0]!r}; there are: {', '.join(map(str, episodes.columns))}")
+    wanted = (
+        episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)}) if spec.has_family else episodes
+    )
+    for name, values in spec.rows.items():
+        wanted = wanted[wanted[name].astype(str).isin(values)]
+    return [(key, _tried(rows, spec)) for key, rows in _slices(wanted, spec.per)]
+
+
+def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
+    """The regression on all of these rows. Raises AnalysisError: they cannot carry it, or it does not converge."""
+    found = design(rows, spec)
+    clusters = len(np.unique(found.clusters))
+    few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
+    params, covariance = estimate(found, spec.correlation, bias_reduced=few, link=spec.link)
+    notes = [*found.notes, *_notes(found)]
+    if few:
+        notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
+    elif clusters < FEW_CLUSTERS:
+        notes.append(f"only {clusters} clusters, uncorrected: intervals are too narrow")
+    table = _table(found, params, covariance)
+    return Fit(table, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
+
+
+def estimate(
+    found: Design, correlation: Correlation, *, bias_reduced: bool, link: Link = "logit"
+) -> tuple[Floats, Floats]:
+    """Coefficients (p) and their robust covariance (p x p).
+
+    Raises:
+        AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
+    """
+    # Most reports have no regression, and these take half a second.
+    from statsmodels.genmod import cov_struct, families
+    from statsmodels.genmod.generalized_estimating_equations import GEE
+
+    working = {"independence": cov_struct.Independence, "exchangeable": cov_struct.Exchangeable}[correlation]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # what they warn of is checked below, and named
+        try:
+            model = GEE(
+                found.outcome,
+                found.matrix,
+                groups=found.clusters,
+                family=families.Binomial() if link == "logit" else families.Gaussian(),
+                cov_struct=working(),
+            )
+            result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")
+        except np.linalg.LinAlgError:
+            raise AnalysisError("one cluster alone determines a coefficient: run cases of more clusters") from None
+        except (ArithmeticError, ValueError, RuntimeError) as error:  # its own errors are RuntimeErrors
+            raise AnalysisError(one_line(f"statsmodels cannot fit it ({error})", 300)) from None
+    return settled(result, bias_reduced=bias_reduced)
+
+
+def settled(result: Any, *, bias_reduced: bool) -> tuple[Floats, Floats]:
+    """The coefficients and covariance of statsmodels' result, which may be None.
+
+    Raises:
+        AnalysisError: there is none, it has not converged, or its covariance is no covariance.
+    """
+    if result is None:
+        raise AnalysisError("statsmodels returned no fit: its covariance is singular")
+    if not result.converged or result.score_norm < 0:  # below 0 where it gave up before the first step
+        raise AnalysisError("the fit did not converge")
+    covariance = np.asarray(result.cov_robust_bc if bias_reduced else result.cov_robust)
+    if not np.isfinite(covariance).all() or (np.diag(covariance) <= 0).any():
+        raise AnalysisError("the fit's covariance is not positive: too few clusters for so many coefficients")
+    return np.asarray(result.params), covariance
+
+
+def _tried(rows: pd.DataFrame, spec: Spec) -> Fit | Refused:
+    try:
+        return _fit(rows, spec)
+    except AnalysisError as error:
+        return Refused(str(error))
+
+
+def _slices(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[Key, pd.DataFrame]]:
+    if not names:
+        yield {}, rows
+        return
+    for values, part in rows.groupby(names, sort=False, observed=True):
+        yield dict(zip(names, map(str, values), strict=True)), part
+
+
+def _notes(found: Design) -> list[str]:
+    lost = [f"{count:,} rows left out: {reason}" for reason, count in found.lost.items()]
+    return lost + [f"{name} = {told}" for name, told in found.separated.items()]
+
+
+def _table(found: Design, params: Floats, covariance: Floats) -> pd.DataFrame:
+    table = pd.DataFrame({"name": found.names} | _figures(params, covariance))
+    if found.units is not None:
+        back = np.linalg.inv(found.units)
+        raw = _figures(back @ params, back @ covariance @ back.T)
+        table = table.assign(**{name: raw[name.removeprefix("raw_")] for name in RAW})
+    infinite = [float(told.partition(":")[0]) for told in found.separated.values()]
+    separated = pd.DataFrame({"name": list(found.separated), "coefficient": infinite, "raw_coefficient": infinite})
+    return pd.concat([table, separated], ignore_index=True).reindex(columns=_COLUMNS)
+
+
+def _figures(params: Floats, covariance: Floats) -> dict[str, Floats]:
+    errors = np.sqrt(np.diag(covariance))
+    statistic = params / errors
+    half = ndtri(0.975) * errors
+    p = 2 * ndtr(-np.abs(statistic))
+    return dict(zip(FIGURES, (params, errors, statistic, p, params - half, params + half), strict=True))
+
+
+HOLM = "p_holm"
+EVERY = "all regression coefficients (planning_horizon C.1)"
+_STARS = ((0.01, "**"), (0.05, "*"))
+_DAGGER, _LEVEL = "†", 0.05
+_FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
+Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
+
+
+def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Table]:
+    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
+    if not fits:
+        return []
+    query = queries.rows(root, spec.columns(), queries.where(spec.rows))
+    every = coefficients(fits)
+    shown = _in_order(set(every["name"][_of_interest(every["name"])]), spec)
+    notes = [
+        f"{', '.join(key.values()) or 'all rows'}: {note}"
+        for key, fit in fits
+        for note in (fit.notes if isinstance(fit, Fit) else [f"not fitted: {fit.reason}"])
+    ]
+    kind, scale = ("binomial", "on the logit scale") if spec.link == "logit" else ("linear", "in the outcome's unit")
+    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
+    scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
+    units = f", {' and '.join(scored)} z-scored" if scored else ""
+    tests = int(every[HOLM].notna().sum())
+    over = f"over the {tests} coefficients of table 3, all fits together"
+    brief = f"{about}; coefficient (standard error) {scale}{units}; * p < 0.05, ** p < 0.01; "
+    long = f"{about}; {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
+    brief_rows = [[*key.values(), *_counts(fit), *_cells(every, place, shown)] for place, (key, fit) in enumerate(fits)]
+    return [
+        Table(
+            name="regression",
+            title=title,
+            by=texts(spec.per),
+            columns=texts(["rows", "clusters", *shown], len(spec.per)),
+            lines=brief_rows,
+            about=f"{brief}{_DAGGER} p < 0.05 by Holm's correction {over}",
+            values=every[every["name"].isin(shown)].drop(columns="fit"),
+            query=query,
+            notes=notes,
+        ),
+        Table(
+            name="coefficients",
+            title=EVERY,
+            by=[*spec.per, Column("coefficient of", lambda row: row["name"])],
+            columns=[Column(name.replace("_", " "), partial(_figure, name)) for name in _FIGURES],
+            about=f"{long}p holm: Holm's correction {over}",
+            values=every.drop(columns="fit"),
+            query=query,
+            notes=notes,
+        ),
+    ]
+
+
+def coefficients(fits: Fits) -> pd.DataFrame:
+    """The coefficients of every fit with its keys, its place in `fits` as `fit`, and p by Holm's correction.
+
+    Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
+    Levels of factors are controls, and the intercept answers no question.
+    """
+    tables = [
+        (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)
+        for place, (key, fit) in enumerate(fits)
+    ]
+    every = pd.concat(tables, ignore_index=True)
+    return every.assign(**{HOLM: holm(every["p"].where(_of_interest(every["name"])))})
+
+
+def _in_order(names: Container[str], spec: Spec) -> list[str]:
+    """As the formula has them: a fit may lack the first ones."""
+    terms = (":".join(part.column for part in term) for term in spec.parsed.terms)
+    return [name for name in terms if name in names]
+
+
+def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:
+    return ~names.astype(str).str.contains("[T.", regex=False) & (names != "Intercept")
+
+
+def _counts(fit: Fit | Refused) -> list[str]:
+    """Rows and clusters: those that were fitted, of those that there are."""
+    if isinstance(fit, Refused):
+        return [NONE, NONE]
+    pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
+    return [f"{used:,}" if used == there else f"{used:,} of {there:,}" for used, there in pairs]
+
+
+def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
+    """Coefficients of one fit with stars, dagger and error."""
+    own = {row["name"]: row for row in every[every["fit"] == place].to_dict("records")}
+    return [_starred(own[name]) if name in own else NONE for name in names]
+
+
+def _starred(row: Mapping[Any, Any]) -> str:
+    return starred(row["coefficient"], row["se"], row["p"], _DAGGER if row[HOLM] < _LEVEL else "")
+
+
+def starred(coefficient: float, error: float, p: float, more: str = "") -> str:
+    """`coefficient** (standard error)`, as the paper has it; `more` stands behind the stars."""
+    stars = next((stars for bound, stars in _STARS if p < bound), "")
+    return f"{coefficient:.3f}{stars}{more} ({error:.3f})"
+
+
+def _figure(name: str, row: Mapping[Any, Any]) -> str:
+    return p_value(row[name]) if name in ("p", HOLM, "raw_p") else number(row[name], ".3f")

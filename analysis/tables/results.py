@@ -1,0 +1,208 @@
+"""The table of results: rates of planners, and beside them those of what needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import SETTING, queries, unknowns, unreadable
+from analysis.load.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
+from analysis.page.table import MISSING, Column, Row, Table, bounds, number
+from analysis.stats import intervals
+from analysis.tables import pass_k
+from analysis.tables.costs import LABELS, place_of
+
+_INTERVAL = "95% interval"
+_WITHOUT = "without a model"
+"""The key of rows that no planner made."""
+_SEVERAL = 2
+"""Trials of which it is told whether any succeeds, and whether all do."""
+_MATCH = "tool match: of the steps that need a tool, those with the reference's"
+_ACTION = "action acc.: steps that rightly called a tool, or rightly called none"
+_FAILED = "failed: cells that ended in an error"
+_DEVIATIONS = "±: standard deviation over trials"
+_PARTIAL = "cells: of a setting that is not complete, those done/those planned"
+_BASELINES = (
+    f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes any option with the same probability; both "
+    "need no model, and give no arguments that could succeed; "
+    f"{CEILING}: right wherever the reference's tool is offered"
+)
+_OF_SOLVABLE = "solvable: success on the solvable cases"
+_SOLVABLE = f"{SOLVABLE}: the share of cases whose arguments all follow from what a planner sees"
+_CONSTANTS = (
+    f"{CONSTANT}: the commonest answer of the training questions; {BY_FUNCTION}: the commonest of those whose program "
+    "ends in the same function, which it is told; neither reads the question"
+)
+_ENDS = (
+    f"{NOTHING}: ends without a call; {TRANSFER}: hands the user over to a person and does nothing else; neither asks "
+    "a model"
+)
+_UNKNOWN = {
+    unknowns.LEFT_OUT: "unknown: cells of which nobody can tell whether they succeeded; success leaves them out",
+    unknowns.FAILURE: "unknown: cells of which nobody can tell whether they succeeded; they count as failures",
+}
+_BOUNDS = "bounds"
+_BOUNDED = (
+    f"{_BOUNDS}: success if all unknown cells failed, and if all succeeded, where they are more than "
+    f"{100 * unknowns.MOST:.0f}% of the row's cells"
+)
+_UNREADABLE = "unreadable: answers of the acting model that could not be read"
+_CUT = "cut: answers that a limit on tokens, or a filter, ended"
+_MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
+
+
+def sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Table:
+    """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines.
+
+    Args:
+        root: the results folder.
+        results: the rows of `tables.results` in their order, with `planned` cells.
+        baselines: those of this model and dataset.
+        cases: their trials and successes (`pass_k.by_case`).
+    """
+    place = place_of(results)
+    trials = int(cases["trials"].max())
+    of_trials = _by_setting(cases, trials)
+    lines: list[Row] = []
+    for robustness, group in results.groupby("robustness", sort=False, observed=True):
+        ran = group.to_dict("records")
+        lines += [{**row, **of_trials.get((str(robustness), str(row["planner"])), {})} for row in ran]
+        without = baselines[baselines["robustness"] == robustness]
+        lines += [{**row, _WITHOUT: True} for row in without.to_dict("records")]
+    shown = [name for name in OF_CASES if (baselines["planner"] == name).any()]
+    without_model = _of_baselines(baselines, shown)
+    return Table(
+        name=f"results {place.model} {place.dataset}",
+        title=place.title,
+        by=LABELS,
+        columns=_columns(results, trials),
+        values=_joined(results, baselines),
+        query=queries.results(root, *place, *["retrieval"] * _has(baselines, FIRST), *shown),
+        about="; ".join([f"in %; success: of cases; its 95% interval: {intervals.SHARES}", *without_model]),
+        briefly="; ".join([f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY}", *without_model]),
+        lines=lines,
+        notes=_notes(results),
+        breaks=["robustness"],
+    )
+
+
+def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
+    """What is known of all trials of cases, by robustness setting and planner; nothing of single trials."""
+    if trials < _SEVERAL:
+        return {}
+    table = pass_k.rates(cases, trials)
+    return {(str(row["robustness"]), str(row["planner"])): row for row in table.to_dict("records")}
+
+
+def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
+    told = (
+        [_BASELINES] * _has(baselines, FIRST) + [_SOLVABLE] * (SOLVABLE in shown) + [_CONSTANTS] * (CONSTANT in shown)
+    )
+    return told + [_ENDS] * bool({NOTHING, TRANSFER} & set(shown))
+
+
+def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
+    """The columns that some row has something for; a terminal leaves out more the more there is to warn of."""
+    partial = bool((results["cells"] < results["planned"]).any())
+    unreadable_too, cut = _many(results, "unreadable"), _many(results, "cut")
+    bounded = bool(_bounded(results).any())
+    warned = unreadable_too + cut + bounded  # what there is to be seen first, in 100 columns
+    dropped = ("tool match", "USD", "failed", _INTERVAL)[: warned if warned < 2 else warned + partial]
+    several = trials >= _SEVERAL
+    together = {f"pass@{trials}": f"any_{trials}", f"pass^{trials}": f"all_{trials}"} if several else {}
+    deviations = _DEVIATIONS * several
+    found = [
+        _of_all("cases", lambda row: f"{row['cases']:,}"),
+        _column("cells", _cells, _PARTIAL * partial, printed=partial),
+        _column("failed", lambda row: f"{row['failed']:,}", _FAILED),
+        *[_column("unreadable", _share_of("unreadable"), _UNREADABLE)] * unreadable_too,
+        *[_column("cut", _share_of("cut"), _CUT)] * cut,
+        *[_column("unknown", lambda row: f"{row['unknown']:,}", _UNKNOWN[unknowns.how_counted()])]
+        * bool(results["unknown"].any()),
+        _rate("success", "success", deviations),
+        *[_column(_BOUNDS, _left_open, _BOUNDED)] * bounded,
+        _column(_INTERVAL, lambda row: bounds(row["success_low"], row["success_high"])),
+        *[_column("solvable", _share_of("success_solvable"), _OF_SOLVABLE, printed=False)]
+        * bool(results["success_solvable"].notna().any()),
+        _rate("tool match", "tool_match_rate", _MATCH),
+        replace(_rate("action acc.", "action_accuracy", _ACTION), printed=False),
+        *(_column(name, _share_of(key), pass_k.brief(trials), printed=False) for name, key in together.items()),
+        *[_column("USD", lambda row: number(row["money"], ",.6f"), _MONEY)]
+        * bool((results["money"].fillna(0) > 0).any()),
+    ]
+    return [replace(column, printed=column.printed and column.header not in dropped) for column in found]
+
+
+def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bool = True) -> Column:
+    """One that what needs no model has nothing for."""
+    return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
+
+
+def _of_all(header: str, text: Callable[[Row], str]) -> Column:
+    return Column(header, text)
+
+
+def _share_of(name: str) -> Callable[[Row], str]:
+    return lambda row: number(row.get(name, np.nan), scale=100)
+
+
+def _rate(header: str, rate: str, said: str) -> Column:
+    """Its mean, with the deviation over trials where there is room."""
+
+    def brief(row: Row) -> str:
+        return number(row[f"{rate}_mean"], scale=100, missing=MISSING if _WITHOUT in row else "none")
+
+    def text(row: Row) -> str:
+        deviation = row.get(f"{rate}_std")
+        return brief(row) + (f" ± {100 * deviation:.1f}" if _WITHOUT not in row and pd.notna(deviation) else "")
+
+    return Column(header, text, brief, said=said, briefly="" if said == _DEVIATIONS else None)
+
+
+def _cells(row: Row) -> str:
+    done, planned = int(row["cells"]), int(row["planned"])
+    return f"{done:,}/{planned:,}" if done < planned else f"{done:,}"
+
+
+def _has(baselines: pd.DataFrame, name: str) -> bool:
+    return any(str(label).startswith(name) for label in baselines["planner"])
+
+
+def _many(results: pd.DataFrame, share: str) -> bool:
+    """Whether any row's share has a column of its own."""
+    return share in results and bool((results[share] > unreadable.MANY).any())
+
+
+def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows have so many unknown cells that what they leave open is told."""
+    known = results[unknowns.LEAST].notna() if unknowns.LEAST in results else pd.Series(False, index=results.index)
+    return known & (results["unknown"] > unknowns.MOST * results["cells"])
+
+
+def _left_open(row: Row) -> str:
+    """What success is if all unknown cells failed, and if all succeeded."""
+    if not row["unknown"] > unknowns.MOST * row["cells"]:
+        return MISSING
+    return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
+
+
+def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
+    """All rows of a table's values; counts stay whole numbers."""
+    counts = ["cases", "clusters", "cells", "planned", "failed", "unknown"]
+    texts = dict.fromkeys(SETTING, str)
+    joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
+    return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns="repeated")
+
+
+def _notes(results: pd.DataFrame) -> list[str]:
+    """What is not shown, and why: deviations over trials that are all equal."""
+    repeated = results[results["repeated"]]
+    if len(repeated) == len(results):
+        return ["no ±: in every setting all trials are equal, case by case"]
+    labels = [f"{planner} ({robustness})" for robustness, planner in repeated[LABELS].itertuples(index=False)]
+    return [f"no ± where all trials are equal, case by case: {', '.join(labels)}"] if labels else []

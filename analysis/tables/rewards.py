@@ -1,0 +1,146 @@
+"""Rewards of tasks that have one (τ²-bench): their mean, the database's part, how runs ended, and each part met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load
+from analysis.errors import AnalysisError
+from analysis.load import SETTING, queries
+from analysis.page.table import Table, count
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER
+from analysis.tables.measures import Measure, columns, known, measured, partly
+from grid.core.untrusted import loads
+
+REWARD, PARTS, DB, TERMINATION = "reward", "reward_parts", "success_db", "termination"
+_LABELS = SETTING[2:]
+_TOLD = f"means over cases in %; in brackets 95% intervals: {intervals.SHARES}"
+_CAPTION = (
+    f"{_TOLD} (the terminal shows those of the first two); reward: the product over the task's reward basis, 0 unless "
+    "the run ended properly; DB: the database is as the gold actions leave it; no reward: cells of which nobody could "
+    "tell it, which the mean leaves out; then why runs ended, shares of those whose end is known"
+)
+_OF_PARTS = (
+    f"{_TOLD}; met: the mean reward of a part over the cases whose reward basis it is in; known: cases of which it "
+    "could be told in any trial"
+)
+_MET = Measure("met", "met")
+
+
+def sheets(root: Path) -> list[Table]:
+    """For each model and dataset with rewards how they and the runs' ends are, and the parts of their basis.
+
+    Raises:
+        AnalysisError: `reward_parts` of a cell is no JSON object of numbers from 0 to 1, or null.
+        StoreError: the folder cannot be read.
+    """
+    known = pc.field(REWARD).is_valid() | pc.field(DB).is_valid() | pc.field(TERMINATION).is_valid()
+    columns = [REWARD, PARTS, DB, TERMINATION]
+    cells = load.episodes(root, columns, known | pc.field(PARTS).is_valid())
+    found = []
+    for (model, dataset), own in cells.groupby(SETTING[:2], sort=False, observed=True):
+        place = str(model), str(dataset)
+        met = parts(own)
+        found.append(_rewards(root, own, *place))
+        if not met.empty:
+            found.append(_parts(root, met, *place))
+    return found
+
+
+def rewards(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
+    """One row a planner and robustness setting of one model and dataset, and the measures that it has of each.
+
+    Mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`); `unknown` are
+    the cells whose reward nobody could tell.
+    """
+    ends = sorted(cells[TERMINATION].dropna().astype(str).unique())
+    named = cells[TERMINATION].astype(object)
+    shares = {f"end_{end}": (named == end).astype("float64").where(named.notna()) for end in ends}
+    all_of_them = [Measure(REWARD, "reward"), Measure(DB, "DB"), *(Measure(f"end_{end}", end) for end in ends)]
+    table = measured(cells.assign(**shares), _LABELS, all_of_them)
+    unknown = cells[REWARD].isna().groupby([cells[name] for name in _LABELS], sort=False, observed=True).sum()
+    return table.assign(unknown=unknown.to_numpy()), all_of_them
+
+
+def parts(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a planner, robustness setting and `part` of reward bases: `cases`, `clusters`, `met` with its interval.
+
+    `met_cases` are the cases of which it is known. Empty where no cell has parts.
+
+    Raises:
+        AnalysisError: as `sheets`.
+    """
+    ids = [*_LABELS, CLUSTER, "case_id"]
+    known = cells[cells[PARTS].notna()]
+    rows = [
+        [*key, part, math.nan if value is None else float(value)]
+        for *key, cell, text in known[[*ids, "cell_id", PARTS]].astype(object).itertuples(index=False)
+        for part, value in _read(text, cell).items()
+    ]
+    frame = pd.DataFrame(rows, columns=[*ids, "part", _MET.column])
+    return measured(frame, [*_LABELS, "part"], [_MET]) if rows else frame
+
+
+def _read(text: str, cell: str) -> Mapping[str, float | None]:
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError) as error:
+        raise AnalysisError(f"{PARTS} of cell {cell} is no JSON: {error}") from None
+    if not isinstance(found, dict) or not all(value is None or _is_share(value) for value in found.values()):
+        raise AnalysisError(
+            f"{PARTS} of cell {cell} is {text[:80]!r}; allowed: a JSON object of numbers from 0 to 1, or null"
+        )
+    return found
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table:
+    table, all_of_them = rewards(cells)
+    figures = columns(table, all_of_them, counts=[], bounded=[REWARD, DB])
+    ends = {
+        measure.column: f"{TERMINATION} = '{measure.header}'" for measure in all_of_them if measure.column[:4] == "end_"
+    }
+    return Table(
+        name=f"rewards {model} {dataset}",
+        title=f"{model} on {dataset}: rewards, and why runs ended",
+        by=_LABELS,
+        columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
+        values=table,
+        query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, _place(model, dataset)),
+        about=_CAPTION,
+        notes=partly(table, known(table, all_of_them)),
+        breaks=["robustness"],
+    )
+
+
+def _parts(root: Path, table: pd.DataFrame, model: str, dataset: str) -> Table:
+    return Table(
+        name=f"reward parts {model} {dataset}",
+        title=f"{model} on {dataset}: the parts of the reward",
+        by=[*_LABELS, "part"],
+        columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
+        values=table,
+        query=_PARTS_QUERY.format(latest=queries.latest(root, _place(model, dataset))),
+        about=_OF_PARTS,
+        breaks=_LABELS,
+    )
+
+
+_PARTS_QUERY = """{latest},
+p AS (SELECT *, unnest(json_keys(reward_parts)) AS part FROM e WHERE reward_parts IS NOT NULL)
+SELECT model, dataset, robustness, planner, setting_id, cluster, case_id, part, count(*) AS cells,
+  avg((reward_parts->>('$."' || part || '"'))::DOUBLE) AS met
+FROM p GROUP BY ALL ORDER BY ALL"""
+
+
+def _place(model: str, dataset: str) -> str:
+    return queries.where({"model": [model], "dataset": [dataset]})

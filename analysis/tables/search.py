@@ -1,0 +1,431 @@
+"""What searches took and gained, as tables: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from analysis.load import queries
+from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, marks, mean, number
+from analysis.page.table import count as counted
+from analysis.stats import intervals
+from analysis.stats.intervals import count, interval, share
+from analysis.tables import comparing
+from analysis.tables import search_cells as anytime
+from analysis.tables import search_cells as cells
+from analysis.tables import search_cells as rows_of
+from analysis.tables import search_cells as sizes
+from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import PARTS, success_at
+from grid import store
+
+ASKED = (
+    "asked: whether the planner asked, in any case, if that was resolved, or its judge was set right from the "
+    "reference; those who did have a block of their own"
+)
+INTERVAL = f"95% intervals, {intervals.TOLD}"
+OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
+_FORMS = dict(zip(cells.COSTS, (",.0f", ",.1f", ",.1f", SIGNIFICANT), strict=True))
+_LABELS: Sequence[Column | str] = [
+    "robustness",
+    Column("asked", lambda row: "yes" if row["asked"] else "no"),
+    "planner",
+]
+_TERMS = ["robustness", "asked"]
+"""Where one of these changes, a line is drawn."""
+_COSTS = (
+    "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
+    "the case itself, and in the first case of a process what that loads; tokens and calls are the "
+    "acting model's and the judge's; means per case"
+)
+
+
+def sheets(root: Path) -> list[Table]:
+    """The tables of each model, dataset, outline and budget; none where nobody searched or reached a budget.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    if not cells.apply(root):
+        return []
+    every = cells.read(root)
+    improved, trees = anytime.improvements(root), sizes.trees(root)
+    by_calls = improvements(root)
+    found: list[Table] = []
+    for place, group in cells.places(every):
+        table = comparing.compared(group)
+        found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
+        found += ablation_sheets(root, place, comparing.ablation(group))
+        found += anytime_sheets(root, place, anytime.curve(group, improved))
+        told = Told(name("passes", place), title(place), terms(place), ASKED)
+        found += pass_tables(root, place, told, curve(group, by_calls))
+        found += sizes_sheets(root, place, sizes.quartiles(group, trees))
+    return found
+
+
+def title(place: Mapping[str, str]) -> str:
+    """How a table or figure of these planners begins."""
+    return f"{place['model']} on {place['dataset']}, outline {place['outline']}"
+
+
+def name(kind: str, place: Mapping[str, str]) -> str:
+    """What tells it from others of its kind."""
+    return " ".join([kind, *(place[part] for part in cells.PLACE)])
+
+
+def terms(place: Mapping[str, str]) -> str:
+    """The budget, in a caption."""
+    return f"budget per case, the same for all: {place['budget']}"
+
+
+def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Table:
+    """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
+    stopping = [part for part in PARTS if (table[f"stopped_{part}"] > 0).any()]
+    stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
+    return Table(
+        name=name("budgets", place),
+        title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
+        by=_LABELS,
+        columns=[
+            *(counted(one) for one in ("cases", "clusters", "failed")),
+            _success(),
+            mean("tool_match_rate", "tool match"),
+            *(mean(cost, cost, form, 1.0) for cost, form in _FORMS.items()),
+            *(mean(f"stopped_{part}", f"stopped by {part}", ".0f", said=stopped) for part in stopping),
+            mean("checks", "checks", ".1f", 1.0, said="checks: how often it asked, per case"),
+        ],
+        values=table,
+        query=queries.search_costs(root, place["model"], place["dataset"]),
+        about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed "
+        "counts cells",
+        notes=_unknown(table),
+        breaks=_TERMS,
+    )
+
+
+def _success() -> Column:
+    return Column("success", lambda row: bounded(row, "success"))
+
+
+def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+    """Who is undominated; none where a planner has nobody to be compared with."""
+    if table.groupby(["robustness", "asked"]).size().max() < 2:
+        return []
+    columns = [_success()]
+    for cost, form in zip(comparing.FRONTIERS, (",.0f", SIGNIFICANT), strict=True):
+        columns += [mean(cost, cost, form, 1.0), Column("undominated", partial(_undominated, cost))]
+    return [
+        Table(
+            name=name("frontier", place),
+            title=f"{title(place)}: success against cost",
+            by=_LABELS,
+            columns=columns,
+            values=table,
+            query=queries.search_costs(root, place["model"], place["dataset"]),
+            about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the judge's)"
+            " and seconds: means per case; undominated: nobody on the same terms has at least its success at its cost "
+            f"or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
+            notes=_unknown(table),
+            breaks=_TERMS,
+        )
+    ]
+
+
+def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
+    return "yes" if row[f"undominated_{cost}"] else "no"
+
+
+def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+    """Table 4; none where no variant of ToolTree stands beside it."""
+    if table.empty:
+        return []
+    columns = [counted("cases"), counted("clusters")]
+    for measure, header, form, scale in (
+        ("success", "success", ".1f", 100.0),
+        ("tokens", "tokens", ",.0f", 1.0),
+        ("executed", "executed", ".1f", 1.0),
+        ("n_nodes", "nodes", ".1f", 1.0),
+    ):
+        columns.append(mean(measure, header, form, scale))
+        columns.append(Column("difference", partial(_difference, measure, form, scale)))
+    return [
+        Table(
+            name=name("ablation", place),
+            title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
+            by=["robustness", "planner"],
+            columns=columns,
+            values=table,
+            query=queries.search_costs(root, place["model"], place["dataset"]),
+            about=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
+            "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
+            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
+            breaks=["robustness", "reference"],
+        )
+    ]
+
+
+ANYTIME = (
+    "at a limit counts what the planner had found best when it had executed so many calls, which is what it would have "
+    "returned; a case without anything by then counts as not resolved"
+)
+SIZES = (
+    "nodes: proposed calls, the root left out; executed: those that were run, or had been before; rollouts: rewards "
+    "backed up through the root, where a planner backs any up; pruned: nodes that were not gone on from"
+)
+EFFICIENCY = (
+    "gain per second: the marginal one, what mean success gains since the limit before over what mean seconds gain, of "
+    "the first limit since no call and no second; below 0 where success falls, none where no time passes"
+)
+OF_GAINS = f"{intervals.TOLD}, by the delta method"
+SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
+
+
+def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+    """Figure 3 as a table: three rows a planner, a column a limit."""
+    if table.empty:
+        return []
+    limits = sorted(table["limit"].unique())
+    lines: list[dict[str, Any]] = []
+    for key, own in table.groupby([*_TERMS, "planner"], sort=False, observed=True):
+        at = {row["limit"]: row for row in own.to_dict("records")}
+        lines += [dict(zip([*_TERMS, "planner"], key, strict=True)) | {"of": of, "at": at} for of in _AT_LIMITS]
+    return [
+        Table(
+            name=name("anytime", place),
+            title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
+            by=[*_LABELS, "of"],
+            columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
+            values=table,
+            query=queries.anytime(root, place["model"], place["dataset"], limits),
+            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
+            f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
+            f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
+            lines=lines,
+            breaks=[*_TERMS, "planner"],
+        )
+    ]
+
+
+_AT_LIMITS = {
+    "success, %": ("success", ".1f", 100.0),
+    "seconds": ("seconds", SIGNIFICANT, 1.0),
+    "gain per second": ("gain_per_second", SIGNIFICANT, 1.0),
+}
+"""What is told at each limit, with its column, form and scale."""
+
+
+def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
+    row = line["at"].get(limit)
+    measure, form, scale = _AT_LIMITS[line["of"]]
+    if row is None:
+        return NONE
+    return bounded(row, measure, form, scale) if measure == "success" else number(row[measure], form, scale)
+
+
+def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+    """Figure 4 as a table; none where nobody has a tree."""
+    if table.empty:
+        return []
+    return [
+        Table(
+            name=name("trees", place),
+            title=f"{title(place)}: trees at their end (tooltree, figure 4)",
+            by=_LABELS,
+            columns=[
+                counted("episodes"),
+                *(Column(header, partial(_quartiles, key)) for key, header in sizes.SIZES.items()),
+            ],
+            values=table,
+            query=queries.trees(root, place["model"], place["dataset"]),
+            about=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
+            breaks=_TERMS,
+        )
+    ]
+
+
+def _unknown(table: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
+        "success: nobody can tell whether they resolved their case"
+        for row in table.to_dict("records")
+        if row["unknown"]
+    ]
+
+
+def _difference(measure: str, form: str, scale: float, row: Mapping[Any, Any]) -> str:
+    if pd.isna(row[f"{measure}_difference"]):
+        return ""
+    star = marks(row[f"{measure}_low"], row[f"{measure}_high"])
+    return bounded(row, f"{measure}_difference", f"+{form}", scale, star, of=measure)
+
+
+def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
+    low, middle, high = (row[f"{name_}_{place}"] for place in sizes.QUARTILES)
+    return NONE if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
+
+
+# What planners would have returned at equal completions and scoring passes, and `egb_tree` less each of the others.
+#
+# Executed calls (`anytime`) are what tools cost, these are what models cost: the acting model's and the judge's, as the
+# budget `llm_calls` counts them.
+
+
+LIMITS = (16, 32, 64, 128, 256, 512)
+"""Completions and scoring passes."""
+REFERENCE = "egb_tree"
+"""The planner whose differences to others are told."""
+
+
+def improvements(root: Path) -> pd.DataFrame:
+    """Of each improvement its cell, the completions and scoring passes until then, and whether it resolves.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    columns = ["cell_id", "improvement", "llm_calls", "forward_passes", "success"]
+    found: pd.DataFrame = store.read(root, "improvements", columns).to_pandas()
+    found = found.sort_values(["cell_id", "improvement"], kind="stable")
+    return found.assign(calls=found["llm_calls"] + found["forward_passes"], success=found["success"].astype(np.float64))
+
+
+def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = LIMITS) -> pd.DataFrame:
+    """One row a planner, robustness setting and limit within the budget, and one for each planner less another.
+
+    Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is subtracted), `limit`, `cases`,
+    `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and of differences
+    `holm`, their p by Holm's correction over all of them. A planner and what it is less are on the same terms; of two
+    variants of REFERENCE one is told less the other.
+    """
+    kept = [limit for limit in limits if (group["most_calls"] >= limit).all()]
+    found: list[dict[str, Any]] = []
+    by_planner: dict[tuple[str, bool], dict[str, list[pd.Series[float]]]] = {}
+    for key, episodes in rows_of.planners(group):
+        means = [_by_case(episodes, improved, limit) for limit in kept]
+        by_planner.setdefault((key["robustness"], key["asked"]), {})[key["planner"]] = means
+        found += [_row(key, None, limit, at, share(at)) for limit, at in zip(kept, means, strict=True)]
+    for (robustness, asked), planners in by_planner.items():
+        for one, other in itertools.permutations(planners, 2):
+            if _base(one) == REFERENCE and (_base(other) != REFERENCE or one > other):
+                key = {"robustness": robustness, "asked": asked, "planner": one}
+                for limit, own, theirs in zip(kept, planners[one], planners[other], strict=True):
+                    paired = (own - theirs).dropna()
+                    p = intervals.p_value(paired, reach=1.0)
+                    found.append(_row(key, other, limit, paired, interval(paired, reach=1.0)) | {"p": p})
+    table = pd.DataFrame(found)
+    return table if "p" not in table else table.assign(holm=intervals.holm(table["p"]))
+
+
+def _base(label: str) -> str:
+    """A label's planner without folders and changes: `passes/egb_tree[branching=3]` is `egb_tree`."""
+    return name_of(label).rpartition("/")[2]
+
+
+def _by_case(own: pd.DataFrame, improved: pd.DataFrame, limit: int) -> pd.Series[float]:
+    cells = own.set_index("cell_id")
+    mine = improved[improved["cell_id"].isin(cells.index)]
+    at = success_at(limit, cells["calls"], cells["success"], mine, "calls")
+    known = cells[rows_of.CASE].assign(success=at).dropna(subset="success")
+    found: pd.Series[float] = rows_of.by_case(known, ["success"])["success"]
+    return found
+
+
+def _row(
+    key: Mapping[str, Any], less: str | None, limit: int, values: pd.Series[float], told: intervals.Interval
+) -> dict[str, Any]:
+    counts = {"limit": limit, "cases": len(values), "clusters": count(values)}
+    return {**key, "less": less, **counts, "success": told.mean, "success_low": told.low, "success_high": told.high}
+
+
+# The table of planners at equal completions and scoring passes.
+
+
+SUCCESS = "success, %"
+_COUNTED = "completions and scoring passes a case, the acting model's and the judge's"
+_AT = (
+    "at a limit counts what the planner had found best by then, which is what it would have returned; a case without "
+    "anything by then counts as not resolved"
+)
+
+
+class Told(NamedTuple):
+    """What such tables say alike."""
+
+    name: str
+    title: str
+    terms: str
+    asked: str
+
+
+_QUERY = """{latest},
+i AS (SELECT i.* FROM {improvements} AS i JOIN e USING (cell_id, attempt_id)),
+l AS (SELECT unnest({limits}) AS most),
+s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
+  FROM i JOIN l ON llm_calls + forward_passes <= most GROUP BY ALL)
+SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluster, case_id, most,
+  avg(if(llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0) <= most OR e.success IS NULL,
+    e.success::INT, coalesce(s.success, 0))) AS success
+FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
+
+
+def pass_tables(root: Path, place: Mapping[str, str], told: Told, table: pd.DataFrame) -> list[Table]:
+    """None where no limit is within the budget."""
+    if table.empty:
+        return []
+    limits = sorted(table["limit"].unique())
+    ordered = table.assign(less=table["less"].astype(object).where(table["less"].notna(), ""))
+    ordered = ordered.sort_values(["robustness", "asked"], key=_undisturbed_first, kind="stable")
+    keys = ["robustness", "asked", "planner", "less"]
+    lines = [
+        dict(zip(keys, key, strict=True)) | {"at": {row["limit"]: row for row in own.to_dict("records")}}
+        for key, own in ordered.groupby(keys, sort=False, observed=True)
+    ]
+    differences = (
+        "; less: points of success above another planner on the same terms, paired over cases, "
+        f"{intervals.TOLD}; *: the interval excludes 0, †: also by Holm's correction over all of them"
+    )
+    return [
+        Table(
+            name=told.name,
+            title=f"{told.title}: planners at equal model calls",
+            by=[
+                "robustness",
+                Column("asked", lambda line: "yes" if line["asked"] else "no"),
+                "planner",
+                Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS),
+            ],
+            columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
+            values=table,
+            query=_query(root, place, limits),
+            about=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            f"{differences if (table['less'].notna()).any() else ''}; {told.asked}",
+            lines=lines,
+            breaks=["robustness", "asked"],
+        )
+    ]
+
+
+def _query(root: Path, place: Mapping[str, str], limits: Sequence[int]) -> str:
+    """Each case's success at the limits."""
+    latest = queries.latest(root, queries.where({name: [place[name]] for name in ("model", "dataset")}))
+    return _QUERY.format(
+        latest=latest, improvements=queries.improvements(root), limits=[int(limit) for limit in limits]
+    )
+
+
+def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
+    """The order in which planners' rows come, kept: differences stand behind all of them."""
+    return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
+
+
+def _at(limit: int, line: Mapping[str, Any]) -> str:
+    row = line["at"][limit]
+    if not line["less"]:
+        return bounded(row, "success")
+    told = marks(row["success_low"], row["success_high"], row["holm"], level=intervals.LEVEL)
+    return bounded(row, "success", POINTS, marks=told)

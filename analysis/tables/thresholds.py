@@ -1,0 +1,219 @@
+"""The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
+
+J (Youden 1950) of a threshold is the share of wrong decisions above it less the share of right ones. Where an outline
+says what each decision should have been, decisions are those of the first pass whose reference's tool was on offer:
+where it was not, no branch is right. Without an outline nothing says which decision was wrong, so that a first pass
+counts as one, by its highest entropy and by whether it failed, where all the reference's tools were retrieved.
+Entropies are of exact choices alone (`egb_logits`, `egb_names`), of each case's first trial.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load
+from analysis.errors import AnalysisError
+from analysis.load import SETTING
+from analysis.page.table import NONE, Column, Table, count, mean
+from analysis.stats.intervals import CLUSTER
+from analysis.tables.comparing import name_of
+from grid import store
+
+DRAWS = 2000
+"""Of the bootstrap over clusters."""
+DIGITS = 3
+"""Of a threshold that is told."""
+_LABELS = "labels"
+_EXACT = "labels"  # a key that planners which take exact choices have, and others have not
+_FIRST = (pc.field("branch") == 0) & pc.field("entropy").is_valid()
+Floats = npt.NDArray[np.float64]
+
+
+class Best(NamedTuple):
+    """A threshold in nats and its J; NaN where nothing can be told apart."""
+
+    threshold: float
+    j: float
+
+
+def decisions(root: Path) -> pd.DataFrame:
+    """A row for each decision, or for each first pass of a setting without an outline that is followed.
+
+    Columns: those of `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`),
+    `cluster`, `case_id`, `entropy` in nats, and `error`.
+
+    Raises:
+        AnalysisError: no planner of the folder takes exact choices.
+        StoreError: the folder cannot be read.
+    """
+    cells = load.episodes(root, ["config"])
+    missed = cells.loc[cells["retrieval_rate"] < 1, "cell_id"]
+    cells = cells[cells["trial"] == cells["trial"].min()]
+    cells = cells.assign(labels=[_labels(str(text)) for text in cells["config"].astype(object)]).dropna(subset=_LABELS)
+    kept = cells[["cell_id", *SETTING, _LABELS, CLUSTER, "case_id"]]
+    steps = _steps(root).assign(unit="decision")
+    passes = _passes(root).assign(unit="first pass")
+    passes = passes[~passes["cell_id"].isin(_outlined(root)) & ~passes["cell_id"].isin(missed)]
+    found: pd.DataFrame = kept.merge(pd.concat([steps, passes], ignore_index=True), on="cell_id")
+    if found.empty:
+        raise AnalysisError(
+            f"{root}: no first pass of exact choices; a pilot is planner=egb_logits planner.trajectories=1 trials=1"
+        )
+    return found
+
+
+def _labels(config: str) -> str | None:
+    found: Mapping[str, Any] = json.loads(config)
+    return (found.get("planner") or {}).get(_EXACT)
+
+
+def _steps(root: Path) -> pd.DataFrame:
+    """The decisions of first passes whose reference's tool was on offer, and whether they were wrong."""
+    columns = ["cell_id", "entropy", "tool_matches"]
+    offered = _FIRST & pc.field("reference_rank").is_valid()
+    found: pd.DataFrame = store.read(root, "steps", columns, offered).to_pandas()
+    return found.assign(error=~found["tool_matches"].astype(bool)).drop(columns="tool_matches")
+
+
+def _outlined(root: Path) -> pd.Series[Any]:
+    """The cells whose steps are told what they should have been."""
+    known: pd.DataFrame = store.read(root, "steps", ["cell_id"], pc.field("tool_required").is_valid()).to_pandas()
+    return known["cell_id"]
+
+
+def _passes(root: Path) -> pd.DataFrame:
+    """Of each first pass that ended its highest entropy, and whether it failed."""
+    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "entropy"], _FIRST).to_pandas()
+    highest = steps.groupby("cell_id")["entropy"].max().reset_index()
+    ended = pc.field("improvement") == 0
+    tried: pd.DataFrame = store.read(root, "improvements", ["cell_id", "success"], ended).to_pandas()
+    tried = tried.dropna(subset="success")
+    return highest.merge(tried.assign(error=~tried["success"].astype(bool)).drop(columns="success"), on="cell_id")
+
+
+def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
+    """The threshold of the largest J, halfway between two entropies; of several the lowest.
+
+    Args:
+        entropy: in nats, shape (n,).
+        error: whether each decision was wrong, shape (n,).
+        weights: how often each counts, shape (n,); None: once.
+    """
+    weights = np.ones(len(entropy)) if weights is None else weights
+    order = np.argsort(entropy, kind="stable")
+    order = order[weights[order] > 0]
+    values, wrong, counted = entropy[order], error[order], weights[order]
+    of_wrong, of_right = float(counted[wrong].sum()), float(counted[~wrong].sum())
+    last = np.flatnonzero(np.diff(values) > 0)  # the last place of every entropy but the highest
+    if not (of_wrong and of_right and len(last)):
+        return Best(math.nan, math.nan)
+    below = np.cumsum(counted * ~wrong)[last] / of_right - np.cumsum(counted * wrong)[last] / of_wrong
+    place = int(np.argmax(below))
+    return Best(float(values[last[place]] + values[last[place] + 1]) / 2, float(below[place]))
+
+
+def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
+    """One row a setting: the threshold and its J, each with `_low` and `_high` (95%, a bootstrap over clusters).
+
+    Further columns: `unit`, `labels`, `cases`, `clusters`, `decisions`, `errors`, `branching` (the share of decisions
+    above the threshold), and `error_above` and `error_below` (their error rates). NaN where all were right, all wrong,
+    or all of one entropy; no bounds where the cases are of one cluster. J is of the decisions it was learned on: on
+    others it is lower.
+    """
+    rows = []
+    for key, own in found.groupby([*SETTING, _LABELS, "unit"], sort=False, observed=True):
+        named = dict(zip([*SETTING, _LABELS, "unit"], map(str, key), strict=True))
+        entropy, error = own["entropy"].to_numpy(np.float64), own["error"].to_numpy(np.bool_)
+        cluster = pd.factorize(own[CLUSTER].astype(str))[0]
+        chosen, drawn = best(entropy, error), _bootstrap(entropy, error, cluster, draws)
+        above = entropy > chosen.threshold
+        row: dict[str, Any] = {**named, "cases": own["case_id"].nunique(), "clusters": int(cluster.max()) + 1}
+        row |= {"decisions": len(own), "errors": int(error.sum()), "branching": float(above.mean())}
+        for place, name in enumerate(Best._fields):
+            low, high = np.nanpercentile(drawn[:, place], [2.5, 97.5]) if len(drawn) else (math.nan, math.nan)
+            row |= {name: chosen[place], f"{name}_low": float(low), f"{name}_high": float(high)}
+        for side, part in (("above", above), ("below", ~above)):
+            row[f"error_{side}"] = float(error[part].mean()) if part.any() else math.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
+    """Thresholds and J of as many clusters drawn with replacement; shape (draws, 2), or none of a single cluster."""
+    count = int(cluster.max()) + 1
+    if count < 2 or math.isnan(best(entropy, error).j):
+        return np.zeros((0, 2))
+    rng = np.random.default_rng(0)
+    often = rng.multinomial(count, np.full(count, 1 / count), size=draws).astype(np.float64)
+    return np.array([best(entropy, error, weights[cluster]) for weights in often])
+
+
+def sheet(root: Path, table: pd.DataFrame) -> Table:
+    """What `learned` gives, as a table."""
+    return Table(
+        name="thresholds",
+        title="the entropy above which a state should branch",
+        by=[*SETTING, _LABELS],
+        columns=[
+            count("cases"),
+            count("clusters"),
+            count("decisions"),
+            count("errors", "wrong"),
+            *(Column(header, partial(_bounded, name)) for name, header in (("threshold", "threshold"), ("j", "J"))),
+            mean("branching", "branching"),
+            mean("error_above", "wrong above"),
+            mean("error_below", "wrong below"),
+        ],
+        values=table,
+        query=f"from pathlib import Path; from analysis import thresholds\n"
+        f"thresholds.learned(thresholds.decisions(Path({str(root)!r})))",
+        about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "
+        "largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was learned "
+        f"on; branching: % of decisions above the threshold; wrong above, below: % of these that were wrong; {UNITS}; "
+        "first trials alone",
+    )
+
+
+UNITS = (
+    "decisions: of the first pass, where the reference's tool was on offer; without an outline that is followed a "
+    "first pass is one decision, by its highest entropy and by whether it failed, where all tools were retrieved"
+)
+
+
+def overlap(pilot: Path, tested: Path) -> dict[str, tuple[int, int]]:
+    """By dataset how many of the tested cases are the pilot's too, and how many cases were tested.
+
+    Raises:
+        StoreError: a folder cannot be read.
+    """
+    taken, asked = (_cases(root) for root in (pilot, tested))
+    return {
+        dataset: (len(own & taken.get(dataset, set())), len(own))
+        for dataset, own in asked.items()
+        if own & taken.get(dataset, set())
+    }
+
+
+def _cases(root: Path) -> dict[str, set[str]]:
+    rows = store.read(root, "episodes", ["dataset", "case_id"]).to_pylist()
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(name_of(row["dataset"]), set()).add(row["case_id"])
+    return found
+
+
+def _bounded(name: str, row: Mapping[Any, Any]) -> str:
+    value, low, high = (row[name + part] for part in ("", "_low", "_high"))
+    if pd.isna(value):
+        return NONE
+    return f"{value:.{DIGITS}g}" + ("" if pd.isna(low) else f" [{low:.{DIGITS}g}, {high:.{DIGITS}g}]")

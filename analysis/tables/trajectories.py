@@ -1,0 +1,342 @@
+"""Trajectory metrics of every setting (traject_bench §4.1), and what chance would have of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator
+
+from analysis import load
+from analysis.load import ALL, SETTING, planted, queries
+from analysis.load.baselines import CHANCE
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.table import MISSING, Column, Row, Table, bounds, number
+from analysis.page.table import count as counted
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER, amount, count, share
+from analysis.tables.comparing import name_of
+from grid import store
+from grid.core.untrusted import shown
+
+METRICS = {
+    "exact_match": ("EM", 100.0),
+    "inclusion": ("inclusion", 100.0),
+    "inclusion_set": ("inclusion (set)", 100.0),
+    "usage": ("usage", 100.0),
+    "retrieval_rate": ("retrieval rate", 100.0),
+    "tool_precision": ("precision", 100.0),
+    "tool_recall": ("recall", 100.0),
+    "traj_satisfy": ("traj-satisfy", 1.0),
+    "accuracy": ("accuracy", 100.0),
+    "correct_path": ("correct path", 100.0),
+    "extra_calls": ("extra calls", 1.0),
+    "passed": ("pass rate", 100.0),
+    "instruction_accuracy": ("instruction", 100.0),
+    "tool_accuracy": ("tool", 100.0),
+    "argument_accuracy": ("argument", 100.0),
+    "answer_score": ("answer", 100.0),
+    "tool_f1": ("tool F1", 100.0),
+    "argument_f1": ("argument F1", 100.0),
+    "plan_f1": ("plan F1", 100.0),
+    "execution_f1": ("execution F1", 100.0),
+    "argument_name_f1": ("argument-name F1", 100.0),
+    "argument_value_f1": ("argument-value F1", 100.0),
+    "edge_f1": ("edge F1", 100.0),
+    "plan_accuracy": ("plan accuracy", 100.0),
+    "plan_names_accuracy": ("plan accuracy (names)", 100.0),
+    "plan_values_accuracy": ("plan accuracy (values)", 100.0),
+    "edit_distance": ("edit distance", 1.0),
+    "answer_em": ("answer EM", 100.0),
+    "answer_f1": ("answer F1", 100.0),
+    "hallucinated": ("hallucination", 100.0),
+    "side_effect": ("side effect", 100.0),
+}
+"""Columns of `episodes` with their headers and scales."""
+_HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
+"""The largest values, where that is not 1."""
+_PLACE = ["dataset", "robustness"]
+_DRAWN = ["exact_match", "inclusion", "tool_precision", "tool_recall"]
+_CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
+_TOLD = {
+    "exact_match": "EM: the tools called are the reference's, in its order where that matters",
+    "inclusion": "inclusion: of the reference's list of tools the share called; at most the retrieval rate, and below "
+    "100 where it names a tool twice; (set): of its set",
+    "usage": "usage: of the tools in both the share with the right arguments",
+    "retrieval_rate": "retrieval rate: inclusion of what was on offer",
+    "tool_precision": "precision, recall: of the set of tools called",
+    "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
+    "accuracy": "accuracy: the answer is right, as an evaluator says",
+    "correct_path": "correct path: the reference's calls are among those made, in their order",
+    "extra_calls": "extra calls: those beyond the reference's, where the path is correct; their interval: "
+    f"{intervals.AMOUNTS}",
+    "answer_em": "answer EM, answer F1: of the parts of an answer, by token (HotpotQA's official evaluation)",
+    "passed": "pass rate: as an evaluator says, unsure counts half",
+}
+_CHANCE = (
+    f"{CHANCE}: as many different tools as the reference has calls, drawn from those on offer at the first decision; "
+    "EM as of sets"
+)
+
+
+def read(root: Path) -> pd.DataFrame:
+    """The episodes of which any metric is known, with METRICS, `plan_nodes` and `engine`.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    known = pc.field("exact_match").is_valid()
+    for name in METRICS:
+        known = known | pc.field(name).is_valid()
+    return load.once(root, "trajectories", lambda: load.episodes(root, ["plan_nodes", planted.ENGINE, *METRICS], known))
+
+
+def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """One table for each model of what `read` gives.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    offered = _first_offers(root, cells[_unguided(cells)])
+    groups = cells.groupby("model", sort=False, observed=True)
+    return [_sheet(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
+
+
+def measured(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting: `cases`, `clusters`, and of each of METRICS mean, `_low`, `_high`, `_cases` (where known)."""
+    rows = []
+    for key, own in cells.groupby(SETTING, sort=False, observed=True):
+        by_case = own.groupby([CLUSTER, "case_id"], observed=True)[[*METRICS]].mean().astype("float64")
+        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
+        row |= {"cases": len(by_case), "clusters": count(by_case)}
+        for name in METRICS:
+            values = by_case[name].dropna()
+            most = _HIGHEST.get(name, 1.0)
+            mean, low, high = share(values, most) if math.isfinite(most) else amount(values)
+            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
+    """What drawing would have, a row for each robustness setting, retriever and pool; none where offers are not known.
+
+    n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
+    retrieval rate. Means over cases.
+    """
+    cells = cells[_unguided(cells)]
+    k, n = cells["cell_id"].map(offered).astype("float64"), cells["plan_nodes"].astype("float64")
+    n = n.mask(n > k, k)  # more calls than tools: all of them
+    hit = cells["retrieval_rate"].astype("float64") * n / k
+    ways = [math.comb(int(a), int(b)) if pd.notna(a) and pd.notna(b) else math.nan for a, b in zip(k, n, strict=True)]
+    exact = (cells["retrieval_rate"] >= 1.0).astype("float64") / pd.Series(ways, index=cells.index)
+    drawn = cells.assign(exact_match=exact, inclusion=hit, tool_precision=hit, tool_recall=hit).dropna(
+        subset=["inclusion"]
+    )
+    place = [*_PLACE, "retriever", "pool"]
+    by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
+    grouped = by_case.groupby(place, observed=True)
+    found = grouped.mean().assign(cases=grouped.size()).reset_index().sort_values(place, key=lambda of: of.astype(str))
+    several = found["retriever"].nunique() > 1
+    names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
+    names = [name if pool == ALL else f"{name} / pool {pool}" for name, pool in zip(names, found["pool"], strict=True)]
+    texts = {name: found[name].astype(str) for name in _PLACE}
+    return found.assign(planner=names, **texts).drop(columns=["retriever", "pool"])
+
+
+def _unguided(cells: pd.DataFrame) -> pd.Series[bool]:
+    """Which cells follow no outline: one that is followed offers tools substep by substep."""
+    return cells["tool_match_rate"].isna()
+
+
+def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
+    """By cell, how many tools its first decision could take; `finish`, or calling none, is none of them."""
+    if cells.empty:
+        return pd.Series(dtype="float64")
+    first = (pc.field("branch") == 0) & (pc.field("step") == 0) & pc.field("n_options").is_valid()
+    mine = pc.field("cell_id").isin(pa.array(cells["cell_id"], pa.string()))
+    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "n_options"], first & mine).to_pandas()
+    found = steps.drop_duplicates("cell_id").set_index("cell_id")["n_options"].astype("float64") - 1
+    return found[found > 0]
+
+
+def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Table:
+    shown = [name for name in METRICS if table[name].notna().any()]
+    lines: list[Row] = []
+    for place, own in table.groupby(_PLACE, sort=False):
+        lines += own.to_dict("records")
+        lines += drawn[(drawn[_PLACE] == list(place)).all(axis=1)].to_dict("records")
+    return Table(
+        name=f"trajectory {model}",
+        title=f"{model}: trajectory metrics (traject_bench §4.1)",
+        by=[*_PLACE, "planner"],
+        columns=[
+            counted("cases"),
+            Column("clusters", lambda row: number(row.get("clusters"), ",.0f", missing=MISSING)),
+            *(Column(METRICS[name][0], partial(_bounded, name), said=_TOLD.get(name, "")) for name in shown),
+        ],
+        values=pd.concat([table, drawn], ignore_index=True),
+        query=queries.by_case(root, [*METRICS], queries.where({"model": [model]})),
+        about="; ".join([_CAPTION, *[_CHANCE] * len(drawn[:1])]),
+        lines=lines,
+        notes=_partly(table, shown),
+        breaks=_PLACE,
+    )
+
+
+def _bounded(name: str, row: Mapping[Any, Any]) -> str:
+    scale, most = METRICS[name][1], _HIGHEST.get(name, 1.0)
+    form = f".{1 if scale > 1 else 2}f"
+    mean, low = number(row.get(name), form, scale, MISSING), row.get(f"{name}_low")
+    if pd.isna(low):
+        return mean
+    return f"{mean} {bounds(max(low, 0.0), min(row[f'{name}_high'], most), form, scale)}"
+
+
+def _partly(table: pd.DataFrame, shown: list[str]) -> list[str]:
+    """Metrics that are not known of every case: their means are over those of which they are."""
+    found = []
+    for name in shown:
+        share = table[f"{name}_cases"] / table["cases"]
+        if share.min() < 1:
+            found.append(
+                f"{METRICS[name][0]}: known of {100 * share.min():.0f} to {100 * share.max():.0f}% of the cases"
+            )
+    return found
+
+
+# Exact match by the number of tools, drawn (traject_bench, figure 2).
+
+
+_WIDE = 3  # panels in a row
+
+
+def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
+    """Figure 2, a panel for each dataset; `told` begins its caption. None without TRAJECT-Bench."""
+    found = curve(cells)
+    if found.empty:
+        return []
+    models = list(found["model"].unique())
+    query = "\n\n".join(query_of(root, model, found) for model in models)
+    return [Drawing("tools", TITLE, f"{told}{CAPTION}; points are moved apart", _svg(found), query)]
+
+
+def _svg(found: pd.DataFrame) -> str:
+    places = list(found.groupby(["dataset", "robustness"], sort=False))
+    lines = sorted({_line(row) for row in found.to_dict("records")})
+    sizes = sorted(found["tools"].unique())
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, ((dataset, robustness), own) in zip(axes, places, strict=False):
+            _panel(axis, own, lines)
+            axis.set_title(shown(str(dataset)) + f"\nrobustness: {shown(str(robustness))}", fontsize=8)
+            axis.xaxis.set_major_locator(FixedLocator(sizes))
+            axis.set_xlabel("tools in the reference")
+            axis.set_ylabel("exact match")
+            axis.set_ylim(-0.02, 1.02)
+        for axis in axes[len(places) :]:
+            axis.set_visible(False)
+        legend(axes)
+
+    rows = math.ceil(len(places) / _WIDE)
+    below = 0.18 * math.ceil(len(lines) / ACROSS) / rows
+    return svg_of("tools", rows, min(_WIDE, len(places)), draw, width=3.9, height=2.8 + below)
+
+
+def _panel(axis: Axes, own: pd.DataFrame, lines: Sequence[str]) -> None:
+    named = own.assign(line=[_line(row) for row in own.to_dict("records")])
+    for line, points in named.groupby("line", sort=True):
+        place = lines.index(str(line))
+        points = points.sort_values("tools")
+        bounds = points[["exact_match_low", "exact_match_high"]].to_numpy(np.float64).clip(0.0, 1.0)
+        reach = np.nan_to_num(np.abs(bounds.T - points["exact_match"].to_numpy(np.float64)))
+        move = 0.4 * ((place + 0.5) / len(lines) - 0.5)
+        axis.errorbar(points["tools"] + move, points["exact_match"], yerr=reach, color=COLOURS[place % len(COLOURS)],
+                      marker=MARKERS[place % len(MARKERS)], markersize=4, linewidth=1.2, elinewidth=0.5,
+                      label=shown(str(line)))  # fmt: skip
+
+
+def _line(row: Mapping[Any, Any]) -> str:
+    return f"{row['model']}, {row['planner']}"
+
+
+# Exact match by the number of tools in the reference (traject_bench §4.2, figure 2).
+
+
+DATASET = "traject_bench"
+TITLE = "exact match by the number of tools (traject_bench, figure 2)"
+CAPTION = (
+    "share of cases whose tools called are the reference's, by how many calls that has, with 95% intervals "
+    f"({intervals.SHARES}); the paper has figure 2 as a picture only, without numbers"
+)
+
+
+def curve(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
+
+    `cells` are what `metrics.read` gives.
+    """
+    ours = cells["dataset"].astype(str).map(name_of) == DATASET
+    known = cells[ours].dropna(subset=["exact_match", "plan_nodes"])
+    rows: list[dict[str, Any]] = []
+    for key, own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
+        values = own.groupby([CLUSTER, "case_id"], observed=True)["exact_match"].mean()
+        mean, low, high = share(values)
+        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=False))
+        row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(values)}
+        rows.append(row | {"exact_match": mean, "exact_match_low": low, "exact_match_high": high})
+    return pd.DataFrame(rows)
+
+
+def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
+    """Figure 2 as a table for each model: a row a setting, a column a number of tools. None without TRAJECT-Bench."""
+    found = curve(cells)
+    if found.empty:
+        return []
+    return [_scaling_sheet(root, str(model), own) for model, own in found.groupby("model", sort=False)]
+
+
+def _scaling_sheet(root: Path, model: str, table: pd.DataFrame) -> Table:
+    sizes = sorted(table["tools"].unique())
+    labels = ["dataset", "robustness", "planner"]
+    lines = [
+        dict(zip(labels, key, strict=True)) | {"at": {row["tools"]: row for row in own.to_dict("records")}}
+        for _, part in table.groupby(labels[:2], sort=False)
+        for key, own in part.groupby(labels, sort=False)
+    ]
+    return Table(
+        name=f"tools {model}",
+        title=f"{model}: {TITLE}",
+        by=labels,
+        columns=[Column(f"{size} tools", partial(_share, size)) for size in sizes],
+        values=table,
+        query=query_of(root, model, table),
+        about=f"in %; {CAPTION}; behind them the cases",
+        lines=lines,
+        breaks=labels[:2],
+    )
+
+
+def query_of(root: Path, model: str, table: pd.DataFrame) -> str:
+    """Each case's exact match and number of calls, for one model on the table's datasets."""
+    where = queries.where({"model": [model], "dataset": sorted(table["dataset"].unique())})
+    return queries.by_case(root, ["plan_nodes", "exact_match"], where)
+
+
+def _share(size: int, line: Mapping[str, Any]) -> str:
+    row = line["at"].get(size)
+    if row is None:
+        return MISSING
+    low, high = max(row["exact_match_low"], 0), min(row["exact_match_high"], 1)
+    return (
+        f"{number(row['exact_match'], '.0f', 100)} {bounds(low, high, '.0f', missing='')}".rstrip()
+        + f" ({row['cases']:,})"
+    )

@@ -1,0 +1,286 @@
+"""The table beside the heat map: success over two numbers of a planner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import load
+from analysis.load import planted, queries, spending
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
+from analysis.page.table import MISSING, Column, Table, bounds, label, number
+from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER, Interval, count, share
+from analysis.tables.comparing import name_of
+from grid.store.schema import APART
+
+_COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
+_PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
+
+
+# A heat map of success over two numbers of a planner, and a curve over each with the other held.
+
+
+def drawings(root: Path) -> list[Drawing]:
+    """A figure for each planner of which two numbers vary; none where there is no such sweep.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    every = read(root)
+    told = planted.notice(every) if len(every) else ""
+    return [_drawing(root, grid, f"varied-{place}", told) for place, grid in enumerate(grids(every), start=1)]
+
+
+def _drawing(root: Path, grid: Grid, name: str, told: str) -> Drawing:
+    held = [f"{key}={grid.middle(key):g}" for key in (grid.second, grid.first)]
+    return Drawing(
+        name=name,
+        title=title(grid),
+        caption=f"{told}success in % of cases, in brackets and as bars 95% intervals, {intervals.SHARES}; curves: one "
+        f"number varies, the other is held at its middle value ({held[0]}, then {held[1]})",
+        svg=_svg(grid, name),
+        query=query(root, grid),
+        section=SECTION,
+    )
+
+
+def _svg(grid: Grid, name: str) -> str:
+    def draw(axes: Sequence[Axes]) -> None:
+        _heat(axes[0], grid)
+        _curve(axes[1], grid, grid.first, grid.second)
+        _curve(axes[2], grid, grid.second, grid.first)
+
+    width = max(_PANEL, _FRAME[0] + _CELL[0] * len(grid.values(grid.second)))
+    height = max(_LEAST, _FRAME[1] + _CELL[1] * len(grid.values(grid.first)))
+    return svg_of(name, 1, 3, draw, width=width, height=height)
+
+
+def _heat(axis: Axes, grid: Grid) -> None:
+    """A cell a setting, empty where none ran; the scale is the whole range of shares, so that figures compare."""
+    rows, columns = grid.values(grid.first), grid.values(grid.second)
+    found = [[grid.at(first, second) for second in columns] for first in rows]
+    values = np.array([[one.mean if one else np.nan for one in row] for row in found])
+    axis.pcolormesh(values, cmap=_COLOURS, vmin=0.0, vmax=1.0)  # no image: a page loads none
+    for place, row in enumerate(found):
+        for column, one in enumerate(row):
+            if one:
+                axis.text(column + 0.5, place + 0.5, _text(one), ha="center", va="center", fontsize=6.5,
+                          color="white" if one.mean > _DARK else "black")  # fmt: skip
+    axis.set_xticks(np.arange(len(columns)) + 0.5, [f"{value:g}" for value in columns])
+    axis.set_yticks(np.arange(len(rows)) + 0.5, [f"{value:g}" for value in rows])
+    axis.set_xlabel(grid.second)
+    axis.set_ylabel(grid.first)
+    axis.set_title("success, %", fontsize=8)
+    axis.spines[:].set_visible(False)
+
+
+def _text(found: intervals.Interval) -> str:
+    if np.isnan(found.low):
+        return f"{100 * found.mean:.0f}"
+    return f"{100 * found.mean:.0f}\n[{100 * found.low:.0f}, {100 * found.high:.0f}]"
+
+
+def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
+    fixed, values = grid.middle(held), grid.values(along)
+    points = [(value, grid.at(*((value, fixed) if along == grid.first else (fixed, value)))) for value in values]
+    known = [(value, one) for value, one in points if one]
+    means = np.array([one.mean for _, one in known])
+    bounds = np.array([[one.low, one.high] for _, one in known]).reshape(-1, 2).T
+    axis.errorbar([value for value, _ in known], means, yerr=np.nan_to_num(np.abs(bounds - means)), color=COLOURS[0],
+                  marker=MARKERS[0], markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
+    axis.set_ylim(-0.02, 1.02)
+    axis.set_xticks(values, [f"{value:g}" for value in values])
+    axis.grid(alpha=0.25)
+    axis.set_xlabel(along)
+    axis.set_ylabel("success, share of cases")
+    axis.set_title(f"{held}={fixed:g}", fontsize=8)
+
+
+# The table beside the heat map: success over two numbers of a planner.
+
+
+SECTION = "Two numbers of a planner"
+_FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)"}
+
+
+def sheets(root: Path) -> list[Table]:
+    """A table for each planner of which two numbers vary; none where there is no such sweep.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    return [_sheet(root, grid) for grid in grids(read(root))]
+
+
+def title(grid: Grid) -> str:
+    """How its table and its figure are headed."""
+    place = grid.place
+    robustness = f", {place['robustness']}" if place["robustness"] != "none" else ""
+    figure = _FIGURES.get((grid.planner, grid.first, grid.second), "")
+    name = f"{place['model']} on {place['dataset']}{robustness}"
+    return f"{name}: success of {grid.planner} by {grid.first} and {grid.second}{figure}"
+
+
+def query(root: Path, grid: Grid) -> str:
+    """Each case's success in every setting of that planner there."""
+    return queries.by_case(root, ["success"], queries.where({name: [of] for name, of in _place(grid).items()}))
+
+
+def _place(grid: Grid) -> dict[str, str]:
+    return {**grid.place, "planner": grid.planner}
+
+
+def _sheet(root: Path, grid: Grid) -> Table:
+    columns = grid.values(grid.second)
+    counts = sorted(grid.table["cases"].unique())
+    cases = f"{counts[0]:,} cases" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} cases"
+    values = pd.DataFrame(grid.table).assign(**_place(grid))
+    return Table(
+        name=" ".join(["varied", *_place(grid).values()]),
+        title=title(grid),
+        by=[label(grid.first)],
+        columns=[
+            Column(f"{grid.second}={second:g}" if place == 0 else f"{second:g}", partial(_at, grid, second))
+            for place, second in enumerate(columns)
+        ],
+        values=values,
+        query=query(root, grid),
+        about=f"success in %, in brackets 95% intervals ({intervals.SHARES}); a row a value of {grid.first}, a column "
+        f"a value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
+        lines=[{grid.first: first} for first in grid.values(grid.first)],
+        section=SECTION,
+    )
+
+
+def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
+    found = grid.at(line[grid.first], second)
+    if found is None:
+        return MISSING
+    return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
+
+
+# Which settings are one planner with two of its numbers varied, and what they solve.
+
+
+LEAST = 4
+"""Settings that make a grid: two values of each number."""
+PLACE = ["model", "dataset", "robustness"]
+_SAME = [name for name in APART if name not in ("planner", "setting_id")]
+_COLUMNS = [*planted.COLUMNS, *spending.SPENT, "config"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A planner's settings that differ in two numbers, `first` and `second`, and in nothing else.
+
+    `place` has the labels of PLACE. `table` has a row a setting: both numbers by their names, `cases`, `clusters`,
+    `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens`, the mean per case of all roles.
+    """
+
+    place: Mapping[str, str]
+    planner: str
+    first: str
+    second: str
+    table: pd.DataFrame
+
+    def values(self, key: str) -> list[float]:
+        """The values of a number, ascending."""
+        return sorted(self.table[key].unique())
+
+    def middle(self, key: str) -> float:
+        """The value at which one number is held while the other varies: the middle one, of two the higher."""
+        values = self.values(key)
+        return values[len(values) // 2]
+
+    def at(self, first: float, second: float) -> Interval | None:
+        """Success of a setting; None where it did not run, or nothing is known of it."""
+        own = self.table[(self.table[self.first] == first) & (self.table[self.second] == second)]
+        known = own.dropna(subset=["success"])
+        return Interval(*map(float, known[["success", "success_low", "success_high"]].iloc[0])) if len(known) else None
+
+
+def read(root: Path) -> pd.DataFrame:
+    """One row a cell, as `load.episodes` gives them; none where no planner can have a grid, which few columns tell.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    few = load.rows(root, ["planner", "config"], categories=["planner", "config"])
+    by_name: dict[str, list[dict[str, float]]] = {}
+    for pair in few.group_by(["planner", "config"]).aggregate([]).to_pylist():
+        found = _numbers(json.loads(pair["config"] or "{}").get("planner", {}))
+        by_name.setdefault(name_of(str(pair["planner"])), []).append(found)
+    if not any(len(settings) >= LEAST and len(_varied(settings)) > 1 for settings in by_name.values()):
+        return pd.DataFrame()
+    return load.episodes(root, _COLUMNS)
+
+
+def grids(cells: pd.DataFrame) -> list[Grid]:
+    """Every planner of which exactly two numbers vary among settings that are else alike, in the cells' order.
+
+    Numbers are values of the planner's own keys; settings that differ in other values of these, in their budget or in
+    any other part are of another grid.
+    """
+    if cells.empty:
+        return []
+    cells = cells.assign(tokens=spending.tokens(cells))
+    configs = {str(text): json.loads(str(text)) for text in cells["config"].dropna().unique()}
+    numbers = {text: _numbers(config.get("planner", {})) for text, config in configs.items()}
+    rest = {text: _rest(config) for text, config in configs.items()}
+    names = cells["planner"].astype(str).map(name_of)
+    alike = cells.assign(name=names, rest=cells["config"].astype(str).map(rest))
+    found = []
+    for _, own in alike.groupby([*_SAME, "name", "rest"], sort=False, observed=True, dropna=False):
+        texts = own["config"].astype(str)
+        each = pd.DataFrame([numbers[text] for text in texts], index=own.index)
+        varied = _varied([numbers[text] for text in texts.unique()])
+        if len(varied) != 2 or len(each[varied].drop_duplicates()) < LEAST:
+            continue
+        first, second = varied
+        table = pd.DataFrame(_rows(own.assign(**{key: each[key] for key in varied}), first, second))
+        place = {name: str(own[name].iloc[0]) for name in PLACE}
+        found.append(Grid(place, str(own["name"].iloc[0]), first, second, table))
+    return found
+
+
+def _rows(own: pd.DataFrame, first: str, second: str) -> Iterator[dict[str, Any]]:
+    for key, cells in own.groupby([first, second], sort=True):
+        means = cells.groupby([CLUSTER, "case_id"], observed=True)[["success", "tokens"]].mean()
+        success, low, high = share(means["success"].dropna())
+        yield dict(zip((first, second), key, strict=True)) | {
+            "cases": len(means),
+            "clusters": count(means),
+            "success": success,
+            "success_low": low,
+            "success_high": high,
+            "tokens": means["tokens"].mean(),
+        }
+
+
+def _numbers(planner: Mapping[str, Any]) -> dict[str, float]:
+    return {key: value for key, value in planner.items() if _is_number(value)}
+
+
+def _rest(config: Mapping[str, Any]) -> str:
+    """What else the settings of a grid share: the planner's other values, and the budget."""
+    other = {key: value for key, value in config.get("planner", {}).items() if not _is_number(value)}
+    return json.dumps([other, config.get("budget")], sort_keys=True)
+
+
+def _varied(settings: Sequence[Mapping[str, float]]) -> list[str]:
+    """The numbers of which settings have several values."""
+    keys = dict.fromkeys(key for numbers in settings for key in numbers)
+    return [key for key in keys if len({numbers.get(key) for numbers in settings}) > 1]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
