@@ -14,7 +14,8 @@ from analysis.load import left_out, partial, planted, provenance, served, spendi
 from analysis.load.baselines import baselines
 from analysis.page.render import READABLE, show, wide
 from analysis.page.table import Table
-from analysis.papers import lacking, published, study
+from analysis.papers import published, study
+from analysis.papers import study as lacking
 from analysis.stats.spec import Spec
 from analysis.tables import (
     branches,
@@ -25,11 +26,9 @@ from analysis.tables import (
     failures,
     frontier,
     measured,
-    pass_k,
     plans,
     ranks,
     remembered,
-    replacements,
     restoration,
     results,
     rewards,
@@ -39,10 +38,12 @@ from analysis.tables import (
     two_numbers,
     win_rates,
 )
-from analysis.tables import costs as sheets
+from analysis.tables import disturbances as replacements
+from analysis.tables import rates as sheets
 from analysis.tables import rates as tables
+from analysis.tables import results as pass_k
 from analysis.tables import trajectories as metrics
-from analysis.tables.plan_sheet import SECTION as OF_PLANS
+from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
 _PLACE = ["model", "dataset"]
@@ -95,14 +96,16 @@ def _print_report(
 ) -> list[Table]:
     console = wide(console, READABLE)
     load.hold(root)
-    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
+    episodes = load.episodes(
+        root, [*planted.SIMULATED_COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS]
+    )
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
     for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
         console.print(shown(line), markup=False)
-    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
+    for line in (*unreadable.unreadable(root), *unknowns.warnings(episodes), *served.served(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
@@ -138,8 +141,8 @@ def _tables(
     by: Sequence[str],
 ) -> list[Table]:
     found = [*_sheets(root, episodes, plan), *measured.sheets(root, named), *rewards.sheets(root)]
-    found += planted.sheet(root, episodes)
-    found += [*_models(root, episodes), *ranks.sheets(root, episodes)]
+    found += planted.closed_form(root, episodes)
+    found += [*_models(root, episodes), *ranks.rank_sheets(root, episodes)]
     found += [table for name in by for table in by_value.sheets(root, name)]
     kinds_of_data = provenance.kinds(episodes)
     left_open = unknowns.left_open(episodes)
@@ -148,7 +151,7 @@ def _tables(
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     of_plans = [replace(sheet, section=OF_PLANS) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
-    found += [*left_out.under(plans.sheets(root), left_out.lines(root)), *of_plans]
+    found += [*left_out.with_skipped(plans.sheets(root), left_out.skipped(root)), *of_plans]
     found += failures.sheets(root)
     found += calibration.sheets(root)
     found += [
@@ -180,12 +183,12 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Tabl
     entropies = load.first_pass_entropies(root, episodes)
     corrected = branches.by_setting(branches.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
-    found, skipped = [], left_out.lines(root)
+    found, skipped = [], left_out.skipped(root)
     for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
         cells = _of(episodes, place)
         repeated = pass_k.by_case(cells)
-        found += left_out.under([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
+        found += left_out.with_skipped([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
         found += _differences(root, cells)
         found += pass_k.sheets(root, repeated)
         costs = own.merge(tables.token_ratios(cells), "left", load.SETTING)
@@ -207,7 +210,7 @@ def _differences(root: Path, episodes: pd.DataFrame) -> list[Table]:
         if reference == "retry" and not paired.empty:
             paired = paired[paired[tables.CHECKS] > 0]
         if not paired.empty:
-            found.append(differences.sheet(root, tables.corrected(paired), reference))
+            found.append(differences.differences_sheet(root, tables.corrected(paired), reference))
     return found
 
 
@@ -216,7 +219,7 @@ def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
     paired = tables.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
     if paired.empty:
         return []
-    return [differences.of_models(root, tables.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
+    return [differences.models_sheet(root, tables.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
 
 
 def _of(frame: pd.DataFrame, place: tuple[str, str]) -> pd.DataFrame:

@@ -83,10 +83,10 @@ def print_screen(root: Path, console: Console) -> None:
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     """What ran, and what is to be known before its figures are read."""
-    skipped = [line.partition(" (")[0] for line in left_out.lines(root).values()]
+    skipped = [line.partition(" (")[0] for line in left_out.skipped(root).values()]
     warned = [
-        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root, cells),
-        *unknowns.warnings(cells), *served.warnings(root), *skipped,
+        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.unreadable(root, cells),
+        *unknowns.warnings(cells), *served.served(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
@@ -195,7 +195,7 @@ def _less(plain: pd.DataFrame, reference: str) -> dict[str, str]:
     if paired.empty:
         return {}
     rows = tables.corrected(paired).to_dict("records")
-    return {str(row["planner"]): " ".join(differences.bounded(row, "success")) for row in rows}
+    return {str(row["planner"]): " ".join(differences.marked(row, "success")) for row in rows}
 
 
 def bar(mean: float, low: float, high: float) -> str:

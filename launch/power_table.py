@@ -22,8 +22,7 @@ from analysis import load
 from analysis.load import spending, unknowns
 from analysis.page.render import wide
 from analysis.stats.intervals import CLUSTER, interval
-from analysis.stats.latent import Latent, components, planted
-from analysis.stats.pilot import Counts, counts, fitted
+from analysis.stats.latent import Counts, Latent, components, counts, fitted, planted
 from analysis.stats.power import MOST, Row, Wanted, doubts, endless, false_alarms, rows
 from analysis.tables import measured
 from analysis.tables.rates import reference_of

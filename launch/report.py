@@ -153,12 +153,13 @@ def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] |
     """
     from analysis import load, summary
     from analysis.figures import drawings
-    from analysis.load import heading, provenance, served, unknowns, unreadable
+    from analysis.load import provenance, served, unknowns, unreadable
+    from analysis.load import provenance as heading
     from analysis.page import html
-    from analysis.papers import lacking
+    from analysis.papers import study as lacking
     from analysis.viewer import addresses
 
-    warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
+    warned = [*unreadable.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *served.served(folder)]
     lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
     figures = [*summary.drawings(sheets), *(drawings.drawings(folder) if drawn is None else drawn)]
     told = summary.lines(sheets)

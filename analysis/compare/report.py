@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.compare import runs
-from analysis.compare import tables as drawings
-from analysis.compare import tables as sheets
+from analysis.compare import runs, tables
 from analysis.errors import AnalysisError
 from analysis.load import planted, provenance, unknowns
 from analysis.page.drawing import Drawing
@@ -47,17 +45,17 @@ def _compared(first: Path, second: Path) -> Comparison:
     matched = runs.matched(*both)
     table = runs.compared(matched.pairs)
     kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
-    about = planted.notice(kinds) + provenance.notice(kinds)
-    found = sheets.compared_sheets(both, matched, table)
-    found += [sheets.flips_sheet(both, matched.pairs), sheets.changes_sheet(both, matched.pairs)]
+    about = planted.simulated_notice(kinds) + provenance.notice(kinds)
+    found = tables.compared_sheets(both, matched, table)
+    found += [tables.flips_sheet(both, matched.pairs), tables.changes_sheet(both, matched.pairs)]
     lines = [
         *(f"{name} is {run.root}. {provenance.headline(run.root)}" for name, run in zip("AB", both, strict=True)),
-        *sheets.alone_lines(both, matched),
+        *tables.alone_lines(both, matched),
         *(f"{name}: {line}" for name, run in zip("AB", both, strict=True) for line in unknowns.warnings(run.cells)),
     ]
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
         sheets=unknowns.noted(provenance.captioned(found, kinds)),
-        drawings=[replace(one, caption=about + one.caption) for one in drawings.drawings(both, matched, table)],
+        drawings=[replace(one, caption=about + one.caption) for one in tables.drawings(both, matched, table)],
     )

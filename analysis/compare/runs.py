@@ -240,7 +240,7 @@ def _row(pair: Pair) -> dict[str, Any]:
     found: dict[str, Any] = {
         "cases": len(cases),
         "known": len(known),
-        "clusters": intervals.count(cases),
+        "clusters": intervals.n_clusters(cases),
         "cells_a": cells[0],
         "cells_b": cells[1],
         "changed": int(cases["changed"].sum()),

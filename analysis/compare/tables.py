@@ -27,7 +27,7 @@ from analysis.page.table import (
     label,
     marks,
     number,
-    p_value,
+    probability,
     texts,
 )
 from analysis.stats import intervals
@@ -68,7 +68,7 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
             *(_share(f"success_{run}", run.upper()) for run in "ab"),
             Column("B − A", _difference),
             Column("95% interval", lambda row: bounds(row["difference_low"], row["difference_high"], POINTS)),
-            Column("p holm", lambda row: p_value(row[HOLM])),
+            Column("p holm", lambda row: probability(row[HOLM])),
             count(UP),
             count(DOWN),
             _ratio("tokens", "tokens B/A"),

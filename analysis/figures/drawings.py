@@ -38,7 +38,7 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=FIRST_SECTION) for drawing in _of_study(root)]
-    of_failures = failures.drawings(root, planted.notice(load.episodes(root, planted.COLUMNS)))
+    of_failures = failures.drawings(root, planted.simulated_notice(load.episodes(root, planted.SIMULATED_COLUMNS)))
     return [
         *of_study,
         *two_numbers.drawings(root),
@@ -53,7 +53,7 @@ def drawings(root: Path) -> list[Drawing]:
 
 def _of_trajectories(root: Path) -> list[Drawing]:
     cells = trajectories.read(root)
-    return trajectories.drawings(root, cells, planted.notice(cells)) if len(cells) else []
+    return trajectories.drawings(root, cells, planted.simulated_notice(cells)) if len(cells) else []
 
 
 def _of_study(root: Path) -> list[Drawing]:
@@ -61,7 +61,7 @@ def _of_study(root: Path) -> list[Drawing]:
     episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
         return []
-    about = planted.notice(episodes)
+    about = planted.simulated_notice(episodes)
     found = _of_instances(root, episodes, about)
     told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):

@@ -21,8 +21,7 @@ from analysis.page.table import named
 from analysis.stats import intervals
 from analysis.tables import plans as tables
 from analysis.tables.measures import measured
-from analysis.tables.plan_cells import HOLISTIC, NAMES, STEPWISE, scorers
-from analysis.tables.plan_sheet import SECTION, query
+from analysis.tables.plan_cells import HOLISTIC, NAMES, SECTION, STEPWISE, query, scorers
 from analysis.tables.plans import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
 from grid.core.chains import ERRORS
 from grid.core.untrusted import shown
@@ -39,7 +38,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
     """Figures 3 to 6, 58 and 59, each where its data are."""
     if cells.empty:
         return []
-    first = f"{planted.notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
+    first = f"{planted.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
     found = _errors(root, cells, first) + _across_models(root, cells, first)
     used = tables.by_number(cells)
     numbered = used[used["n_e"] != tables.ALL] if len(used) else used
@@ -48,7 +47,9 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
         title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
-        about = f"{planted.notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
+        about = (
+            f"{planted.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
+        )
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():

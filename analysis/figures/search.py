@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from analysis.figures import search_drawn as figures
 from analysis.load import planted, queries
-from analysis.page.drawing import Drawing
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.stats import intervals
-from analysis.tables import comparing
+from analysis.tables import frontier_points as points
 from analysis.tables import search as sheets
 from analysis.tables import search_cells as cells
+from analysis.tables import search_cells as comparing
+from grid.core.untrusted import shown
 
 _EFFICIENCY = f"{sheets.EFFICIENCY}; its axis is linear between the smallest gains"
 _FRONTIER = (
@@ -40,7 +46,7 @@ def drawings(root: Path) -> list[Drawing]:
         return []
     every = cells.read(root)
     improved, counted = cells.improvements(root), cells.trees(root)
-    told = planted.notice(every)
+    told = planted.simulated_notice(every)
     found: list[Drawing] = []
     for number, (place, group) in enumerate(cells.places(every), start=1):
         found += _anytime(root, place, cells.curve(group, improved), f"anytime-{number}", told)
@@ -56,7 +62,7 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
             title=f"{sheets.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
             caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; "
             f"{_ANYTIME_BARS}; points of one limit are moved apart; {_ASKED}",
-            svg=figures.anytime(curve, name),
+            svg=anytime(curve, name),
             query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
         )
 
@@ -67,17 +73,176 @@ def _trees(root: Path, place: Mapping[str, str], quartiles: pd.DataFrame, name: 
             name=name,
             title=f"{sheets.title(place)}: trees at their end (tooltree, figure 4)",
             caption=f"{told}{sheets.terms(place)}; points: medians over episodes; bars: quartiles; {sheets.SIZES}",
-            svg=figures.trees(quartiles, name),
+            svg=trees(quartiles, name),
             query=queries.trees(root, place["model"], place["dataset"]),
         )
 
 
 def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
-    if figures.drawable(compared):
+    if drawable(compared):
         yield Drawing(
             name=name,
             title=f"{sheets.title(place)}: success against cost",
             caption=f"{told}{sheets.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
-            svg=figures.frontier(compared, name),
+            svg=frontier(compared, name),
             query=queries.search_costs(root, place["model"], place["dataset"]),
         )
+
+
+# Figures of searches: anytime curves, sizes of trees, the cost-success frontier; the same bytes for the same rows.
+
+
+_LINES = {False: "-", True: ":"}
+"""By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
+_GAIN = "gain_per_second"
+_SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
+
+
+class _Style(NamedTuple):
+    colour: str
+    marker: str
+    line: str
+    filled: bool
+
+    @property
+    def face(self) -> str:
+        """The marker's inside."""
+        return self.colour if self.filled else "white"
+
+
+def anytime(curve: pd.DataFrame, name: str) -> str:
+    """Success, seconds and marginal gain per second against the limit of executed calls (figure 3); an SVG element.
+
+    `curve` are the rows of `anytime.curve`; a row of panels for each robustness setting, bars are 95% intervals.
+    """
+    styles = _styles(curve)
+    settings = list(curve["robustness"].unique())
+    limits = sorted(curve["limit"].unique())
+    panels = {"success": "success, share of cases", "seconds": "seconds per case", _GAIN: "gain of success per second"}
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for place, robustness in enumerate(settings):
+            own = curve[curve["robustness"] == robustness]
+            for axis, (measure, label) in zip(axes[3 * place :], panels.items(), strict=False):
+                _curves(axis, own, measure, styles)
+                axis.set_xscale("log", base=2)
+                axis.xaxis.set_major_locator(FixedLocator(limits))
+                axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.xaxis.set_minor_locator(NullLocator())
+                axis.set_xlabel("limit of executed calls")
+                axis.set_ylabel(label)
+                _title(axis, robustness)
+                if measure == "success":
+                    axis.set_ylim(-0.02, 1.02)
+                elif measure == _GAIN:
+                    _signed(axis, own[measure])
+                elif (own[measure] > 0).any():  # planners differ by orders of magnitude
+                    axis.set_yscale("log", nonpositive="clip")
+                    points.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
+        legend(axes)
+
+    below = 0.18 * math.ceil(len(styles) / ACROSS) / len(settings)
+    return svg_of(name, len(settings), 3, draw, width=3.9, height=3.0 + below)
+
+
+def trees(quartiles: pd.DataFrame, name: str) -> str:
+    """Nodes, executions and rollouts of trees, medians with quartiles (figure 4); an SVG element."""
+    settings = list(quartiles["robustness"].unique())
+    names = [size for size in cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for place, robustness in enumerate(settings):
+            own = quartiles[quartiles["robustness"] == robustness].reset_index(drop=True)
+            for index, (axis, size) in enumerate(zip(axes[len(names) * place :], names, strict=False)):
+                low, middle, high = (own[f"{size}_{part}"] for part in cells.QUARTILES)
+                reach = np.array([middle - low, high - middle])
+                axis.errorbar(middle, own.index, xerr=reach, color=COLOURS[0], marker="o", linestyle="none", capsize=3)
+                labels = [shown(_named(row)) for row in own.to_dict("records")]
+                axis.set_yticks(range(len(own)), labels if not index else [""] * len(own))
+                axis.set_ylim(len(own) - 0.5, -0.5)
+                axis.set_xlim(left=0)
+                axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+                axis.set_xlabel(f"{cells.SIZES[size]} an episode")
+                _title(axis, robustness)
+                axis.grid(axis="x", alpha=0.3)
+
+    rows = int(quartiles.groupby("robustness").size().max())
+    return svg_of(name, len(settings), len(names), draw, height=0.9 + 0.3 * rows)
+
+
+def frontier(compared: pd.DataFrame, name: str) -> str:
+    """Success against tokens and against seconds; an SVG element.
+
+    Undominated planners (`comparing.compared`) are joined by a line, the others grey. A planner whose cost is 0 or not
+    known has no place.
+    """
+    settings = list(compared["robustness"].unique())
+    labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
+    inches = points.height(int(compared.groupby("robustness").size().max()))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for place, robustness in enumerate(settings):
+            own = compared[compared["robustness"] == robustness]
+            for axis, (cost, label) in zip(axes[2 * place :], labels.items(), strict=False):
+                points.draw_panel(axis, own, cost, f"undominated_{cost}", inches)
+                axis.set_xlabel(label)
+                axis.set_ylabel("success, share of cases")
+                _title(axis, robustness)
+
+    return svg_of(name, len(settings), 2, draw, width=5.4, height=inches)
+
+
+def drawable(compared: pd.DataFrame) -> bool:
+    """Whether a frontier's two axes have planners to be told apart."""
+    known = compared["success"].notna() & (compared["tokens"] > 0) & (compared["seconds"] > 0)
+    return int(known.sum()) > 1
+
+
+def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
+    """A style for each planner: its place among all planners decides."""
+    asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
+    return {
+        str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)
+        for place, (planner, who) in enumerate(asked.items())
+    }
+
+
+def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _Style]) -> None:
+    for place, (planner, style) in enumerate(styles.items()):
+        line = own[own["planner"] == planner].sort_values("limit")
+        known = line[line[measure] > 0 if measure == "seconds" else line[measure].notna()]  # 0 has no logarithm
+        if known.empty:
+            continue
+        move = _SPREAD * ((place + 0.5) / len(styles) - 0.5)
+        bounds = known[[f"{measure}_low", f"{measure}_high"]].to_numpy(np.float64)
+        if measure != _GAIN:
+            bounds = bounds.clip(min=0.0)
+        if measure == "success":
+            bounds = bounds.clip(max=1.0)
+        reach = np.nan_to_num(np.abs(bounds.T - known[measure].to_numpy(np.float64)))
+        axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach, color=style.colour, marker=style.marker,
+                      linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.5,
+                      label=shown(_named(known.iloc[0])))  # fmt: skip
+
+
+def _signed(axis: Axes, gains: pd.Series[float]) -> None:
+    """Logarithmic on both sides of 0, and linear between the smallest gains: planners differ by orders of magnitude."""
+    sizes_ = gains[gains != 0].abs().dropna()
+    if sizes_.empty:
+        return
+    decades = math.floor(math.log10(sizes_.min())), math.ceil(math.log10(sizes_.max()))
+    axis.set_yscale("symlog", linthresh=10.0 ** decades[0], linscale=0.5)
+    every = max(1, round((decades[1] - decades[0]) / 4))
+    ticks = [10.0**power for power in range(decades[0], decades[1] + 1, every)]
+    axis.yaxis.set_major_locator(FixedLocator([*(-tick for tick in reversed(ticks)), 0.0, *ticks]))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.axhline(0.0, color="grey", linewidth=0.6)
+
+
+def _title(axis: Axes, robustness: object) -> None:
+    axis.set_title(f"robustness: {shown(str(robustness))}", fontsize=8)
+
+
+def _named(row: Any) -> str:
+    return f"{row['planner']}{points.ASKED if row['asked'] else ''}"

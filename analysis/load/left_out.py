@@ -13,7 +13,7 @@ _KINDS = 5
 """Reasons that a line names; the record of the runs has all."""
 
 
-def lines(root: Path) -> dict[str, str]:
+def skipped(root: Path) -> dict[str, str]:
     """A line for each data set of which records were left out, by its label; none where nobody recorded it.
 
     Raises:
@@ -22,14 +22,14 @@ def lines(root: Path) -> dict[str, str]:
     return {dataset: _line(dataset, reasons) for dataset, reasons in store.runs(root).get("skipped", {}).items()}
 
 
-def under(sheets: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
+def with_skipped(sheets: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
     """The tables, each with the lines of the data sets that it shows among its notes."""
-    return [replace(sheet, notes=[*sheet.notes, *_shown(sheet, lines)]) for sheet in sheets]
+    return [replace(sheet, notes=[*sheet.notes, *_shown(sheet, skipped)]) for sheet in sheets]
 
 
 def _shown(sheet: Table, lines: Mapping[str, str]) -> list[str]:
     shown = set(sheet.values["dataset"].dropna().astype(str)) if "dataset" in sheet.values else set()
-    return [line for dataset, line in lines.items() if dataset in shown]
+    return [line for dataset, line in skipped.items() if dataset in shown]
 
 
 def _line(dataset: str, reasons: Mapping[str, int]) -> str:

@@ -12,13 +12,13 @@ from analysis.page.table import Column, Table, bounds, count, mean
 from analysis.stats.intervals import CLUSTER, TOLD, interval
 
 ENGINE, EXPECTED = "engine", "expected_success"
-COLUMNS = (ENGINE, EXPECTED)
+SIMULATED_COLUMNS = (ENGINE, EXPECTED)
 """What is read of every episode besides the columns of other tables."""
 SIMULATED = "simulated"
 _TOLD = "simulated policy: no language model, and told the answers"
 
 
-def notice(episodes: pd.DataFrame) -> str:
+def simulated_notice(episodes: pd.DataFrame) -> str:
     """What every caption begins with where any cell is of a simulated policy; nothing where none is."""
     models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
     others = set(episodes["model"].unique()) - set(models)
@@ -26,7 +26,7 @@ def notice(episodes: pd.DataFrame) -> str:
     return f"{_TOLD}{of}; " if len(models) else ""
 
 
-def sheet(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
     known = episodes[episodes[EXPECTED].notna() & episodes["success"].notna()]
     if known.empty:

@@ -25,7 +25,7 @@ _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
 _SHOWN = 5  # names in a line
 
 
-def warnings(root: Path) -> list[str]:
+def served(root: Path) -> list[str]:
     """A line for each model whose server told no tokens of answers, and each that another may have answered for.
 
     Raises:

@@ -26,7 +26,7 @@ COLUMNS = ("n_messages", "cut_answers")
 _COUNTS = ["cell_id", "role", "answers", "unread"]
 
 
-def warnings(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
+def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     """A line for each setting, and role, of whose answers more than half could not be read.
 
     Args:

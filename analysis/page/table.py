@@ -222,7 +222,7 @@ def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float
     return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
 
 
-def p_value(value: Any) -> str:
+def probability(value: Any) -> str:
     """A p value: three digits, or that it is smaller."""
     return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 

@@ -16,8 +16,8 @@ from analysis.page.table import MISSING, Table, bounds, number, texts
 from analysis.papers import files
 from analysis.stats import intervals
 from analysis.stats.agreement import APART, Label, against, bias, per_error
-from analysis.stats.intervals import CLUSTER, Interval, count
-from analysis.tables.comparing import name_of
+from analysis.stats.intervals import CLUSTER, Interval, n_clusters
+from analysis.tables.search_cells import name_of
 from grid.core.chains import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
@@ -183,7 +183,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
     for one in found:
         breaks.add(len(rows))
-        told = {"scorer": one.scorer, "truth": one.truth, "plans": one.asked, "clusters": count(one.plans),
+        told = {"scorer": one.scorer, "truth": one.truth, "plans": one.asked, "clusters": n_clusters(one.plans),
                 "unreadable": one.unreadable, "contradicted": one.contradicted}  # fmt: skip
         rows.append([one.scorer, one.truth, *_counted(one), *_figures(against(one.plans), names)])
         values.append(told | _flat(against(one.plans), names))
@@ -191,7 +191,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
             blank = one.plans.assign(said_correct=verdict, said_grade=verdict)
             measured = against(blank.dropna(subset=["true_correct"])) | {"error_types": intervals.UNKNOWN}
             rows.append(
-                [label, one.truth, f"{one.asked:,}", f"{count(one.plans):,}", "", "", *_figures(measured, names)]
+                [label, one.truth, f"{one.asked:,}", f"{n_clusters(one.plans):,}", "", "", *_figures(measured, names)]
             )
             values.append({"scorer": label, "truth": one.truth} | _flat(measured, names))
     if not rows:
@@ -206,7 +206,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
 def _counted(one: Comparison) -> list[str]:
     contradicted = f"{one.contradicted:,} ({one.contradicted / one.verdicts:.1%})" if one.verdicts else MISSING
     unreadable = f"{one.unreadable:,} ({one.unreadable / one.asked:.1%})"
-    return [f"{one.asked:,}", f"{count(one.plans):,}", unreadable, contradicted]
+    return [f"{one.asked:,}", f"{n_clusters(one.plans):,}", unreadable, contradicted]
 
 
 def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
@@ -238,7 +238,7 @@ def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
                            ("standard correct", right[right["same"] == 1])):  # fmt: skip
             if len(own):
                 measured = against(own)
-                rows.append([one.scorer, one.truth, label, f"{len(own):,}", f"{count(own):,}",
+                rows.append([one.scorer, one.truth, label, f"{len(own):,}", f"{n_clusters(own):,}",
                              *_figures(measured, names)])  # fmt: skip
                 told = {"scorer": one.scorer, "truth": one.truth, "right plans": label, "plans": len(own)}
                 values.append(told | _flat(measured, names))

@@ -16,7 +16,7 @@ from analysis.load import SETTING
 from analysis.papers.files import Combined, Metric, Published, Row, Value, Wanted, value_at
 from analysis.papers.horizon import only
 from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio, share
-from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import name_of
 
 # Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis.page.table import Table, texts
+from analysis.page.table import MISSING, Table, texts
 from analysis.papers import files
 from analysis.papers.beside import Block, Measured, Told
 from analysis.papers.beside import blocks as of_cells
@@ -20,11 +20,10 @@ from analysis.papers.files import Metric, Published, Row
 from analysis.stats.intervals import CLUSTER, Interval, share
 from analysis.stats.spec import FAMILY
 from analysis.tables import regression
-from analysis.tables.comparing import name_of
 from analysis.tables.regression import Fit, Fits
+from analysis.tables.search_cells import name_of
 from grid import store
 
-MISSING = "–"
 COEFFICIENT, REFERENCE = "coefficient", "reference"
 _FIT = (FAMILY, "robustness")
 _CAPTION = (
@@ -42,7 +41,9 @@ class _Fitted(NamedTuple):
     fits: Mapping[str, Fit]
 
 
-def sheets(fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[Published] | None = None) -> list[Table]:
+def coefficient_sheets(
+    fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[Published] | None = None
+) -> list[Table]:
     """The published regressions that any of these fits stands beside; `query` and `notes` are of the rows fitted.
 
     A level's coefficient is against its factor's reference level: one against another than the paper's is left out.
@@ -193,7 +194,9 @@ def _ratio(errors: pd.Series[float], decisions: pd.Series[float]) -> Interval:
     return share(rate + (errors - rate * decisions) / float(decisions.mean()))
 
 
-def blocks(root: Path, table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
+def decided_blocks(
+    root: Path, table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None
+) -> list[Block]:
     """The table's rows as `beside.blocks` gives them, with the decisions of ours.
 
     Raises:

@@ -44,7 +44,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def example_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planners.
 
     Raises:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from analysis.stats.intervals import CLUSTER, Interval, count, interval, ratio, share
+from analysis.page.table import changed, joined, shown_by
+from analysis.stats.intervals import CLUSTER, Interval, interval, n_clusters, ratio, share
 
 FH, SH = "fh", "sh"
 HIGH, LOW = "tools_forgiving", "tools_strict"
@@ -88,7 +89,7 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
         if all(change.isna().all() for change in changes.values()):
             continue
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
-        found |= {"cases": len(wide.dropna()), "clusters": count(wide.dropna())}
+        found |= {"cases": len(wide.dropna()), "clusters": n_clusters(wide.dropna())}
         for planner, change in changes.items():
             found |= _named(f"change_{planner}", interval(change.dropna(), reach=1.0))
         rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna(), reach=2.0)))
@@ -115,7 +116,7 @@ def _places(
         )
         paired = wide.dropna()
         found: dict[str, object] = dict(zip(PLACE, map(str, key), strict=True))
-        found |= {"cases": len(paired), "clusters": count(paired), "unpaired": len(wide) - len(paired)}
+        found |= {"cases": len(paired), "clusters": n_clusters(paired), "unpaired": len(wide) - len(paired)}
         shown = wide if paired.empty else paired
         for measure in measures:
             found |= {f"{measure}_{planner}": shown[measure][planner].mean() for planner in (FH, SH)}
@@ -129,3 +130,84 @@ def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
 
 def _named(name: str, found: Interval) -> dict[str, object]:
     return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+# What the study's tables say, in words: computed from their numbers, and no more than these show.
+#
+# A difference is called shown where its 95% interval excludes 0. Where it does not, the interval's ends say how large a
+# difference may still be: that none is shown does not mean that there is none.
+
+
+_EFFECTS = {
+    "depth": ("deeper questions are solved less often", "deeper questions are solved more often"),
+    "breadth": ("wider questions are solved less often", "wider questions are solved more often"),
+    "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
+    "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
+}
+"""What a coefficient says where it is below 0, and above; `_edges` in a column's name changes nothing."""
+
+
+def accuracy(comparisons: pd.DataFrame) -> str:
+    """Of table 2's rows (`horizon.accuracy_and_tokens`): who solves more, and what it costs."""
+    parts = []
+    for row in comparisons.to_dict("records"):
+        verdict = _verdict(row, "success_difference", ("FH solves more questions", "SH solves more questions"))
+        parts.append(f"{_place(row)}: {verdict}; {_cost(row)}")
+    return joined(parts)
+
+
+def robustness(changes: pd.DataFrame) -> str:
+    """Of table 4's rows (`horizon.robustness_change`): what strict tools cost, and whom more."""
+    parts = []
+    for row in changes.to_dict("records"):
+        told = [
+            changed(row, f"change_{planner}", name, (f"{name} solves fewer", f"{name} solves more"))
+            for planner, name in (("fh", "FH"), ("sh", "SH"))
+        ]
+        both = _verdict(row, "change_difference", ("SH loses more than FH", "SH loses less than FH"))
+        parts.append(f"{_place(row)}, from {HIGH} to {LOW}: {'; '.join(told)}; {both}")
+    return joined(parts)
+
+
+def repeats(shares: pd.DataFrame) -> str:
+    """Of table 5's rows (`horizon.repeated_calls`): who repeats calls more often."""
+    parts = []
+    for row in shares.to_dict("records"):
+        told = [
+            f"{name}: {_verdict(row, f'{column}_difference', ('FH repeats more often', 'SH repeats more often'))}"
+            for column, name in REPEATS.items()
+        ]
+        parts.append(f"{_place(row)}: {'; '.join(told)}")
+    return joined(parts)
+
+
+def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
+    """Of a regression's coefficients (columns `per`, `name`, `coefficient`, `low`, `high`): what each effect says."""
+    fits: dict[str, list[str]] = {}
+    for row in found.to_dict("records"):
+        name = str(row["name"]).replace("_edges", "")
+        if name in _EFFECTS and not pd.isna(row["low"]):
+            told = shown_by(row["low"], row["high"], _EFFECTS[name]) or "no effect is shown"
+            bounds = f"{row['coefficient']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+            where = ", ".join(str(row[column]) for column in per) or "all rows"
+            fits.setdefault(where, []).append(f"{row['name']} {bounds}: {told}")
+    parts = [f"{where}: {'; '.join(told)}" for where, told in fits.items()]
+    return joined(parts, sum(map(len, fits.values())))
+
+
+def _verdict(row: Mapping[Any, Any], name: str, verdicts: tuple[str, str]) -> str:
+    """SH less FH in points, and what that says."""
+    return changed(row, name, "SH − FH", verdicts, "no difference is shown")
+
+
+def _cost(row: Mapping[Any, Any]) -> str:
+    told = [
+        f"{row[f'{column}_ratio']:.1f} times the {label} tokens of FH"
+        for column, label in (("input_tokens", "input"), ("output_tokens", "output"))
+        if not pd.isna(row[f"{column}_ratio"])
+    ]
+    return f"SH used {' and '.join(told)}" if told else "tokens cannot be compared"
+
+
+def _place(row: Mapping[Any, Any]) -> str:
+    return f"{row['dataset']}, {row['model']}"

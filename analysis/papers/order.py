@@ -19,7 +19,7 @@ from analysis.page.table import MISSING, Table, bounds, number, texts
 from analysis.papers.beside import Block
 from analysis.papers.files import Metric, Published
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import name_of
 
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"

@@ -21,11 +21,11 @@ from analysis.papers.files import JUDGE_ERROR, WIN, Metric, Published
 from analysis.stats import intervals
 from analysis.tables import plan_cells as plans
 from analysis.tables import restoration, win_rates
-from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import name_of
 from grid.store.schema import JOINED
 
 MODEL, SETTING = "model", "our setting"
-REFERENCE = "zero_shot"
+AGAINST = "zero_shot"
 """Against whom the papers' win rates are."""
 _SCALE = {"percent": 100.0, "points": 100.0}
 _FORM = {
@@ -76,7 +76,7 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Table]
     if cells.empty:
         return []
     cells = grading.added(spending.added_up(plans.derived(cells)))
-    wins, wrong = win_rates.wins(root, REFERENCE), restoration.errors(root)
+    wins, wrong = win_rates.wins(root, AGAINST), restoration.errors(root)
     cells = cells.assign(
         **{name: cells["cell_id"].map(of).astype("float64") for name, of in ((WIN, wins), (JUDGE_ERROR, wrong))}
     )
@@ -85,7 +85,9 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Table]
     found, shown = list[Table](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
-        beside = blocks(there, cells, told) if there.of == "cells" else coefficients.blocks(root, there, cells, told)
+        beside = (
+            blocks(there, cells, told) if there.of == "cells" else coefficients.decided_blocks(root, there, cells, told)
+        )
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]

@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import grading, provenance, queries
-from analysis.page.table import FIRST_SECTION, Column, Table, bounded, count
-from analysis.page.table import mean as mean_of
-from analysis.papers import coefficients, examples, horizon, reading
+from analysis.page.table import FIRST_SECTION, Column, Table, bounded, count, mean
+from analysis.papers import coefficients, examples, horizon
+from analysis.papers import horizon as reading
 from analysis.stats import intervals
 from analysis.stats.spec import Spec
 from analysis.stats.spec import load as read_spec
 from analysis.tables import regression
 from grid import CONF
+from grid.core.errors import StoreError
 
 PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS, *grading.SOURCES]
@@ -93,7 +94,7 @@ def sheets(
     if both(episodes):
         tables = (accuracy_sheets, robustness_sheets, repeated_sheets)
         found = [sheet for table in tables for sheet in table(root, episodes, spec.family)]
-        found += examples.sheets(root, episodes)
+        found += examples.example_sheets(root, episodes)
     if analysis or found:
         taken = regressed(root, spec)
         fits, graded = regression.fits(taken, spec), grading.notes(taken)
@@ -103,7 +104,10 @@ def sheets(
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=reading.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
-            published = [*published, *(coefficients.sheets(fits, brief.query, notes) if same and papers else [])]
+            published = [
+                *published,
+                *(coefficients.coefficient_sheets(fits, brief.query, notes) if same and papers else []),
+            ]
     place = sum(sheet.title.startswith("table 2") for sheet in found)
     return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])
 
@@ -142,7 +146,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
                 by=labels,
                 columns=[
                     *_OF_CASES,
-                    *(mean_of(f"success_{planner}", planner.upper(), ".3f", 1.0) for planner in PLANNERS["planner"]),
+                    *(mean(f"success_{planner}", planner.upper(), ".3f", 1.0) for planner in PLANNERS["planner"]),
                     _column("success_difference", "SH − FH", "+.3f"),
                     *_tokens("input_tokens", "in"),
                     *_tokens("output_tokens", "out"),
@@ -237,7 +241,7 @@ def _unpaired(group: pd.DataFrame) -> list[str]:
 
 
 def _tokens(name: str, told: str) -> list[Column]:
-    means = [mean_of(f"{name}_{planner}", f"{told} {planner.upper()}", ",.0f", 1.0) for planner in PLANNERS["planner"]]
+    means = [mean(f"{name}_{planner}", f"{told} {planner.upper()}", ",.0f", 1.0) for planner in PLANNERS["planner"]]
     return [*means, _column(f"{name}_ratio", "SH / FH", ".1f")]
 
 
@@ -259,3 +263,49 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
             told = f"{_HELD_OUT[str(left_out)]} (dataset.{_HOLD_OUT}={left_out})"
             found[f"{dataset}: demonstrations are the nearest solved questions, {told}"] = None
     return [*found]
+
+
+# What a results folder lacks of the planning-horizon study that it has begun.
+
+
+_HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
+
+
+def missing(root: Path) -> list[str]:
+    """A sentence for each part that is missing; none where nothing is, nor where neither `fh` nor `sh` was run.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    episodes = rows(root)
+    return [] if episodes.empty else sentences(episodes)
+
+
+def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
+    """What a notebook begins with: what `study.rows` gives, and what it shows and lacks, in sentences.
+
+    A folder that cannot be read has no rows, and the reason is its sentence.
+    """
+    try:
+        episodes = rows(root, provenance.COLUMNS)
+        return episodes, [provenance.headline(root), *sentences(episodes)]
+    except StoreError as error:
+        return pd.DataFrame({"planner": [], "robustness": []}), [f"There is nothing to show: {error}"]
+
+
+def sentences(episodes: pd.DataFrame) -> list[str]:
+    """As `missing`, of what `study.rows` gives."""
+    if not both(episodes):
+        there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
+        compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"
+        return [f"planning_horizon's tables 2 to 6 and figures are not here: {compared}; {_HOW}."]
+    found = []
+    if horizon.robustness_change(episodes).empty:
+        needed = f"{horizon.HIGH} and {horizon.LOW} of one model on one data set"
+        found.append(f"planning_horizon's table 4 is not here: it needs {needed}; {_HOW}.")
+    if episodes["depth"].isna().all():
+        found.append(
+            "planning_horizon's table 3 and the figures by depth and breadth are not here: of no case the reference's "
+            "plan is known."
+        )
+    return found

@@ -147,7 +147,7 @@ CONTROLS, LAST = "controls", "last_step"
 # for the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as published.
 
 
-COLUMNS = (CONTROLS, LAST)
+CONTROL_COLUMNS = (CONTROLS, LAST)
 """The columns of `episodes` that the word reads."""
 _WORD: Term = (Part(CONTROLS, factor=False),)
 

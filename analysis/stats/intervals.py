@@ -203,7 +203,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
 
 
-def count(values: pd.Series[float] | pd.DataFrame) -> int:
+def n_clusters(values: pd.Series[float] | pd.DataFrame) -> int:
     """How many clusters the cases are of."""
     return int(values.index.get_level_values(CLUSTER).nunique())
 

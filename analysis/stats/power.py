@@ -13,8 +13,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtrit
 
 from analysis.stats.intervals import LEVEL, POWER, ROUNDING, error_of, freedom
-from analysis.stats.latent import EDGE, Claim, Design, Floats, Latent, Rates, probit
-from analysis.stats.pilot import Counts, fitted
+from analysis.stats.latent import EDGE, Claim, Counts, Design, Floats, Latent, Rates, fitted, probit
 
 # Studies drawn from the model, and how often the report's own test finds a difference in them.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from analysis.stats.intervals import CLUSTER, Interval, share
@@ -21,7 +20,7 @@ LEAST = 5
 HANDED = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Shares of the decisions that are handed over, at most."""
 
-Numbers = npt.NDArray[np.float64]
+from analysis.stats.calibration import Numbers
 
 
 class Risks(NamedTuple):

@@ -75,7 +75,7 @@ class Spec(Checked):
         """The columns of `episodes` that a fit reads."""
         conditions = [name for condition in self.indicators.values() for name in condition]
         named = [*self.parsed.columns(), *self.rows, *conditions, *self.z_scored.within, *self.cluster, *self.per]
-        named += controls.COLUMNS if controls.CONTROLS in named else ()
+        named += controls.CONTROL_COLUMNS if controls.CONTROLS in named else ()
         columns = dict.fromkeys("dataset" if name == FAMILY else name for name in named)
         return [name for name in columns if name not in self.indicators]
 

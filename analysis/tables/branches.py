@@ -27,8 +27,8 @@ from analysis.load import SETTING, queries
 from analysis.page.table import Table, count
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.costs import LABELS, place_of
 from analysis.tables.measures import Measure, known, measured
+from analysis.tables.rates import LABELS, place_of
 from grid import store
 
 DIRECT, CASCADE, EQUIVALENCE, OTHER = "direct", "cascade", "equivalence", "other"

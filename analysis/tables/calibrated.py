@@ -182,7 +182,7 @@ def read(root: Path) -> pd.DataFrame:
     table = store.read(root, "steps", _STEPS, first & pc.field("entropy").is_valid())
     if not table.num_rows:
         return pd.DataFrame()
-    cells = load.episodes(root, [*planted.COLUMNS, "config"])
+    cells = load.episodes(root, [*planted.SIMULATED_COLUMNS, "config"])
     recording = cells["cell_id"].isin(table["cell_id"].to_pandas())
     settings = cells.groupby(SETTING, sort=False, observed=True).ngroup()
     cells = cells[settings.isin(settings[recording].unique())]

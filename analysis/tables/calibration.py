@@ -17,16 +17,15 @@ from scipy.special import stdtrit
 from analysis import load
 from analysis.load import SETTING, planted
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
-from analysis.page.table import POINTS, Column, Table, marks, mean, number
+from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
-from analysis.page.table import count as counted
 from analysis.stats import calibration as binned
 from analysis.stats import intervals, selective
 from analysis.stats.intervals import CLUSTER, holm, interval, p_value
 from analysis.stats.selective import Numbers
 from analysis.tables import calibrated as measures
 from analysis.tables.calibrated import EXACT, known
-from analysis.tables.costs import LABELS, Place
+from analysis.tables.rates import LABELS, Place
 from grid.core.untrusted import shown
 
 SECTION = "Calibration"
@@ -113,8 +112,8 @@ def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
         title=f"{place.title}: calibration of the choice of tools",
         by=[*LABELS, "distribution"],
         columns=[
-            counted("decisions", printed=False),
-            counted("clusters", printed=False),
+            count("decisions", printed=False),
+            count("clusters", printed=False),
             Column("right", lambda row: bounded(row, "accuracy"), lambda row: percent(row["accuracy"])),
             mean("confidence", "confidence"),
             mean("ece", "plain ECE", printed=False),
@@ -154,7 +153,7 @@ def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
             name=f"{AGAINST} {place.model} {place.dataset}",
             title=f"{place.title}: calibration against the exact choice of {reference}",
             by=[*LABELS, "distribution"],
-            columns=[counted("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
+            columns=[count("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
             query=measures.query(root, *place),
             about=_AGAINST,
@@ -301,7 +300,7 @@ def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Dr
     return Drawing(
         name=name,
         title=f"{place.title}: reliability diagram",
-        caption=f"{planted.notice(own)}{_RELIABILITY}{left_out(len(found))}",
+        caption=f"{planted.simulated_notice(own)}{_RELIABILITY}{left_out(len(found))}",
         svg=reliability(measures.reliability(own), found, name),
         query=measures.query(root, *place),
         section=SECTION,
@@ -313,7 +312,7 @@ def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing
     return Drawing(
         name=name,
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
-        caption=f"{planted.notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
+        caption=f"{planted.simulated_notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
         svg=handed_over(curves, _handed_over(root, place, own), name),
         query=measures.query(root, *place),
         section=SECTION,

@@ -10,19 +10,18 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import queries
-from analysis.page.table import POINTS, Column, Row, Table, bounds, count, mean, number, p_value
-from analysis.page.table import marks as marked
+from analysis.page.table import POINTS, Column, Row, Table, bounds, count, marks, mean, number, probability
 from analysis.stats import intervals
 from analysis.stats.power import MOST
 from analysis.tables import rates as tables
-from analysis.tables.costs import LABELS, place_of
+from analysis.tables.rates import LABELS, place_of
 
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
 _DIGITS = 2
 """Of a number of cases that is only estimated."""
 
 
-def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
+def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
     """Each planner of one model and dataset less the reference: what `tables.corrected` gives."""
     place = place_of(differences)
     tests = int(differences["success_holm"].notna().sum())
@@ -44,7 +43,7 @@ def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
     )
 
 
-def of_models(root: Path, differences: pd.DataFrame) -> Table:
+def models_sheet(root: Path, differences: pd.DataFrame) -> Table:
     """Each model of one data set less the first by name: what `tables.corrected` gives of `tables.paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())
@@ -66,12 +65,12 @@ def _columns() -> list[Column]:
     return [
         count("cases"),
         count("clusters", printed=False),
-        Column("success", lambda row: bounded(row, "success")[0]),
-        Column("95% interval", lambda row: bounded(row, "success")[1]),
-        Column("p Holm", lambda row: p_value(row["success_holm"])),
+        Column("success", lambda row: marked(row, "success")[0]),
+        Column("95% interval", lambda row: marked(row, "success")[1]),
+        Column("p Holm", lambda row: probability(row["success_holm"])),
         mean("success_h", "h", "+.2f", 1.0),
-        Column("tool match", lambda row: bounded(row, "tool_match_rate")[0], printed=False),
-        Column("95% interval (tools)", lambda row: bounded(row, "tool_match_rate")[1], printed=False),
+        Column("tool match", lambda row: marked(row, "tool_match_rate")[0], printed=False),
+        Column("95% interval (tools)", lambda row: marked(row, "tool_match_rate")[1], printed=False),
     ]
 
 
@@ -117,10 +116,10 @@ def rounded(cases: float) -> str:
     return f"about {math.ceil(cases / step) * step:,}"
 
 
-def bounded(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
+def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
     """A difference with its marks, and its interval, of a row of `tables.corrected`."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"
-    told = marked(low, high, row[f"{rate}_holm"], level=intervals.LEVEL)
+    told = marks(low, high, row[f"{rate}_holm"], level=intervals.LEVEL)
     return f"{number(row[rate], POINTS, 100)}{told:2}", bounds(low, high, POINTS)

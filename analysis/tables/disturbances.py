@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
+from scipy.special import ndtri
 
 from analysis import load
 from analysis.load import SETTING, queries
-from analysis.page.table import MISSING, POINTS, Column, Table, bounds, marks, number
-from analysis.page.table import count as counted
-from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, count, interval, ratio
+from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number
+from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, Interval, interval, n_clusters, ratio
 from grid.core.chains import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
@@ -64,7 +65,12 @@ def disturbances(cells: pd.DataFrame) -> pd.DataFrame:
         difference = (success - before).dropna()
         mean, low, high = interval(difference, reach=1.0)
         rows.append(
-            {"robustness": str(robustness), "planner": str(planner), "cases": len(success), "clusters": count(success)}
+            {
+                "robustness": str(robustness),
+                "planner": str(planner),
+                "cases": len(success),
+                "clusters": n_clusters(success),
+            }
             | {"success": success.mean(), "undisturbed": before.mean()}
             | {"difference": mean, "low": low, "high": high}
             | _behaviours(own)
@@ -95,8 +101,8 @@ def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
         title=f"{model} on {dataset}: what disturbances do",
         by=_LABELS,
         columns=[
-            counted("cases"),
-            counted("clusters"),
+            count("cases"),
+            count("clusters"),
             _share("success"),
             _share("undisturbed"),
             Column("difference", _difference),
@@ -127,3 +133,80 @@ def _cost_over(row: Mapping[Any, Any]) -> str:
 
 def _cost_bounds(row: Mapping[Any, Any]) -> str:
     return MISSING if pd.isna(row["cost"]) else bounds(row["cost_low"], row["cost_high"], ".2f", 1.0)
+
+
+# What forgiving tools put in the place of what they did not know, and how much of it was silently wrong.
+
+
+REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
+_COLUMNS = ["tool_calls", REPLACED, WRONG]
+_REPLACEMENTS_CAPTION = (
+    "arguments of calls on the path that forgiving tools replaced; silently wrong: no call of the reference has what "
+    "was taken as such an argument, an upper bound where several ways lead to the answer; share: of all replaced, with "
+    "its 95% interval over clusters (CR2 of the ratio; at 0 and 100% Wilson's over the clusters with any)"
+)
+
+
+def replacement_tables(root: Path) -> list[Table]:
+    """A table for each model and dataset whose tools forgive."""
+    cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
+    if cells.empty:
+        return []
+    groups = replacements(cells).groupby(SETTING[:2], sort=False, observed=True)
+    return [_replacements_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+
+
+def replacements(cells: pd.DataFrame) -> pd.DataFrame:
+    """By setting the cells, calls, replaced arguments, the wrong ones, and their share of all replaced (NaN of none).
+
+    `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
+    """
+    rows = []
+    for labels, own in cells.groupby(SETTING, sort=False, observed=True):
+        share = wrong_share(own)
+        sums = {name: int(own[name].sum()) for name in _COLUMNS}
+        found = dict(zip(("wrong_share", "wrong_low", "wrong_high"), share, strict=True))
+        rows.append(dict(zip(SETTING, map(str, labels), strict=True)) | {"cells": len(own)} | sums | found)
+    return pd.DataFrame(rows)
+
+
+def wrong_share(cells: pd.DataFrame) -> Interval:
+    """Wrong over all replaced arguments, the sums of the means of cases over trials, with its interval."""
+    cases = cells.groupby([CLUSTER, "case_id"], observed=True)[[REPLACED, WRONG]].mean()
+    replaced, wrong = cases[REPLACED], cases[WRONG]
+    if not replaced.sum():
+        return Interval(math.nan, math.nan, math.nan)
+    share = float(wrong.sum() / replaced.sum())
+    if share in (0.0, 1.0):
+        clusters = n_clusters(cases[replaced > 0])
+        square = float(ndtri(0.975)) ** 2
+        unseen = square / (clusters + square)  # Wilson's interval where all are alike
+        return Interval(share, share * (1 - unseen), share + (1 - share) * unseen)
+    found = interval(share + (wrong - share * replaced) / replaced.mean())  # the ratio's linear part
+    return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
+
+
+def _replacements_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+    return Table(
+        name=f"replacements {model} {dataset}",
+        title=f"{model} on {dataset}: what forgiving tools replaced",
+        by=SETTING[2:],
+        columns=[
+            count("cells"),
+            count("tool_calls", "calls"),
+            count(REPLACED, "replaced"),
+            count(WRONG, "silently wrong"),
+            Column("share wrong", _replacements_share),
+        ],
+        values=own,
+        query=queries.replacements(root, model, dataset),
+        about=_REPLACEMENTS_CAPTION,
+    )
+
+
+def _replacements_share(row: Row) -> str:
+    """In percent; nothing where nothing was replaced, no bounds where the cases are of one cluster."""
+    if math.isnan(row["wrong_share"]):
+        return ""
+    reach = bounds(row["wrong_low"], row["wrong_high"], missing="")
+    return f"{number(row['wrong_share'], scale=100)}% {reach}".rstrip()

@@ -35,8 +35,10 @@ from analysis.tables.failure_cells import (
     Reference,
     Taken,
     Wanted,
+    first_wrong,
+    sources_of,
+    wrong_arguments,
 )
-from analysis.tables.failure_values import first_wrong, sources_of, wrong_arguments
 from grid.core.chains import OTHER, REFUSE, RETRY
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 from grid.text.references import PATTERN

@@ -15,8 +15,7 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 from analysis import load
 from analysis.load import SETTING
 from analysis.page.drawing import Drawing, legend, svg_of
-from analysis.page.table import Column, Table, bounds, number
-from analysis.page.table import count as counted
+from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, share
 from analysis.tables import failed as read
@@ -93,8 +92,8 @@ def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
         title=f"{model} on {dataset}: failures",
         by=SETTING[2:],
         columns=[
-            counted("cells"),
-            counted("failed", "unresolved"),
+            count("cells"),
+            count("failed", "unresolved"),
             *(_column(name, printed=name not in kinds) for name in names),
         ],
         values=own,

@@ -134,20 +134,20 @@ def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     undisturbed = table["robustness"] == UNDISTURBED
     titles = ("cost against success", "cost against success, other robustness settings")
     for title, own in zip(titles, (table[undisturbed], table[~undisturbed]), strict=True):
-        panels = [part for _, part in points.places(own)]
+        panels = [part for _, part in points.by_place(own)]
         for start in range(0, len(panels), _PANELS):
             more = f", {start // _PANELS + 1}" if len(panels) > _PANELS else ""
             yield f"{title}{more}", pd.concat(panels[start : start + _PANELS])
 
 
 def _figure(table: pd.DataFrame, cost: str, name: str) -> str:
-    panels = list(points.places(table))
+    panels = list(points.by_place(table))
     rows = -(-len(panels) // _ACROSS)
     inches = points.height(max(len(own) for _, own in panels))
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, ((model, dataset, robustness), own) in zip(axes, panels, strict=False):
-            points.draw(axis, own, cost, "frontier", inches)
+            points.draw_panel(axis, own, cost, "frontier", inches)
             disturbed = "" if robustness == UNDISTURBED else f"\n{robustness}"[: _TITLE + 1]
             axis.set_title(shown(f"{model} on {dataset}"[:_TITLE]) + disturbed[:1] + shown(disturbed[1:]), fontsize=8)
             axis.set_xlabel(_AXIS[cost])

@@ -17,8 +17,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from analysis import load
 from analysis.load import SETTING, planted, provenance, spending
 from analysis.page.drawing import COLOURS
-from analysis.stats.intervals import CLUSTER, count, interval, ratio, share
-from analysis.tables.comparing import undominated
+from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
+from analysis.tables.search_cells import undominated
 from grid.core.untrusted import shown
 
 TOKENS, MONEY = "tokens", "money"
@@ -32,13 +32,13 @@ def read(root: Path) -> pd.DataFrame:
     Raises:
         StoreError: the folder cannot be read.
     """
-    cells = load.episodes(root, [*planted.COLUMNS, *spending.SPENT])
+    cells = load.episodes(root, [*planted.SIMULATED_COLUMNS, *spending.SPENT])
     return cells.assign(tokens=spending.tokens(cells))
 
 
 def about(cells: pd.DataFrame) -> str:
     """What every caption begins with: a simulated policy, simulated tools."""
-    return planted.notice(cells) + provenance.notice(cells)
+    return planted.simulated_notice(cells) + provenance.notice(cells)
 
 
 def cost_of(cells: pd.DataFrame) -> str:
@@ -64,7 +64,7 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
     for key, own in by_setting.items():
         success, low, high = share(means[key]["success"].dropna())
         found: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        found |= {"cases": len(means[key]), "clusters": count(means[key]), "success": success}
+        found |= {"cases": len(means[key]), "clusters": n_clusters(means[key]), "success": success}
         found |= {"success_low": low, "success_high": high}
         found |= {name: means[key][name].mean() for name in (TOKENS, MONEY)}
         rows.append(found | {"asked": bool((own["resolved_checks"].fillna(0) > 0).any())})
@@ -87,7 +87,7 @@ def comparable(table: pd.DataFrame, cost: str) -> pd.DataFrame:
     return known[known.groupby(PLACE)["planner"].transform("size") > 1]
 
 
-def places(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+def by_place(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
     """The rows of each model, dataset and robustness setting."""
     for key, own in table.groupby(PLACE, sort=False):
         model, dataset, robustness = map(str, key)
@@ -130,7 +130,7 @@ def height(names: int) -> float:
     return max(_LEAST_INCHES, _FRAME_INCHES + _NAME_INCHES * names)
 
 
-def draw(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: float) -> None:
+def draw_panel(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: float) -> None:
     """Draw planners on an axis.
 
     Args:
@@ -198,8 +198,8 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
     Those that are far enough from others stay where they are.
     """
-    steps = apart * np.arange(len(places))
-    found = np.maximum.accumulate(places - steps) + steps
+    steps = apart * np.arange(len(by_place))
+    found = np.maximum.accumulate(by_place - steps) + steps
     ceiling = 1.0 - steps[::-1]
     return np.asarray(np.minimum(found, ceiling), dtype=np.float64)
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.page import table as write
 from analysis.page.table import MISSING, Column
-from analysis.stats.intervals import CLUSTER, Interval, amount, count, interval, share
+from analysis.stats.intervals import CLUSTER, Interval, amount, interval, n_clusters, share
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
     for key, own in cells.groupby(list(by), sort=False, observed=True):
         by_case = own.groupby([CLUSTER, "case_id"], observed=True)[columns].mean().astype("float64")
         row: dict[str, Any] = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
-        row |= {"cases": len(by_case), "clusters": count(by_case), "cells": len(own)}
+        row |= {"cases": len(by_case), "clusters": n_clusters(by_case), "cells": len(own)}
         for measure in measures:
             values = by_case[measure.column].dropna()
             mean, low, high = measure.of(values)

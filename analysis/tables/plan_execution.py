@@ -15,10 +15,9 @@ from analysis.load import queries
 from analysis.page.table import Table, changed, joined, label
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.comparing import name_of
 from analysis.tables.measures import Measure, columns, known, measured, partly
-from analysis.tables.plan_cells import method
-from analysis.tables.plan_sheet import SECTION
+from analysis.tables.plan_cells import SECTION, method
+from analysis.tables.search_cells import name_of
 from grid.planners.refining import NOT_REFINED
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"

@@ -16,11 +16,11 @@ from analysis.page.table import Column, Table, changed, joined, label, named
 from analysis.stats import intervals
 from analysis.tables import plan_cells as plans
 from analysis.tables import plan_execution as execution
-from analysis.tables.comparing import name_of
 from analysis.tables.measures import Measure, measured
 from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
-from analysis.tables.plan_sheet import table as shown
+from analysis.tables.plan_cells import table as shown
+from analysis.tables.search_cells import name_of
 from grid.core.chains import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"

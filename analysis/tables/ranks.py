@@ -34,7 +34,7 @@ _CAPTION = (
 Floats = npt.NDArray[np.float64]
 
 
-def sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def rank_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model with two planners or more that ran on two data sets or more, undisturbed."""
     found = []
     for model, own in episodes[~episodes["disturbed"]].groupby("model", sort=False, observed=True):

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from analysis.errors import AnalysisError
 from analysis.load import queries
-from analysis.page.table import NONE, Column, Table, number, p_value, texts
+from analysis.page.table import NONE, Column, Table, number, probability, texts
 from analysis.stats.design import Design, Floats, design
 from analysis.stats.intervals import holm
 from analysis.stats.spec import FAMILY, Correlation, Link, Spec
@@ -288,4 +288,4 @@ def starred(coefficient: float, error: float, p: float, more: str = "") -> str:
 
 
 def _figure(name: str, row: Mapping[Any, Any]) -> str:
-    return p_value(row[name]) if name in ("p", HOLM, "raw_p") else number(row[name], ".3f")
+    return probability(row[name]) if name in ("p", HOLM, "raw_p") else number(row[name], ".3f")

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import SETTING, UNCHANGED, queries
-from analysis.page.table import MISSING, POINTS, Column, Table, bounds, marks, number
-from analysis.page.table import count as counted
-from analysis.stats.intervals import ALIKE, CLUSTER, LEVEL, TOLD, count, holm, interval, p_value
+from analysis.page.table import MISSING, POINTS, Column, Table, bounds, count, marks, number
+from analysis.stats.intervals import ALIKE, CLUSTER, LEVEL, TOLD, holm, interval, n_clusters, p_value
 
 GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
@@ -84,7 +83,7 @@ def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
         difference = both["own"] - both["without"]
         mean, low, high = interval(difference, reach=1.0)
         if rate == "success":
-            found |= {"cases": len(both), "clusters": count(difference)}
+            found |= {"cases": len(both), "clusters": n_clusters(difference)}
         found |= {f"{rate}_without": both["without"].mean(), f"{rate}_with": both["own"].mean(), rate: mean}
         found |= {f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(difference, 1.0)}
     return found
@@ -108,7 +107,7 @@ def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
         by=_LABELS,
         columns=[
             Column("traces", _traces),
-            counted("cases"),
+            count("cases"),
             *(Column(way, partial(_share, f"success_{way}")) for way in ("without", "with")),
             Column("gain", partial(_gain, "success")),
             Column("95% interval", partial(_bounds, "success")),

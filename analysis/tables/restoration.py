@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import queries, unknowns
-from analysis.page.table import MISSING, POINTS, Column, Table, bounds, mean, number
-from analysis.page.table import count as counted
-from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, count, interval
+from analysis.page.table import MISSING, POINTS, Column, Table, bounds, count, mean, number
+from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, interval, n_clusters
 from grid import store
 from grid.core.roles import JUDGE
 from grid.planners.restoring import NOT_RESTORED, Restoring
@@ -62,8 +61,8 @@ def sheets(root: Path) -> list[Table]:
             title="restoration of the judge's decisions (tooltree, table 6)",
             by=[*PLACE, Column("decisions are", lambda row: SHOWN[row["restored"]])],
             columns=[
-                counted("cases"),
-                counted("decisions"),
+                count("cases"),
+                count("decisions"),
                 mean("error", "error"),
                 mean("false_positives", "false pos."),
                 mean("false_negatives", "false neg."),
@@ -181,7 +180,7 @@ def _against(cells: pd.DataFrame, first: pd.DataFrame) -> dict[str, float]:
         means.append(known.groupby([CLUSTER, "case_id"], observed=True)["success"].mean())
     both = pd.concat(means, axis=1, keys=["own", "first"]).dropna()
     gain = interval(both["own"] - both["first"], reach=1.0)
-    found = {"cases": len(both), "clusters": count(both), "success": float(both["own"].mean())}
+    found = {"cases": len(both), "clusters": n_clusters(both), "success": float(both["own"].mean())}
     return found | {"gain": gain.mean, "low": gain.low, "high": gain.high}
 
 

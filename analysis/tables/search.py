@@ -12,17 +12,15 @@ import numpy as np
 import pandas as pd
 
 from analysis.load import queries
-from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, marks, mean, number
-from analysis.page.table import count as counted
+from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, count, marks, mean, number
 from analysis.stats import intervals
-from analysis.stats.intervals import count, interval, share
-from analysis.tables import comparing
+from analysis.stats.intervals import interval, n_clusters, share
 from analysis.tables import search_cells as anytime
 from analysis.tables import search_cells as cells
+from analysis.tables import search_cells as comparing
 from analysis.tables import search_cells as rows_of
 from analysis.tables import search_cells as sizes
-from analysis.tables.comparing import name_of
-from analysis.tables.search_cells import PARTS, success_at
+from analysis.tables.search_cells import PARTS, name_of, success_at
 from grid import store
 
 ASKED = (
@@ -93,7 +91,7 @@ def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) 
         title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
         by=_LABELS,
         columns=[
-            *(counted(one) for one in ("cases", "clusters", "failed")),
+            *(count(one) for one in ("cases", "clusters", "failed")),
             _success(),
             mean("tool_match_rate", "tool match"),
             *(mean(cost, cost, form, 1.0) for cost, form in _FORMS.items()),
@@ -145,7 +143,7 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
     """Table 4; none where no variant of ToolTree stands beside it."""
     if table.empty:
         return []
-    columns = [counted("cases"), counted("clusters")]
+    columns = [count("cases"), count("clusters")]
     for measure, header, form, scale in (
         ("success", "success", ".1f", 100.0),
         ("tokens", "tokens", ",.0f", 1.0),
@@ -238,7 +236,7 @@ def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> l
             title=f"{title(place)}: trees at their end (tooltree, figure 4)",
             by=_LABELS,
             columns=[
-                counted("episodes"),
+                count("episodes"),
                 *(Column(header, partial(_quartiles, key)) for key, header in sizes.SIZES.items()),
             ],
             values=table,
@@ -338,7 +336,7 @@ def _by_case(own: pd.DataFrame, improved: pd.DataFrame, limit: int) -> pd.Series
 def _row(
     key: Mapping[str, Any], less: str | None, limit: int, values: pd.Series[float], told: intervals.Interval
 ) -> dict[str, Any]:
-    counts = {"limit": limit, "cases": len(values), "clusters": count(values)}
+    counts = {"limit": limit, "cases": len(values), "clusters": n_clusters(values)}
     return {**key, "less": less, **counts, "success": told.mean, "success_low": told.low, "success_high": told.high}
 
 

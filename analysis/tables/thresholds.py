@@ -26,7 +26,7 @@ from analysis.errors import AnalysisError
 from analysis.load import SETTING
 from analysis.page.table import NONE, Column, Table, count, mean
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import name_of
 from grid import store
 
 DRAWS = 2000

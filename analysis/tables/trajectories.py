@@ -19,11 +19,10 @@ from analysis import load
 from analysis.load import ALL, SETTING, planted, queries
 from analysis.load.baselines import CHANCE
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
-from analysis.page.table import MISSING, Column, Row, Table, bounds, number
-from analysis.page.table import count as counted
+from analysis.page.table import MISSING, Column, Row, Table, bounds, count, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, amount, count, share
-from analysis.tables.comparing import name_of
+from analysis.stats.intervals import CLUSTER, amount, n_clusters, share
+from analysis.tables.search_cells import name_of
 from grid import store
 from grid.core.untrusted import shown
 
@@ -116,7 +115,7 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
     for key, own in cells.groupby(SETTING, sort=False, observed=True):
         by_case = own.groupby([CLUSTER, "case_id"], observed=True)[[*METRICS]].mean().astype("float64")
         row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        row |= {"cases": len(by_case), "clusters": count(by_case)}
+        row |= {"cases": len(by_case), "clusters": n_clusters(by_case)}
         for name in METRICS:
             values = by_case[name].dropna()
             most = _HIGHEST.get(name, 1.0)
@@ -179,7 +178,7 @@ def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> 
         title=f"{model}: trajectory metrics (traject_bench §4.1)",
         by=[*_PLACE, "planner"],
         columns=[
-            counted("cases"),
+            count("cases"),
             Column("clusters", lambda row: number(row.get("clusters"), ",.0f", missing=MISSING)),
             *(Column(METRICS[name][0], partial(_bounded, name), said=_TOLD.get(name, "")) for name in shown),
         ],

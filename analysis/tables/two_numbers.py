@@ -18,8 +18,8 @@ from analysis.load import planted, queries, spending
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
 from analysis.page.table import MISSING, Column, Table, bounds, label, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, Interval, count, share
-from analysis.tables.comparing import name_of
+from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
+from analysis.tables.search_cells import name_of
 from grid.store.schema import APART
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
@@ -36,7 +36,7 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     every = read(root)
-    told = planted.notice(every) if len(every) else ""
+    told = planted.simulated_notice(every) if len(every) else ""
     return [_drawing(root, grid, f"varied-{place}", told) for place, grid in enumerate(grids(every), start=1)]
 
 
@@ -175,7 +175,7 @@ LEAST = 4
 """Settings that make a grid: two values of each number."""
 PLACE = ["model", "dataset", "robustness"]
 _SAME = [name for name in APART if name not in ("planner", "setting_id")]
-_COLUMNS = [*planted.COLUMNS, *spending.SPENT, "config"]
+_COLUMNS = [*planted.SIMULATED_COLUMNS, *spending.SPENT, "config"]
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _rows(own: pd.DataFrame, first: str, second: str) -> Iterator[dict[str, Any]
         success, low, high = share(means["success"].dropna())
         yield dict(zip((first, second), key, strict=True)) | {
             "cases": len(means),
-            "clusters": count(means),
+            "clusters": n_clusters(means),
             "success": success,
             "success_low": low,
             "success_high": high,

@@ -13,8 +13,8 @@ from analysis import load
 from analysis.load import SETTING, queries
 from analysis.page.table import Column, Table, bounds, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, count, share
-from analysis.tables.comparing import name_of
+from analysis.stats.intervals import CLUSTER, n_clusters, share
+from analysis.tables.search_cells import name_of
 from grid import store
 
 REFERENCE = 0.5
@@ -64,7 +64,7 @@ def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
         mean, low, high = share(by_case)
         rows.append(
             named
-            | {"cases": len(by_case), "clusters": count(by_case), "pairs": len(group)}
+            | {"cases": len(by_case), "clusters": n_clusters(by_case), "pairs": len(group)}
             | {"unreadable": int(group["win"].isna().sum()), "asked": int((group["decided_by"] == "judge").sum())}
             | {"win_rate": mean, "low": low, "high": high}
         )

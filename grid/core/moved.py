@@ -517,6 +517,17 @@ analysis.drawings analysis.figures.drawings
 analysis.plans.figures analysis.figures.plans
 analysis.search.figures analysis.figures.search_drawn
 analysis.search.drawings analysis.figures.search
+analysis.tables.costs analysis.tables.rates
+analysis.tables.replacements analysis.tables.disturbances
+analysis.tables.pass_k analysis.tables.results
+analysis.tables.failure_values analysis.tables.failure_cells
+analysis.tables.plan_sheet analysis.tables.plan_cells
+analysis.tables.comparing analysis.tables.search_cells
+analysis.stats.pilot analysis.stats.latent
+analysis.papers.reading analysis.papers.horizon
+analysis.papers.lacking analysis.papers.study
+analysis.figures.search_drawn analysis.figures.search
+analysis.load.heading analysis.load.provenance
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from analysis.load import heading
+from analysis.load import provenance as heading
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.engine import Engine

@@ -10,7 +10,9 @@ import pytest
 
 from analysis.load import provenance
 from analysis.page.render import latex, markdown
-from analysis.papers import examples, lacking, reading, study
+from analysis.papers import examples, study
+from analysis.papers import horizon as reading
+from analysis.papers import study as lacking
 from grid import store
 from grid.core.types import to_json
 from tests import simulated
@@ -48,7 +50,7 @@ def written(root: Path, sh: list[tuple[str, bool]]) -> list[str]:
 
 def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_path: Path) -> None:
     written(tmp_path, [("a", True), ("b", False), ("a", True), (EVIL, False)])
-    (sheet,) = examples.sheets(tmp_path, study.rows(tmp_path))
+    (sheet,) = examples.example_sheets(tmp_path, study.rows(tmp_path))
     assert sheet.reading.startswith("case-0, tools_forgiving, trial 0: not kept"), "no transcript, no question"
     assert "1 of 3 episodes" in sheet.caption
     assert [row[:2] for row in sheet.rows] == [*(["SH", str(place)] for place in range(4)), ["FH", "plan"],
@@ -57,7 +59,7 @@ def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_p
     assert sheet.rows[2][2:] == ["find(name=a) [again]", '{"error": "no"}']
     assert sheet.rows[-1][2:] == ["1: find(name=b); 2: find(name=c)", '{"value": "c"}']
     assert all(len(cell) < 700 and "\x1b" not in cell for row in sheet.rows for cell in row)
-    assert sheet.rows == examples.sheets(tmp_path, study.rows(tmp_path))[0].rows
+    assert sheet.rows == examples.example_sheets(tmp_path, study.rows(tmp_path))[0].rows
     assert r"p{0.38\linewidth}" in latex(sheet)
     assert "<script>" not in markdown(sheet)
 
@@ -65,7 +67,7 @@ def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_p
 def test_where_no_failed_call_is_repeated_one_is_drawn_and_it_is_said(tmp_path: Path) -> None:
     """A call that succeeds may be made again."""
     written(tmp_path, [("a", False), ("a", False)])
-    (sheet,) = examples.sheets(tmp_path, study.rows(tmp_path))
+    (sheet,) = examples.example_sheets(tmp_path, study.rows(tmp_path))
     assert "no SH episode makes a failed call again" in sheet.caption
     assert not any("[again]" in row[2] for row in sheet.rows)
 

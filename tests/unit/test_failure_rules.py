@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from analysis.tables.failure_cells import Cell, Reference, Taken, Wanted
+from analysis.tables.failure_cells import Cell, Reference, Taken, Wanted, same_content
 from analysis.tables.failure_rules import faults, primary
-from analysis.tables.failure_values import same_content
 
 
 def wanted(*calls: tuple[str, dict[str, Any]], followed: bool = False) -> Reference:

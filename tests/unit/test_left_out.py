@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import heading
+from analysis.load import provenance as heading
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped

@@ -17,7 +17,7 @@ from rich.console import Console
 from analysis.page.render import FORMATS
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables.pass_k import all_of, any_of, by_case, rates
+from analysis.tables.results import all_of, any_of, by_case, rates
 from grid import store
 from tests import searched
 

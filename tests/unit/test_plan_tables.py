@@ -25,7 +25,7 @@ from analysis.tables import plans as extraneous
 from analysis.tables import plans as refinement
 from analysis.tables import plans as sheets
 from analysis.tables import plans as stepwise
-from analysis.tables.plan_sheet import SECTION
+from analysis.tables.plan_cells import SECTION
 from analysis.tables.plans import REFUSES
 from grid.core.chains import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write

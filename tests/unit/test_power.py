@@ -9,8 +9,20 @@ from scipy.stats import kurtosis, multivariate_normal, norm, skew
 
 from analysis.errors import AnalysisError
 from analysis.stats.intervals import CLUSTER, LEVEL, POWER, interval, p_value
-from analysis.stats.latent import Design, Floats, Latent, Moments, Rates, components, covariance, planted
-from analysis.stats.pilot import Counts, counts, covariances, fitted
+from analysis.stats.latent import (
+    Counts,
+    Design,
+    Floats,
+    Latent,
+    Moments,
+    Rates,
+    components,
+    counts,
+    covariance,
+    covariances,
+    fitted,
+    planted,
+)
 from analysis.stats.power import Wanted, differences, doubts, endless, needed, rejected, rows, settling, simulated
 from tests.studies import power_designs as power
 

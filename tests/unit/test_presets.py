@@ -16,7 +16,7 @@ from hydra.utils import instantiate
 
 from analysis.papers import files
 from analysis.papers.beside import NAMED, blocks
-from analysis.tables.comparing import name_of
+from analysis.tables.search_cells import name_of
 from grid.core.types import to_json
 from grid.sweeps.composing import Composer
 from launch import presets

@@ -113,7 +113,7 @@ def by_labels(sheet: Table) -> dict[tuple[str, str], dict[str, str]]:
 def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     return {
         sheet.name.split()[-1]: sheet
-        for sheet in coefficients.sheets(regression.fits(frame, PLANNING_HORIZON), "query")
+        for sheet in coefficients.coefficient_sheets(regression.fits(frame, PLANNING_HORIZON), "query")
     }
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.report import print_report
 from analysis.stats.intervals import ratio
-from analysis.tables.replacements import REPLACED, WRONG, wrong_share
+from analysis.tables.disturbances import REPLACED, WRONG, wrong_share
 from grid import store
 
 

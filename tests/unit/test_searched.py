@@ -16,9 +16,9 @@ from rich.console import Console
 
 from analysis.figures import search as drawings
 from analysis.report import print_report
-from analysis.tables import comparing
 from analysis.tables import search as tables
 from analysis.tables import search_cells as cells
+from analysis.tables import search_cells as comparing
 from grid.core.types import to_json
 from launch.report import write_page
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write

@@ -42,7 +42,7 @@ def _row(number: int, columns: dict[str, Any]) -> dict[str, Any]:
 
 def lines(root: Path, *parts: list[dict[str, Any]]) -> list[str]:
     store.write(root, {"episodes": [row for part in parts for row in part]})
-    return served.warnings(root)
+    return served.served(root)
 
 
 def test_nothing_is_said_where_all_is_well(tmp_path: Path) -> None:

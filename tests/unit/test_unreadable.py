@@ -57,7 +57,7 @@ def asked_of_prose(root: Path, planner: str, keep: str) -> None:
 @pytest.mark.parametrize("planner", ["react", "zero_shot"])
 def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, planner: str, keep: str) -> None:
     asked_of_prose(tmp_path, planner, keep)
-    (line,) = unreadable.warnings(tmp_path)
+    (line,) = unreadable.unreadable(tmp_path)
     answers = int(unreadable.by_setting(tmp_path)["answers"].sum())
     assert answers > 1
     assert f", {planner} on slate: 100% of answers could not be read (of {answers:,})" in line
@@ -78,10 +78,10 @@ def test_half_of_the_answers_is_no_warning_and_more_is(tmp_path: Path) -> None:
     why = [{"place": 0, "why": "no call"}]
     rows = [message("a", place=place, role="actor", n=1, unreadable=why if place < 2 else []) for place in range(4)]
     store.write(tmp_path, {"episodes": [episode("a", n_messages=4, **labels())], "messages": rows})
-    assert unreadable.warnings(tmp_path) == []
+    assert unreadable.unreadable(tmp_path) == []
     further = [message("b", role="actor", n=1, unreadable=why)]
     store.write(tmp_path, {"episodes": [episode("b", n_messages=1, **labels(case_id="d"))], "messages": further})
-    (line,) = unreadable.warnings(tmp_path)
+    (line,) = unreadable.unreadable(tmp_path)
     assert "60% of answers could not be read (of 5)" in line
 
 
@@ -91,16 +91,16 @@ def test_roles_are_told_apart(tmp_path: Path) -> None:
     rows += [message("a", place=9 + place, role="judge", n=1, unreadable=why) for place in range(3)]
     rows += [message("a", place=12, role="actor", n=None)]  # a choice, which can always be read
     store.write(tmp_path, {"episodes": [episode("a", n_messages=13, **labels())], "messages": rows})
-    (line,) = unreadable.warnings(tmp_path)
+    (line,) = unreadable.unreadable(tmp_path)
     assert "100% of the judge's answers could not be read (of 3)" in line
 
 
 def test_without_transcripts_decisions_count(tmp_path: Path) -> None:
     steps = [step("a", index=place, chosen_tool="find" if place == 3 else None) for place in range(4)]
     store.write(tmp_path, {"episodes": [episode("a", **labels())], "steps": steps})
-    (line,) = unreadable.warnings(tmp_path)
+    (line,) = unreadable.unreadable(tmp_path)
     assert "75% of answers could not be read (of 4)" in line
 
 
 def test_an_empty_folder_has_no_warning(tmp_path: Path) -> None:
-    assert unreadable.warnings(tmp_path) == []
+    assert unreadable.unreadable(tmp_path) == []
