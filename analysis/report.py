@@ -10,39 +10,31 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import load
-from analysis.load import left_out, partial, planted, provenance, served, spending, unknowns, unreadable
+from analysis.load import answers, partial, provenance, spending, unknowns
 from analysis.load.baselines import baselines
 from analysis.page.render import READABLE, show, wide
 from analysis.page.table import Table
 from analysis.papers import published, study
-from analysis.papers import study as lacking
 from analysis.stats.spec import Spec
 from analysis.tables import (
     branches,
     by_value,
     calibration,
-    differences,
     disturbances,
     failures,
     frontier,
-    measured,
+    measures,
     plans,
-    ranks,
+    rates,
     remembered,
     restoration,
     results,
     rewards,
     search,
-    tool_use,
     trajectories,
     two_numbers,
     win_rates,
 )
-from analysis.tables import disturbances as replacements
-from analysis.tables import rates as sheets
-from analysis.tables import rates as tables
-from analysis.tables import results as pass_k
-from analysis.tables import trajectories as metrics
 from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
@@ -97,7 +89,7 @@ def _print_report(
     console = wide(console, READABLE)
     load.hold(root)
     episodes = load.episodes(
-        root, [*planted.SIMULATED_COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS]
+        root, [*provenance.SIMULATED_COLUMNS, *provenance.COLUMNS, *spending.SPENT, *answers.COLUMNS]
     )
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
@@ -105,7 +97,7 @@ def _print_report(
     plan = partial.planned(root, episodes)
     for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
         console.print(shown(line), markup=False)
-    for line in (*unreadable.unreadable(root), *unknowns.warnings(episodes), *served.served(root)):
+    for line in (*answers.unreadable(root), *unknowns.warnings(episodes), *answers.served(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
@@ -114,7 +106,7 @@ def _print_report(
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
     for line in (
-        *lacking.missing(root),
+        *study.missing(root),
         *[_WITHOUT] * (not beside),
         *[f"not printed, as they need more room: {names}"] * bool(spared),
     ):
@@ -140,9 +132,9 @@ def _tables(
     papers: bool,
     by: Sequence[str],
 ) -> list[Table]:
-    found = [*_sheets(root, episodes, plan), *measured.sheets(root, named), *rewards.sheets(root)]
-    found += planted.closed_form(root, episodes)
-    found += [*_models(root, episodes), *ranks.rank_sheets(root, episodes)]
+    found = [*_sheets(root, episodes, plan), *measures.sheets(root, named), *rewards.sheets(root)]
+    found += provenance.closed_form(root, episodes)
+    found += [*_models(root, episodes), *win_rates.rank_sheets(root, episodes)]
     found += [table for name in by for table in by_value.sheets(root, name)]
     kinds_of_data = provenance.kinds(episodes)
     left_open = unknowns.left_open(episodes)
@@ -151,14 +143,14 @@ def _tables(
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     of_plans = [replace(sheet, section=OF_PLANS) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
-    found += [*left_out.with_skipped(plans.sheets(root), left_out.skipped(root)), *of_plans]
+    found += [*partial.with_skipped(plans.sheets(root), partial.skipped(root)), *of_plans]
     found += failures.sheets(root)
     found += calibration.sheets(root)
     found += [
         *_trajectories(root),
-        *tool_use.kind_tables(root),
-        *tool_use.pattern_tables(root),
-        *replacements.replacement_tables(root),
+        *trajectories.kind_tables(root),
+        *trajectories.pattern_tables(root),
+        *disturbances.replacement_tables(root),
     ]
     found += [*disturbances.sheets(root), *remembered.sheets(root)]
     found += study.sheets(root, analysis, of_study, papers)
@@ -170,32 +162,32 @@ def _tables(
 
 def _trajectories(root: Path) -> list[Table]:
     """What was called against the reference's calls, where anything is known of that."""
-    cells = metrics.read(root)
-    return [*metrics.sheets(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
+    cells = trajectories.read(root)
+    return [*trajectories.sheets(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
 
 def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
-    rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
-    rates = rates.merge(unreadable.shares(root, episodes), "left", load.SETTING)
-    episodes = tables.in_order(episodes, rates)
+    settings = partial.with_planned(rates.ranked(rates.results(episodes)), plan)
+    settings = settings.merge(answers.shares(root, episodes), "left", load.SETTING)
+    episodes = rates.in_order(episodes, settings)
     entropies = load.first_pass_entropies(root, episodes)
     corrected = branches.by_setting(branches.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
-    found, skipped = [], left_out.skipped(root)
-    for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
+    found, skipped = [], partial.skipped(root)
+    for (model, dataset), own in settings.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
         cells = _of(episodes, place)
-        repeated = pass_k.by_case(cells)
-        found += left_out.with_skipped([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
+        repeated = results.by_case(cells)
+        found += partial.with_skipped([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
         found += _differences(root, cells)
-        found += pass_k.sheets(root, repeated)
-        costs = own.merge(tables.token_ratios(cells), "left", load.SETTING)
-        found.append(sheets.costs_sheet(root, costs, prefixes.get(place[0], "")))
+        found += results.sheets(root, repeated)
+        costs = own.merge(rates.token_ratios(cells), "left", load.SETTING)
+        found.append(rates.costs_sheet(root, costs, prefixes.get(place[0], "")))
         met = _of(entropies, place)
         if not met.empty:
-            found.append(sheets.entropy_sheet(root, tables.entropy_errors(met), met))
+            found.append(rates.entropy_sheet(root, rates.entropy_errors(met), met))
         branched = _of(corrected, place)
         if not branched.empty:
             found.append(branches.sheet(root, branched))
@@ -205,21 +197,21 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Tabl
 def _differences(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """To ReAct; and to its control for those who asked whether a case was resolved, where both ran."""
     found = []
-    for reference in (tables.REFERENCE, "retry"):
-        paired = tables.paired_differences(episodes, reference)
+    for reference in (rates.REFERENCE, "retry"):
+        paired = rates.paired_differences(episodes, reference)
         if reference == "retry" and not paired.empty:
-            paired = paired[paired[tables.CHECKS] > 0]
+            paired = paired[paired[rates.CHECKS] > 0]
         if not paired.empty:
-            found.append(differences.differences_sheet(root, tables.corrected(paired), reference))
+            found.append(rates.differences_sheet(root, rates.corrected(paired), reference))
     return found
 
 
 def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """For each data set that several models ran on with one planner."""
-    paired = tables.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
+    paired = rates.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
     if paired.empty:
         return []
-    return [differences.models_sheet(root, tables.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
+    return [rates.models_sheet(root, rates.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
 
 
 def _of(frame: pd.DataFrame, place: tuple[str, str]) -> pd.DataFrame:

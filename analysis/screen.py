@@ -17,13 +17,12 @@ from rich.console import Console
 from rich.text import Text
 
 from analysis import load
-from analysis.load import left_out, partial, provenance, served, spending, unknowns, unreadable
+from analysis.load import answers, partial, provenance, spending, unknowns
 from analysis.load.baselines import OF_CASES, baselines
 from analysis.page.render import READABLE, wide
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, interval
-from analysis.tables import differences
-from analysis.tables import rates as tables
+from analysis.tables import rates
 from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
@@ -41,8 +40,8 @@ _FURTHER = (
     *provenance.COLUMNS,
     *spending.SPENT,
     "money",
-    *tables.PAIRED,
-    tables.CHECKS,
+    *rates.PAIRED,
+    rates.CHECKS,
     "n_messages",
     *OF_CASES.values(),
 )
@@ -83,10 +82,10 @@ def print_screen(root: Path, console: Console) -> None:
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     """What ran, and what is to be known before its figures are read."""
-    skipped = [line.partition(" (")[0] for line in left_out.skipped(root).values()]
+    skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
-        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.unreadable(root, cells),
-        *unknowns.warnings(cells), *served.served(root), *skipped,
+        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
+        *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
@@ -109,7 +108,7 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     for (model, dataset), own in places[:_PLACES]:
         plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells stand first
         yield Text(shown(_heading(f"{model} on {dataset}", plain)))
-        results = tables.ranked(tables.results(plain))
+        results = rates.ranked(rates.results(plain))
         more += max(len(results) - most, 0)
         yield from map(Text, _planners(plain, results.head(most), reference, priced))
         if told := _without_model(root, plain):
@@ -128,9 +127,9 @@ def _reference(cells: pd.DataFrame) -> str:
 
     Nothing where there is none.
     """
-    forms = Counter(tables.plain_name(str(planner)) for planner in cells["planner"].unique())
+    forms = Counter(rates.plain_name(str(planner)) for planner in cells["planner"].unique())
     alone = sorted(name for name, count in forms.items() if count == 1)
-    return tables.REFERENCE if tables.REFERENCE in forms else next(iter(alone), "")
+    return rates.REFERENCE if rates.REFERENCE in forms else next(iter(alone), "")
 
 
 def _heading(place: str, plain: pd.DataFrame) -> str:
@@ -176,7 +175,7 @@ def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced
 
 def _asking(cells: pd.DataFrame) -> set[str]:
     """The planners that asked, in any case, whether it was resolved: they are on other terms than those who did not."""
-    asked = cells["planner"][cells[tables.CHECKS].fillna(0) > 0]
+    asked = cells["planner"][cells[rates.CHECKS].fillna(0) > 0]
     return set(map(str, asked.unique()))
 
 
@@ -191,11 +190,11 @@ def _row(texts: Sequence[str]) -> str:
 
 def _less(plain: pd.DataFrame, reference: str) -> dict[str, str]:
     """By planner, how its success differs from the reference's."""
-    paired = tables.paired_differences(plain, reference) if reference else pd.DataFrame()
+    paired = rates.paired_differences(plain, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
-    rows = tables.corrected(paired).to_dict("records")
-    return {str(row["planner"]): " ".join(differences.marked(row, "success")) for row in rows}
+    rows = rates.corrected(paired).to_dict("records")
+    return {str(row["planner"]): " ".join(rates.marked(row, "success")) for row in rows}
 
 
 def bar(mean: float, low: float, high: float) -> str:

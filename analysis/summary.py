@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.page.table import POINTS, Table, bounds, number
 from analysis.stats import intervals
-from analysis.tables import rates as tables
-from analysis.tables.differences import rounded
+from analysis.tables import rates
+from analysis.tables.rates import rounded
 from grid.core.untrusted import shown
 
 NAME = "success"
@@ -47,7 +47,7 @@ def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row
     """The undisturbed differences to the reference planner, and costs."""
     place = results.name.removeprefix("results ")
     named = {table.name: table for table in found}
-    differences = named.get(f"differences {tables.REFERENCE} {place}")
+    differences = named.get(f"differences {rates.REFERENCE} {place}")
     costs = named.get(f"costs {place}")
     return _undisturbed(differences.values) if differences else [], _undisturbed(costs.values) if costs else []
 
@@ -61,8 +61,8 @@ def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> It
     ran = [row for row in _ran(table) if not math.isnan(row["success_mean"])]
     if not ran:
         return
-    asked = {str(row["planner"]) for row in costs if row[tables.CHECKS] > 0}
-    times = {str(row["planner"]): float(row.get(tables.TIMES, math.nan)) for row in costs}
+    asked = {str(row["planner"]) for row in costs if row[rates.CHECKS] > 0}
+    times = {str(row["planner"]): float(row.get(rates.TIMES, math.nan)) for row in costs}
     against = {str(row["planner"]): row for row in differences}
     best = max(ran, key=lambda row: float(row["success_mean"]))
     where = f"{table.title} ({best['cases']:,} cases{_disturbed(best)})"

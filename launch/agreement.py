@@ -20,7 +20,7 @@ from rich.console import Console
 from analysis.errors import AnalysisError
 from analysis.page.render import csv, show
 from analysis.page.table import Table
-from analysis.papers import agreement as plans
+from analysis.papers import agreement
 from analysis.papers.agreement import sheets
 from analysis.stats.agreement import read_labels
 from grid import store
@@ -60,12 +60,12 @@ def tables(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
         DataError: a label that is wrong.
         StoreError: the folder cannot be read.
     """
-    frame = plans.episodes(root)
+    frame = agreement.episodes(root)
     labels, notes = None, list[str]()
     if file is not None:
-        labels = plans.matched(frame, read_labels(file), file)
+        labels = agreement.matched(frame, read_labels(file), file)
         notes.append(f"{len(labels.cells):,} labels have an episode here, {labels.unmatched:,} have none")
-    found = sheets(root, plans.comparisons(frame, labels))
+    found = sheets(root, agreement.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
             f"{root}: nothing to compare; it takes episodes of dataset.scorer=both, or labels of plans that were scored"

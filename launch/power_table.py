@@ -24,7 +24,7 @@ from analysis.page.render import wide
 from analysis.stats.intervals import CLUSTER, interval
 from analysis.stats.latent import Counts, Latent, components, counts, fitted, planted
 from analysis.stats.power import MOST, Row, Wanted, doubts, endless, false_alarms, rows
-from analysis.tables import measured
+from analysis.tables import measures
 from analysis.tables.rates import reference_of
 from grid import store
 from grid.core.errors import ConfigError, GridError, one_line
@@ -296,7 +296,7 @@ def of_folder(
     store.check_there(root)
     store.check(root)
     with unknowns.counted(unknown):
-        name = measured.named(root, metric).name
+        name = measures.named(root, metric).name
         further = [] if name == SUCCESS else [name]
         rows = load.episodes(root, ["config", *further, *spending.SPENT])
         return _pilots_pilot(_in_place(rows, name), str(root), place, planners, name)

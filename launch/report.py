@@ -127,9 +127,9 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 
     store.check_there(folder)
     from analysis.stats import spec
-    from analysis.tables import measured
+    from analysis.tables import measures
 
-    wanted = spec.load(_analysis(arguments.analysis), measured.numbers(folder)) if arguments.analysis else None
+    wanted = spec.load(_analysis(arguments.analysis), measures.numbers(folder)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
@@ -153,17 +153,16 @@ def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] |
     """
     from analysis import load, summary
     from analysis.figures import drawings
-    from analysis.load import provenance, served, unknowns, unreadable
-    from analysis.load import provenance as heading
+    from analysis.load import answers, provenance, unknowns
     from analysis.page import html
-    from analysis.papers import study as lacking
+    from analysis.papers import study
     from analysis.viewer import addresses
 
-    warned = [*unreadable.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *served.served(folder)]
-    lines = [*provenance.lines(folder), *warned, *lacking.missing(folder)]
+    warned = [*answers.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *answers.served(folder)]
+    lines = [*provenance.lines(folder), *warned, *study.missing(folder)]
     figures = [*summary.drawings(sheets), *(drawings.drawings(folder) if drawn is None else drawn)]
     told = summary.lines(sheets)
-    page = html.page(folder, sheets, figures, lines, heading.terms(folder), addresses.whole, told)
+    page = html.page(folder, sheets, figures, lines, provenance.terms(folder), addresses.whole, told)
     write_whole(folder / PAGE, page)
     return folder / PAGE
 

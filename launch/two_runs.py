@@ -26,7 +26,7 @@ def report(first: Path, second: Path, console: Console, unknown: Unknown | None 
     Raises:
         AnalysisError, StoreError: the two cannot be compared.
     """
-    from analysis.compare.report import compare
+    from analysis.compare.tables import compare
     from analysis.page import html
     from analysis.page.render import show, wide
     from grid.core.untrusted import shown

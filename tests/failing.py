@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.tables import failed as read
+from analysis.tables import failed
 from grid import store
 from grid.cells.rows import step_rows
 from grid.cells.run import case_row
@@ -82,7 +82,7 @@ def told(root: Path, made: Mapping[str, Made]) -> dict[str, dict[str, Any]]:
         for table, found in rows.items():
             chunk[table] += found
     store.write(root, chunk)
-    return {row["cell_id"]: row for row in read.classes(root).to_pylist()}
+    return {row["cell_id"]: row for row in failed.classes(root).to_pylist()}
 
 
 def right_calls(problem: Problem) -> list[tuple[str, ToolCall | None]]:

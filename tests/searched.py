@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.page.table import Table
-from analysis.tables import search as tables
-from analysis.tables import search_cells as cells
+from analysis.tables import search, search_cells
 from grid import store
 from grid.core.types import to_json
 
@@ -82,11 +81,11 @@ def write(
 
 def sheets(root: Path) -> dict[str, Table]:
     """The searches' tables by kind, of a folder with one place."""
-    return {sheet.name.partition(" ")[0]: sheet for sheet in tables.sheets(root)}
+    return {sheet.name.partition(" ")[0]: sheet for sheet in search.sheets(root)}
 
 
 def only(root: Path) -> pd.DataFrame:
-    ((_, group),) = cells.places(cells.read(root))
+    ((_, group),) = search_cells.places(search_cells.read(root))
     return group
 
 

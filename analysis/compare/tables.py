@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.compare import runs as measures
+from analysis.compare import runs
 from analysis.compare.runs import DOWN, HOLM, LABELS, PARTS, UP, VERSIONS, Matched, Pair, Run
-from analysis.load import spending
+from analysis.errors import AnalysisError
+from analysis.load import provenance, spending, unknowns
 from analysis.page.drawing import COLOURS, Drawing, svg_of
 from analysis.page.table import (
     NONE,
@@ -31,6 +33,7 @@ from analysis.page.table import (
     texts,
 )
 from analysis.stats import intervals
+from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
@@ -47,16 +50,16 @@ _SECONDS = "seconds: the case's own, which compare on one machine alone"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
-def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Table]:
+def compared_sheets(both: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
     found = []
     for (model, dataset), own in table.groupby(LABELS[:2], sort=False):
         pairs = [matched.pairs[place] for place in own.index]
-        found.append(_compared(runs, f"{model} on {dataset}", own, pairs, len(table)))
+        found.append(_compared(both, f"{model} on {dataset}", own, pairs, len(table)))
     return found
 
 
-def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Table:
+def _compared(both: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Table:
     priced = bool(own["money"].notna().any())
     return Table(
         name=f"comparison {place}",
@@ -76,7 +79,7 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
             *[_ratio("money", "USD B/A")] * priced,
         ],
         values=own,
-        query=measures.cases(runs, pairs),
+        query=runs.cases(both, pairs),
         about=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
         f"{spending.TOLD}, B / A; {_SECONDS}"
         f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
@@ -135,9 +138,9 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
             yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
 
 
-def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def flips_sheet(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """Which cases flipped, those that B lost first."""
-    flips = measures.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
+    flips = runs.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
     varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
     ups = int((flips["flip"] == UP).sum())
     return Table(
@@ -146,7 +149,7 @@ def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
         by=[*varying, "planner", label("case_id", "case"), "cluster", "flip"],
         columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
         values=flips,
-        query=measures.cases(runs, pairs),
+        query=runs.cases(both, pairs),
         about=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
         notes=_more(len(flips)),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
@@ -154,7 +157,7 @@ def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     )
 
 
-def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def changes_sheet(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """What was different about the runs."""
     found = differing(pairs)
     rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
@@ -165,7 +168,7 @@ def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
         by=by,
         columns=[],
         values=found,
-        query=measures.versions(runs),
+        query=runs.versions(both),
         about="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with the "
         "values of all cells; all: in every setting compared",
         lines=rows,
@@ -186,7 +189,7 @@ def _more(rows: int) -> list[str]:
     )
 
 
-def alone_lines(runs: tuple[Run, Run], matched: Matched) -> list[str]:
+def alone_lines(both: tuple[Run, Run], matched: Matched) -> list[str]:
     """A sentence for each run that has settings which are not compared."""
     return [
         f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
@@ -273,7 +276,7 @@ _DRAWINGS_LEVEL = 0.05
 _DRAWINGS_CUT = 70
 
 
-def drawings(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
+def compared_drawings(both: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
     """One figure of all differences that are known; none where there are none, or too many to be read."""
     known = table[table["difference"].notna()]
     if known.empty or len(known) > _MOST:
@@ -285,7 +288,7 @@ def drawings(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> li
             caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
             f"filled: Holm's p < {_DRAWINGS_LEVEL}",
             svg=_differences(known),
-            query=measures.cases(runs, matched.pairs),
+            query=runs.cases(both, matched.pairs),
         )
     ]
 
@@ -308,3 +311,52 @@ def _differences(known: pd.DataFrame) -> str:
         axis.grid(axis="x", alpha=0.3)
 
     return svg_of("differences", 1, 1, draw, width=8.0, height=1.0 + 0.3 * len(known))
+
+
+# All that a comparison of two runs shows.
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Its title, what it shows in sentences, its tables and figures."""
+
+    title: str
+    lines: list[str]
+    sheets: list[Table]
+    drawings: list[Drawing]
+
+
+def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) -> Comparison:
+    """Compare the run in `first` (A) with the one in `second` (B).
+
+    `unknown` is how cells count of which nobody can tell whether they succeeded (`unknowns.counted`).
+
+    Raises:
+        AnalysisError: they are the same folder, one is empty, or they have no setting or no case in common.
+        StoreError: a folder cannot be read.
+    """
+    if first.resolve() == second.resolve():
+        raise AnalysisError(f"{one_line(first, 200)}: named twice; a run is compared with another")
+    with unknowns.counted(unknown):
+        return _of_both(first, second)
+
+
+def _of_both(first: Path, second: Path) -> Comparison:
+    both = (runs.read(first), runs.read(second))
+    matched = runs.matched(*both)
+    table = runs.compared(matched.pairs)
+    kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
+    about = provenance.simulated_notice(kinds) + provenance.notice(kinds)
+    found = compared_sheets(both, matched, table)
+    found += [flips_sheet(both, matched.pairs), changes_sheet(both, matched.pairs)]
+    lines = [
+        *(f"{name} is {run.root}. {provenance.headline(run.root)}" for name, run in zip("AB", both, strict=True)),
+        *alone_lines(both, matched),
+        *(f"{name}: {line}" for name, run in zip("AB", both, strict=True) for line in unknowns.warnings(run.cells)),
+    ]
+    return Comparison(
+        title=f"{first.resolve().name} against {second.resolve().name}",
+        lines=lines,
+        sheets=unknowns.noted(provenance.captioned(found, kinds)),
+        drawings=[replace(one, caption=about + one.caption) for one in compared_drawings(both, matched, table)],
+    )

@@ -15,17 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis import load
-from analysis.figures import plans as of_plans
-from analysis.figures import search
-from analysis.load import planted, queries
+from analysis.figures import plans, search
+from analysis.load import provenance, queries
 from analysis.page.drawing import Drawing, svg_of
 from analysis.page.table import FIRST_SECTION
 from analysis.papers import horizon, study
 from analysis.papers.horizon import FH, PLACE, REPEATS, SH
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, amount, share
-from analysis.tables import calibration, failures, frontier, trajectories, two_numbers
-from analysis.tables import plan_cells as plans
+from analysis.tables import calibration, failures, frontier, plan_cells, trajectories, two_numbers
 from grid.core.untrusted import shown
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
@@ -38,7 +36,9 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=FIRST_SECTION) for drawing in _of_study(root)]
-    of_failures = failures.drawings(root, planted.simulated_notice(load.episodes(root, planted.SIMULATED_COLUMNS)))
+    of_failures = failures.drawings(
+        root, provenance.simulated_notice(load.episodes(root, provenance.SIMULATED_COLUMNS))
+    )
     return [
         *of_study,
         *two_numbers.drawings(root),
@@ -46,22 +46,22 @@ def drawings(root: Path) -> list[Drawing]:
         *calibration.drawings(root),
         *_of_trajectories(root),
         *search.drawings(root),
-        *of_plans.drawings(root, plans.read(root)),
+        *plans.drawings(root, plan_cells.read(root)),
         *frontier.drawings(root),
     ]
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:
     cells = trajectories.read(root)
-    return trajectories.drawings(root, cells, planted.simulated_notice(cells)) if len(cells) else []
+    return trajectories.drawings(root, cells, provenance.simulated_notice(cells)) if len(cells) else []
 
 
 def _of_study(root: Path) -> list[Drawing]:
     """Success against depth and against breadth, and tokens, where both of the study's planners ran."""
-    episodes = study.rows(root, [planted.ENGINE])
+    episodes = study.rows(root, [provenance.ENGINE])
     if not study.both(episodes):
         return []
-    about = planted.simulated_notice(episodes)
+    about = provenance.simulated_notice(episodes)
     found = _of_instances(root, episodes, about)
     told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.load import SETTING, planted
+from analysis.load import SETTING, provenance
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.page.table import named
 from analysis.stats import intervals
-from analysis.tables import plans as tables
+from analysis.tables import plans
 from analysis.tables.measures import measured
 from analysis.tables.plan_cells import HOLISTIC, NAMES, SECTION, STEPWISE, query, scorers
 from analysis.tables.plans import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
@@ -38,26 +38,26 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
     """Figures 3 to 6, 58 and 59, each where its data are."""
     if cells.empty:
         return []
-    first = f"{planted.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
+    first = f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
     found = _errors(root, cells, first) + _across_models(root, cells, first)
-    used = tables.by_number(cells)
-    numbered = used[used["n_e"] != tables.ALL] if len(used) else used
+    used = plans.by_number(cells)
+    numbered = used[used["n_e"] != plans.ALL] if len(used) else used
     if len(numbered) and numbered["n_e"].nunique() > 1:
         svg = _lines(
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
         title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
         about = (
-            f"{planted.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
+            f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         )
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():
-        table = tables.profile(cells, column)
+        table = plans.profile(cells, column)
         if len(table):
             name = f"plans-{column.replace('_', '-')}"
             svg = _lines(name, table, column, "success", "correct", [])
-            told = f"{first}; {tables.caption(cells, column)}; points are moved apart"
+            told = f"{first}; {plans.caption(cells, column)}; points are moved apart"
             found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
     return found
 
@@ -169,7 +169,7 @@ def _lines(
             _panel(axis, own, x, y, values, lines, joined)
             axis.set_title(_title(key), fontsize=8)
             axis.set_xticks(range(len(values)), values)
-            axis.set_xlabel(tables.HEADERS.get(x, x))
+            axis.set_xlabel(plans.HEADERS.get(x, x))
             axis.set_ylabel(told)
             axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
         for axis in axes[len(groups) :]:

@@ -12,22 +12,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from analysis.load import planted, queries
+from analysis.load import provenance, queries
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.stats import intervals
-from analysis.tables import frontier_points as points
-from analysis.tables import search as sheets
-from analysis.tables import search_cells as cells
-from analysis.tables import search_cells as comparing
+from analysis.tables import frontier as points
+from analysis.tables import search, search_cells
 from grid.core.untrusted import shown
 
-_EFFICIENCY = f"{sheets.EFFICIENCY}; its axis is linear between the smallest gains"
+_EFFICIENCY = f"{search.EFFICIENCY}; its axis is linear between the smallest gains"
 _FRONTIER = (
     "means per case of tokens, the judge's too, and of the case's own seconds; joined: planners that nobody on the "
     "same terms dominates, by means alone; grey squares: the others"
 )
-_BARS = f"bars of success: {sheets.OF_SUCCESS}; others: {intervals.AMOUNTS}"
-_ANYTIME_BARS = f"bars of success: {sheets.OF_SUCCESS}; of seconds: {intervals.AMOUNTS}; of gains: {sheets.OF_GAINS}"
+_BARS = f"bars of success: {search.OF_SUCCESS}; others: {intervals.AMOUNTS}"
+_ANYTIME_BARS = f"bars of success: {search.OF_SUCCESS}; of seconds: {intervals.AMOUNTS}; of gains: {search.OF_GAINS}"
 _ASKED = (
     "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge was set "
     "right from the reference"
@@ -42,16 +40,16 @@ def drawings(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    if not cells.apply(root):
+    if not search_cells.apply(root):
         return []
-    every = cells.read(root)
-    improved, counted = cells.improvements(root), cells.trees(root)
-    told = planted.simulated_notice(every)
+    every = search_cells.read(root)
+    improved, counted = search_cells.improvements(root), search_cells.trees(root)
+    told = provenance.simulated_notice(every)
     found: list[Drawing] = []
-    for number, (place, group) in enumerate(cells.places(every), start=1):
-        found += _anytime(root, place, cells.curve(group, improved), f"anytime-{number}", told)
-        found += _trees(root, place, cells.quartiles(group, counted), f"trees-{number}", told)
-        found += _frontier(root, place, comparing.compared(group), f"frontier-{number}", told)
+    for number, (place, group) in enumerate(search_cells.places(every), start=1):
+        found += _anytime(root, place, search_cells.curve(group, improved), f"anytime-{number}", told)
+        found += _trees(root, place, search_cells.quartiles(group, counted), f"trees-{number}", told)
+        found += _frontier(root, place, search_cells.compared(group), f"frontier-{number}", told)
     return found
 
 
@@ -59,8 +57,8 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
     if not curve.empty:
         yield Drawing(
             name=name,
-            title=f"{sheets.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
-            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; "
+            title=f"{search.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
+            caption=f"{told}{search.terms(place)}; {search.ANYTIME}; {search.SECONDS}; {_EFFICIENCY}; "
             f"{_ANYTIME_BARS}; points of one limit are moved apart; {_ASKED}",
             svg=anytime(curve, name),
             query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
@@ -71,8 +69,8 @@ def _trees(root: Path, place: Mapping[str, str], quartiles: pd.DataFrame, name: 
     if not quartiles.empty:
         yield Drawing(
             name=name,
-            title=f"{sheets.title(place)}: trees at their end (tooltree, figure 4)",
-            caption=f"{told}{sheets.terms(place)}; points: medians over episodes; bars: quartiles; {sheets.SIZES}",
+            title=f"{search.title(place)}: trees at their end (tooltree, figure 4)",
+            caption=f"{told}{search.terms(place)}; points: medians over episodes; bars: quartiles; {search.SIZES}",
             svg=trees(quartiles, name),
             query=queries.trees(root, place["model"], place["dataset"]),
         )
@@ -82,8 +80,8 @@ def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name
     if drawable(compared):
         yield Drawing(
             name=name,
-            title=f"{sheets.title(place)}: success against cost",
-            caption=f"{told}{sheets.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
+            title=f"{search.title(place)}: success against cost",
+            caption=f"{told}{search.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
             svg=frontier(compared, name),
             query=queries.search_costs(root, place["model"], place["dataset"]),
         )
@@ -148,13 +146,13 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 def trees(quartiles: pd.DataFrame, name: str) -> str:
     """Nodes, executions and rollouts of trees, medians with quartiles (figure 4); an SVG element."""
     settings = list(quartiles["robustness"].unique())
-    names = [size for size in cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
+    names = [size for size in search_cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
             own = quartiles[quartiles["robustness"] == robustness].reset_index(drop=True)
             for index, (axis, size) in enumerate(zip(axes[len(names) * place :], names, strict=False)):
-                low, middle, high = (own[f"{size}_{part}"] for part in cells.QUARTILES)
+                low, middle, high = (own[f"{size}_{part}"] for part in search_cells.QUARTILES)
                 reach = np.array([middle - low, high - middle])
                 axis.errorbar(middle, own.index, xerr=reach, color=COLOURS[0], marker="o", linestyle="none", capsize=3)
                 labels = [shown(_named(row)) for row in own.to_dict("records")]
@@ -162,7 +160,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
                 axis.set_ylim(len(own) - 0.5, -0.5)
                 axis.set_xlim(left=0)
                 axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-                axis.set_xlabel(f"{cells.SIZES[size]} an episode")
+                axis.set_xlabel(f"{search_cells.SIZES[size]} an episode")
                 _title(axis, robustness)
                 axis.grid(axis="x", alpha=0.3)
 

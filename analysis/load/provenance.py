@@ -12,9 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.load import frames as load
-from analysis.load import left_out, partial, planted
-from analysis.page.table import Table
+from analysis.load import frames, partial, queries
+from analysis.load.frames import SETTING
+from analysis.page.table import Column, Table, bounds, count, mean
+from analysis.stats.intervals import CLUSTER, TOLD, interval
 from grid import store
 from grid.core.roles import ASKED
 
@@ -48,12 +49,12 @@ def headline(root: Path) -> str:
     Raises:
         StoreError: the folder cannot be read.
     """
-    return first_line(load.episodes(root, COLUMNS))
+    return first_line(frames.episodes(root, COLUMNS))
 
 
 def lines(root: Path) -> list[str]:
     """The first line, then what requests left out and which settings are not complete; raises StoreError."""
-    episodes = load.episodes(root, COLUMNS)
+    episodes = frames.episodes(root, COLUMNS)
     return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
 
 
@@ -144,7 +145,7 @@ def notice(episodes: pd.DataFrame) -> str:
 
 def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
     """What of episodes tells which policy and which data they are of, once each."""
-    return episodes[["model", planted.ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
+    return episodes[["model", ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
 def captioned(sheets: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
@@ -158,7 +159,7 @@ def captioned(sheets: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> l
     found = []
     for sheet in sheets:
         own = kinds[kinds["dataset"].astype(str).isin(_shown(sheet))]
-        about = planted.simulated_notice(kinds) + notice(kinds if own.empty else own) + more
+        about = simulated_notice(kinds) + notice(kinds if own.empty else own) + more
         found.append(replace(sheet, before=about))
     return found
 
@@ -195,12 +196,12 @@ def terms(root: Path) -> list[tuple[str, str]]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows = load.rows(root, [*_FACTS, "created_at"], categories=_FACTS)
+    rows = frames.rows(root, [*_FACTS, "created_at"], categories=_FACTS)
     if not rows.num_rows:
         return []
     runs = store.runs(root)["runs"]
     facts = rows.group_by(_FACTS).aggregate([]).to_pylist()
-    skipped = left_out.skipped(root).values()
+    skipped = partial.skipped(root).values()
     return [
         ("date", _dates(rows["created_at"], len(runs))),
         ("command", _listed(dict.fromkeys(run["command"] for run in reversed(runs)), _COMMANDS)),
@@ -256,3 +257,65 @@ def _machine(run: store.RunRecord) -> str:
 def _engine(fact: dict[str, Any]) -> str:
     told = model_line(str(fact["model"]), fact["engine"])
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
+
+
+# What a report says of the simulated policy: what it is, and its estimates beside the closed form.
+
+
+ENGINE, EXPECTED = "engine", "expected_success"
+SIMULATED_COLUMNS = (ENGINE, EXPECTED)
+"""What is read of every episode besides the columns of other tables."""
+SIMULATED = "simulated"
+_TOLD = "simulated policy: no language model, and told the answers"
+
+
+def simulated_notice(episodes: pd.DataFrame) -> str:
+    """What every caption begins with where any cell is of a simulated policy; nothing where none is."""
+    models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
+    others = set(episodes["model"].unique()) - set(models)
+    of = f" ({', '.join(map(str, models))})" if others else ""
+    return f"{_TOLD}{of}; " if len(models) else ""
+
+
+def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
+    """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
+    known = episodes[episodes[EXPECTED].notna() & episodes["success"].notna()]
+    if known.empty:
+        return []
+    found = pd.DataFrame([
+        dict(zip(SETTING, map(str, key), strict=True)) | _beside(group)
+        for key, group in known.groupby(SETTING, sort=False, observed=True)
+    ])  # fmt: skip
+    return [
+        Table(
+            name="closed form",
+            title="success of a single pass, estimated and in closed form",
+            by=SETTING,
+            columns=[
+                count("cases"),
+                count("clusters"),
+                mean("success", "success"),
+                Column("95% interval", lambda row: bounds(row["low"], row["high"])),
+                mean(EXPECTED, "closed form"),
+            ],
+            values=found,
+            query=queries.expected(root),
+            about="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
+            f"what was retrieved; 95% interval of the estimate: {TOLD}",
+        )
+    ]
+
+
+def _beside(cells: pd.DataFrame) -> dict[str, float]:
+    by_case = cells.groupby([CLUSTER, "case_id"], sort=False, observed=True)[["success", EXPECTED]].mean()
+    # The expectation differs from case to case: the interval is of what cases do beyond it.
+    _, low, high = interval(by_case["success"] - by_case[EXPECTED], reach=1.0)
+    expected = float(by_case[EXPECTED].mean())
+    return {
+        "cases": len(by_case),
+        "clusters": by_case.index.get_level_values(CLUSTER).nunique(),
+        "success": float(by_case["success"].mean()),
+        "low": max(expected + low, 0.0),
+        "high": min(expected + high, 1.0),
+        EXPECTED: expected,
+    }

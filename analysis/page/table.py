@@ -1,7 +1,7 @@
 """A table: the values of its rows, and columns that say how a value is written and what the caption says of it.
 
-Every form of a table (terminal, Markdown, CSV, LaTeX, page) is made from it: `analysis.page.render`, `analysis.page.html`. How a
-number, an interval and a p value are written is decided here, once.
+Every form of a table is made from it: terminal, Markdown, CSV and LaTeX by `render`, a page by `html`. How a number, an
+interval and a p value are written is decided here, once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How far one scorer of plans agrees with another: rates, Cohen's kappa, F1, with 95% intervals over clusters.
 
 Raw agreement, precision, recall, the mean error of grades and the agreement on errors are means over plans, and have
-the intervals of `analysis.stats.intervals`. Kappa and F1 are no means: their intervals are the 2.5th and 97.5th percentiles
-over resamples of whole clusters (Field and Welsh 2007), which have no width where all plans are judged alike.
+the intervals of `intervals`. Kappa and F1 are no means: their intervals are the 2.5th and 97.5th percentiles over
+resamples of whole clusters (Field and Welsh 2007), which have no width where all plans are judged alike.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ import pandas as pd
 import scipy  # its parts load where they are first used: a report without a regression needs none
 
 from analysis.errors import AnalysisError
-from analysis.stats.formula import Formula, Part, Term, spelt_out
-from analysis.stats.spec import Link, Spec
+from analysis.stats.spec import Formula, Link, Part, Spec, Term, spelt_out
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]

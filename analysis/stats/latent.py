@@ -93,7 +93,7 @@ def components(latent: Latent, rates: Rates) -> Components:
 # The power of a design by formula.
 #
 # The test is the report's: the mean of the cases' differences over its CR2 error, beside Student's t at Bell and
-# McCaffrey's degrees of freedom (`analysis.stats.intervals`), which the planned clusters' sizes fix. Under a difference the
+# McCaffrey's degrees of freedom (`intervals`), which the planned clusters' sizes fix. Under a difference the
 # ratio has a noncentral t distribution where cases' sums are normal. They are not where successes are rare or common:
 # then the error is small in the studies whose mean is small. A normal approximation with the third and fourth moments,
 # and the same without them, tell what that adds (in probits).

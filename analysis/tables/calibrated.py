@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import SETTING, planted, queries
-from analysis.stats import calibration as binned
-from analysis.stats import selective
+from analysis.load import SETTING, provenance, queries
+from analysis.stats import calibration
+from analysis.stats.calibration import Numbers
 from analysis.stats.intervals import CLUSTER, Interval, share
-from analysis.stats.selective import Numbers
 from grid import store
 
 _Row = dict[str, Any]
@@ -87,23 +86,23 @@ def _row(every: pd.DataFrame) -> _Row:
         **_bounded("accuracy", _share(right, cluster)),
         "confidence": confidence.mean(),
     }
-    for name, bins in (("ece", binned.equal_widths), ("ece_masses", binned.equal_masses)):
-        found = binned.error(own, bins(confidence))
+    for name, bins in (("ece", calibration.equal_widths), ("ece_masses", calibration.equal_masses)):
+        found = calibration.error(own, bins(confidence))
         row |= {name: found.plain, f"{name}_corrected": found.corrected, f"{name}_noise": found.noise,
                 f"{name}_low": found.low, f"{name}_high": found.high}  # fmt: skip
     accuracy = float(right.mean())
     return row | {
         **_bounded("brier", _share((confidence - right) ** 2, cluster)),
         "brier_constant": accuracy * (1 - accuracy),
-        **_bounded("area", _share(selective.area(entropy, wrong), cluster)),
-        "area_perfect": float(selective.risks(entropy, wrong).perfect.mean()),
+        **_bounded("area", _share(calibration.area(entropy, wrong), cluster)),
+        "area_perfect": float(calibration.risks(entropy, wrong).perfect.mean()),
         **_bounded("auroc", _separation(entropy, wrong, cluster)),
     }
 
 
 def _bins(every: pd.DataFrame) -> list[_Row]:
     own = known(every)
-    bins = binned.equal_widths(own["confidence"].to_numpy(np.float64))
+    bins = calibration.equal_widths(own["confidence"].to_numpy(np.float64))
     rows = []
     for place in np.unique(bins):
         met = own[bins == place]
@@ -116,18 +115,18 @@ def _bins(every: pd.DataFrame) -> list[_Row]:
 def _handed(every: pd.DataFrame) -> list[_Row]:
     own = known(every)
     wrong = 1 - own["right"].to_numpy(np.float64)
-    found = selective.handed_over(own["entropy"].to_numpy(np.float64), wrong, own[CLUSTER].astype(str))
+    found = calibration.handed_over(own["entropy"].to_numpy(np.float64), wrong, own[CLUSTER].astype(str))
     return [
         {"distribution": own["distribution"].iloc[0], "most": most, "above": one.above, "handed": one.share,
          "caught": one.caught, **_bounded("error", one.error), "error_random": wrong.mean(),
          "error_perfect": one.perfect}
-        for most, one in zip(selective.HANDED, found, strict=True)
+        for most, one in zip(calibration.HANDED, found, strict=True)
     ]  # fmt: skip
 
 
 def _curve(every: pd.DataFrame) -> list[_Row]:
     own = known(every)
-    found = selective.risks(own["entropy"].to_numpy(np.float64), 1 - own["right"].to_numpy(np.float64))
+    found = calibration.risks(own["entropy"].to_numpy(np.float64), 1 - own["right"].to_numpy(np.float64))
     count = len(own)
     fewest = min(count, max(_LEAST_KEPT, count // 20))
     places = np.unique(np.linspace(fewest - 1, count - 1, _POINTS).astype(int))
@@ -143,15 +142,15 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> In
 
     Student's degrees of freedom are those of the clusters that tell: with those of all, 90% of intervals would hold it.
     """
-    values = selective.over_clusters(selective.separation(entropy, wrong), cluster)
-    telling = selective.telling(wrong, cluster)
-    if telling < selective.LEAST:
+    values = calibration.over_clusters(calibration.separation(entropy, wrong), cluster)
+    telling = calibration.telling(wrong, cluster)
+    if telling < calibration.LEAST:
         return Interval(float(values.mean()), np.nan, np.nan)
     return share(values, degrees=telling - 1)
 
 
 def _share(values: Numbers, cluster: pd.Series[str]) -> Interval:
-    return share(selective.over_clusters(values, cluster))
+    return share(calibration.over_clusters(values, cluster))
 
 
 def _bounded(name: str, found: Interval) -> _Row:
@@ -182,7 +181,7 @@ def read(root: Path) -> pd.DataFrame:
     table = store.read(root, "steps", _STEPS, first & pc.field("entropy").is_valid())
     if not table.num_rows:
         return pd.DataFrame()
-    cells = load.episodes(root, [*planted.SIMULATED_COLUMNS, "config"])
+    cells = load.episodes(root, [*provenance.SIMULATED_COLUMNS, "config"])
     recording = cells["cell_id"].isin(table["cell_id"].to_pandas())
     settings = cells.groupby(SETTING, sort=False, observed=True).ngroup()
     cells = cells[settings.isin(settings[recording].unique())]
@@ -191,7 +190,7 @@ def read(root: Path) -> pd.DataFrame:
     theirs = pc.field("cell_id").isin(pa.array(cells["cell_id"]))
     silent = store.read(root, "steps", ["cell_id"], first & pc.field("entropy").is_null() & theirs).to_pandas()
     taken = pd.concat([judged(table), silent], ignore_index=True)
-    known = [*SETTING, "cell_id", CLUSTER, planted.ENGINE, "distribution"]
+    known = [*SETTING, "cell_id", CLUSTER, provenance.ENGINE, "distribution"]
     found = cells[known].merge(taken, on="cell_id", validate="one_to_many")
     return found.assign(right=found["right"].astype("float64"))
 

@@ -15,15 +15,14 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
 from analysis import load
-from analysis.load import SETTING, planted
+from analysis.load import SETTING, provenance
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
 from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
-from analysis.stats import calibration as binned
-from analysis.stats import intervals, selective
+from analysis.stats import calibration, intervals
+from analysis.stats.calibration import BINS, Numbers
 from analysis.stats.intervals import CLUSTER, holm, interval, p_value
-from analysis.stats.selective import Numbers
-from analysis.tables import calibrated as measures
+from analysis.tables import calibrated
 from analysis.tables.calibrated import EXACT, known
 from analysis.tables.rates import LABELS, Place
 from grid.core.untrusted import shown
@@ -37,7 +36,7 @@ _DECISIONS = (
     "most probable option is the reference's; its probability is the confidence"
 )
 _ECE = (
-    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {binned.BINS} bins "
+    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {BINS} bins "
     "of equal width; plain: as published elsewhere, too high where decisions are few; noise: what that is on average "
     "where all confidences are right; ECE: without the noise; equal mass: the same in bins of as many decisions each"
 )
@@ -48,7 +47,7 @@ _AREA = (
 )
 _AUROC = (
     "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; without an interval where "
-    f"fewer than {selective.LEAST} clusters have an error, or a right choice"
+    f"fewer than {calibration.LEAST} clusters have an error, or a right choice"
 )
 _LEFT_OUT = "left out: decisions without a distribution, as no answer could be read + without a known reference"
 _INTERVALS = (
@@ -80,7 +79,7 @@ def sheets(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    met = load.once(root, "calibration", lambda: measures.read(root))
+    met = load.once(root, "calibration", lambda: calibrated.read(root))
     return [
         sheet
         for place, own in places(met)
@@ -92,17 +91,17 @@ def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
     """The decisions of each model and data set of which any can be judged."""
     if len(met):
         for (model, dataset), own in met.groupby(SETTING[:2], sort=False, observed=True):
-            if len(measures.known(own)):
+            if len(calibrated.known(own)):
                 yield Place(str(model), str(dataset)), own
 
 
 def _measured(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
     """What table and figure show."""
-    return load.once(root, f"calibration {place}", lambda: measures.table(own), few=True)
+    return load.once(root, f"calibration {place}", lambda: calibrated.table(own), few=True)
 
 
 def _handed_over(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
-    return load.once(root, f"handing over {place}", lambda: measures.handing_over(own), few=True)
+    return load.once(root, f"handing over {place}", lambda: calibrated.handing_over(own), few=True)
 
 
 def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
@@ -129,7 +128,7 @@ def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
             Column("left out", lambda row: f"{row['silent']:,} + {row['unknown']:,}", printed=False),
         ],
         values=found,
-        query=measures.query(root, *place),
+        query=calibrated.query(root, *place),
         about=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
         briefly=_SHORT,
         breaks=["robustness"],
@@ -155,7 +154,7 @@ def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
             by=[*LABELS, "distribution"],
             columns=[count("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
-            query=measures.query(root, *place),
+            query=calibrated.query(root, *place),
             about=_AGAINST,
             breaks=["robustness"],
             section=SECTION,
@@ -183,9 +182,9 @@ def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
             mean("error_perfect", "perfect"),
         ],
         values=found,
-        query=measures.query(root, *place),
+        query=calibrated.query(root, *place),
         about=_HANDED,
-        breaks=frozenset(range(len(selective.HANDED), len(found), len(selective.HANDED))),
+        breaks=frozenset(range(len(calibration.HANDED), len(found), len(calibration.HANDED))),
         section=SECTION,
     )
 
@@ -243,18 +242,18 @@ def _values(own: pd.DataFrame) -> dict[str, pd.Series[float]]:
     found = {
         "accuracy": right,
         "brier": (own["confidence"].to_numpy(np.float64) - right) ** 2,
-        "area": selective.area(entropy, 1 - right),
+        "area": calibration.area(entropy, 1 - right),
         "auroc": _separation(entropy, 1 - right, cluster),
     }
-    return {name: selective.over_clusters(values, cluster) for name, values in found.items()}
+    return {name: calibration.over_clusters(values, cluster) for name, values in found.items()}
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Numbers:
     """As `selective.separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
-    telling, clusters = selective.telling(wrong, cluster), cluster.nunique()
-    if telling < selective.LEAST:
+    telling, clusters = calibration.telling(wrong, cluster), cluster.nunique()
+    if telling < calibration.LEAST:
         return np.full(len(wrong), np.nan)
-    values = selective.separation(entropy, wrong)
+    values = calibration.separation(entropy, wrong)
     wider = stdtrit(telling - 1, 0.975) / stdtrit(clusters - 1, 0.975)
     return np.asarray(values.mean() + wider * (values - values.mean()))
 
@@ -271,7 +270,7 @@ def _by_cluster(own: pd.Series[float], theirs: pd.Series[float]) -> pd.Series[fl
 
 _RELIABILITY = (
     "share of right choices by confidence (the probability of the option taken), a panel a planner; circles: bins of "
-    f"width {1 / binned.BINS:.1f} at their mean confidence, their area the share of decisions; bars: 95% intervals "
+    f"width {1 / BINS:.1f} at their mean confidence, their area the share of decisions; bars: 95% intervals "
     "over clusters of cases; dashed: as many right as confidences say; below it choices are surer than they are right; "
     "ECE: without what noise adds, in %, with its 95% interval"
 )
@@ -289,7 +288,7 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     found: list[Drawing] = []
-    for at, (place, own) in enumerate(places(load.once(root, "calibration", lambda: measures.read(root))), start=1):
+    for at, (place, own) in enumerate(places(load.once(root, "calibration", lambda: calibrated.read(root))), start=1):
         found += [_reliability(root, place, own, at), _handed(root, place, own, at)]
     return found
 
@@ -300,21 +299,21 @@ def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Dr
     return Drawing(
         name=name,
         title=f"{place.title}: reliability diagram",
-        caption=f"{planted.simulated_notice(own)}{_RELIABILITY}{left_out(len(found))}",
-        svg=reliability(measures.reliability(own), found, name),
-        query=measures.query(root, *place),
+        caption=f"{provenance.simulated_notice(own)}{_RELIABILITY}{left_out(len(found))}",
+        svg=reliability(calibrated.reliability(own), found, name),
+        query=calibrated.query(root, *place),
         section=SECTION,
     )
 
 
 def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
-    name, curves = f"handed-over-{number}", measures.curves(own)
+    name, curves = f"handed-over-{number}", calibrated.curves(own)
     return Drawing(
         name=name,
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
-        caption=f"{planted.simulated_notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
+        caption=f"{provenance.simulated_notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
         svg=handed_over(curves, _handed_over(root, place, own), name),
-        query=measures.query(root, *place),
+        query=calibrated.query(root, *place),
         section=SECTION,
     )
 

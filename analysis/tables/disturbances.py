@@ -153,7 +153,7 @@ def replacement_tables(root: Path) -> list[Table]:
     if cells.empty:
         return []
     groups = replacements(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_replacements_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_replaced_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
 
 
 def replacements(cells: pd.DataFrame) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
 
 
-def _replacements_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _replaced_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     return Table(
         name=f"replacements {model} {dataset}",
         title=f"{model} on {dataset}: what forgiving tools replaced",
@@ -196,7 +196,7 @@ def _replacements_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame)
             count("tool_calls", "calls"),
             count(REPLACED, "replaced"),
             count(WRONG, "silently wrong"),
-            Column("share wrong", _replacements_share),
+            Column("share wrong", _replaced_share),
         ],
         values=own,
         query=queries.replacements(root, model, dataset),
@@ -204,7 +204,7 @@ def _replacements_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame)
     )
 
 
-def _replacements_share(row: Row) -> str:
+def _replaced_share(row: Row) -> str:
     """In percent; nothing where nothing was replaced, no bounds where the cases are of one cluster."""
     if math.isnan(row["wrong_share"]):
         return ""

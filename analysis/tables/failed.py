@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.tables import failure_cells as cells
+from analysis.tables import failure_cells
 from analysis.tables.failure_cells import NOTHING, Cell, Fault, Reference, Taken, Wanted
 from analysis.tables.failure_rules import faults, primary
 from grid import store
@@ -55,11 +55,11 @@ def classes(root: Path) -> pa.Table:
         StoreError: the folder cannot be read.
     """
     failed = load.rows(root, _EPISODES, _FAILED, ["dataset", "config"])
-    known = cells.known(root)
-    fresh = _told(root, cells.unknown(failed, known))
-    table = cells.joined(failed, known, fresh)
+    known = failure_cells.known(root)
+    fresh = _told(root, failure_cells.unknown(failed, known))
+    table = failure_cells.joined(failed, known, fresh)
     if fresh.num_rows:
-        cells.keep(root, table)
+        failure_cells.keep(root, table)
     return table.select(SCHEMA.names)
 
 
@@ -71,7 +71,7 @@ def faults_of(root: Path, cell_id: str) -> list[Fault]:
 
 def _told(root: Path, failed: pa.Table) -> pa.Table:
     """Rows of `cached.SCHEMA` for some failed cells, a part after the other."""
-    parts = [pa.table({name: [] for name in cells.SCHEMA.names}, cells.SCHEMA)]
+    parts = [pa.table({name: [] for name in failure_cells.SCHEMA.names}, failure_cells.SCHEMA)]
     references = _references(root) if failed.num_rows else {}
     for start in range(0, failed.num_rows, _PART):
         part = failed.slice(start, _PART)
@@ -84,7 +84,7 @@ def _told(root: Path, failed: pa.Table) -> pa.Table:
             columns["failure_detail"].append(first.detail)
             columns["failure_step"].append(first.step)
             columns["failures"].append(list(dict.fromkeys(fault.kind for fault in found)))
-        parts.append(pa.table({**columns, "attempt_id": part["attempt_id"]}, cells.SCHEMA))
+        parts.append(pa.table({**columns, "attempt_id": part["attempt_id"]}, failure_cells.SCHEMA))
     return pa.concat_tables(parts)
 
 

@@ -226,7 +226,7 @@ SCHEMA = pa.schema(
     ]
 )
 _KEY = ["cell_id", "attempt_id"]
-_RULES = ("cells", "read", "rules", "values")
+_RULES = ("failure_cells", "failed", "failure_rules")
 
 
 def known(root: Path) -> pa.Table:

@@ -18,7 +18,7 @@ from analysis.page.drawing import Drawing, legend, svg_of
 from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, share
-from analysis.tables import failed as read
+from analysis.tables import failed
 from analysis.tables.failure_cells import (
     BUDGET,
     CASCADE,
@@ -137,7 +137,7 @@ def cells(root: Path) -> pd.DataFrame:
     Raises:
         StoreError: the folder cannot be read.
     """
-    told = read.classes(root).select(["cell_id", "failure", "failure_detail"]).to_pandas()
+    told = failed.classes(root).select(["cell_id", "failure", "failure_detail"]).to_pandas()
     if told.empty:
         return pd.DataFrame(columns=[*SETTING, CLUSTER, "case_id", "failure", "kind"])
     found = load.episodes(root).merge(told, on="cell_id", how="left")

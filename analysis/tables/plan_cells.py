@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import SETTING, planted, provenance, queries
+from analysis.load import SETTING, provenance, queries
 from analysis.page.table import Table
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
@@ -77,7 +77,7 @@ def read(root: Path) -> pd.DataFrame:
         known = known | pc.field(name).is_valid()
     if not load.rows(root, ["cell_id"], known).num_rows:
         return pd.DataFrame(columns=["task_family", *SETTING])
-    columns = [planted.ENGINE, *provenance.COLUMNS, "config", *SOURCES]
+    columns = [provenance.ENGINE, *provenance.COLUMNS, "config", *SOURCES]
     return load.once(root, "plans", lambda: derived(load.episodes(root, columns, known)))
 
 

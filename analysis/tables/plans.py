@@ -14,8 +14,7 @@ import pandas as pd
 from analysis.load import SETTING
 from analysis.page.table import Column, Table, changed, joined, label, named
 from analysis.stats import intervals
-from analysis.tables import plan_cells as plans
-from analysis.tables import plan_execution as execution
+from analysis.tables import plan_cells, plan_execution
 from analysis.tables.measures import Measure, measured
 from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
@@ -485,7 +484,7 @@ def sheets(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    executed, cells = execution.sheets(root), plans.read(root)
+    executed, cells = plan_execution.sheets(root), plan_cells.read(root)
     if cells.empty:
         return executed
     own = cells[cells["task_family"].notna()]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.load import SETTING, queries, unknowns, unreadable
+from analysis.load import SETTING, answers, queries, unknowns
 from analysis.load.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, number
 from analysis.stats import intervals
@@ -177,7 +177,7 @@ def _has(baselines: pd.DataFrame, name: str) -> bool:
 
 def _many(results: pd.DataFrame, share: str) -> bool:
     """Whether any row's share has a column of its own."""
-    return share in results and bool((results[share] > unreadable.MANY).any())
+    return share in results and bool((results[share] > answers.MANY).any())
 
 
 def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
@@ -303,7 +303,7 @@ def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int)
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
         by=_LABELS,
-        columns=_pass_k_columns(table, most),
+        columns=_trial_columns(table, most),
         values=table,
         query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
         about=_CAPTION,
@@ -313,7 +313,7 @@ def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int)
     )
 
 
-def _pass_k_columns(table: pd.DataFrame, most: int) -> list[Column]:
+def _trial_columns(table: pd.DataFrame, most: int) -> list[Column]:
     """A terminal has the small k alone."""
     printed = {one.header for one in measures(_PRINTED)}
     figures = [one.shown(printed=one.header in printed) for one in known(table, measures(most))]

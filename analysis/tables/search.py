@@ -15,11 +15,7 @@ from analysis.load import queries
 from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, count, marks, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import interval, n_clusters, share
-from analysis.tables import search_cells as anytime
-from analysis.tables import search_cells as cells
-from analysis.tables import search_cells as comparing
-from analysis.tables import search_cells as rows_of
-from analysis.tables import search_cells as sizes
+from analysis.tables import search_cells
 from analysis.tables.search_cells import PARTS, name_of, success_at
 from grid import store
 
@@ -29,7 +25,7 @@ ASKED = (
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
-_FORMS = dict(zip(cells.COSTS, (",.0f", ",.1f", ",.1f", SIGNIFICANT), strict=True))
+_FORMS = dict(zip(search_cells.COSTS, (",.0f", ",.1f", ",.1f", SIGNIFICANT), strict=True))
 _LABELS: Sequence[Column | str] = [
     "robustness",
     Column("asked", lambda row: "yes" if row["asked"] else "no"),
@@ -50,20 +46,20 @@ def sheets(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    if not cells.apply(root):
+    if not search_cells.apply(root):
         return []
-    every = cells.read(root)
-    improved, trees = anytime.improvements(root), sizes.trees(root)
+    every = search_cells.read(root)
+    improved, trees = search_cells.improvements(root), search_cells.trees(root)
     by_calls = improvements(root)
     found: list[Table] = []
-    for place, group in cells.places(every):
-        table = comparing.compared(group)
+    for place, group in search_cells.places(every):
+        table = search_cells.compared(group)
         found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
-        found += ablation_sheets(root, place, comparing.ablation(group))
-        found += anytime_sheets(root, place, anytime.curve(group, improved))
+        found += ablation_sheets(root, place, search_cells.ablation(group))
+        found += anytime_sheets(root, place, search_cells.curve(group, improved))
         told = Told(name("passes", place), title(place), terms(place), ASKED)
         found += pass_tables(root, place, told, curve(group, by_calls))
-        found += sizes_sheets(root, place, sizes.quartiles(group, trees))
+        found += sizes_sheets(root, place, search_cells.quartiles(group, trees))
     return found
 
 
@@ -74,7 +70,7 @@ def title(place: Mapping[str, str]) -> str:
 
 def name(kind: str, place: Mapping[str, str]) -> str:
     """What tells it from others of its kind."""
-    return " ".join([kind, *(place[part] for part in cells.PLACE)])
+    return " ".join([kind, *(place[part] for part in search_cells.PLACE)])
 
 
 def terms(place: Mapping[str, str]) -> str:
@@ -116,7 +112,7 @@ def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
     if table.groupby(["robustness", "asked"]).size().max() < 2:
         return []
     columns = [_success()]
-    for cost, form in zip(comparing.FRONTIERS, (",.0f", SIGNIFICANT), strict=True):
+    for cost, form in zip(search_cells.FRONTIERS, (",.0f", SIGNIFICANT), strict=True):
         columns += [mean(cost, cost, form, 1.0), Column("undominated", partial(_undominated, cost))]
     return [
         Table(
@@ -155,7 +151,7 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
     return [
         Table(
             name=name("ablation", place),
-            title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
+            title=f"{title(place)}: {search_cells.ABLATED} without its parts (tooltree, table 4)",
             by=["robustness", "planner"],
             columns=columns,
             values=table,
@@ -237,7 +233,7 @@ def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> l
             by=_LABELS,
             columns=[
                 count("episodes"),
-                *(Column(header, partial(_quartiles, key)) for key, header in sizes.SIZES.items()),
+                *(Column(header, partial(_quartiles, key)) for key, header in search_cells.SIZES.items()),
             ],
             values=table,
             query=queries.trees(root, place["model"], place["dataset"]),
@@ -264,7 +260,7 @@ def _difference(measure: str, form: str, scale: float, row: Mapping[Any, Any]) -
 
 
 def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
-    low, middle, high = (row[f"{name_}_{place}"] for place in sizes.QUARTILES)
+    low, middle, high = (row[f"{name_}_{place}"] for place in search_cells.QUARTILES)
     return NONE if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
@@ -303,7 +299,7 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
     kept = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, list[pd.Series[float]]]] = {}
-    for key, episodes in rows_of.planners(group):
+    for key, episodes in search_cells.planners(group):
         means = [_by_case(episodes, improved, limit) for limit in kept]
         by_planner.setdefault((key["robustness"], key["asked"]), {})[key["planner"]] = means
         found += [_row(key, None, limit, at, share(at)) for limit, at in zip(kept, means, strict=True)]
@@ -328,8 +324,8 @@ def _by_case(own: pd.DataFrame, improved: pd.DataFrame, limit: int) -> pd.Series
     cells = own.set_index("cell_id")
     mine = improved[improved["cell_id"].isin(cells.index)]
     at = success_at(limit, cells["calls"], cells["success"], mine, "calls")
-    known = cells[rows_of.CASE].assign(success=at).dropna(subset="success")
-    found: pd.Series[float] = rows_of.by_case(known, ["success"])["success"]
+    known = cells[search_cells.CASE].assign(success=at).dropna(subset="success")
+    found: pd.Series[float] = search_cells.by_case(known, ["success"])["success"]
     return found
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import planted, spending, unknowns
+from analysis.load import provenance, spending, unknowns
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
@@ -83,7 +83,7 @@ COSTS = ["tokens", "calls", "executed", "seconds"]
 """What a case took: tokens in and out, completions and scoring passes (the acting model's and the judge's, as budgets
 count them; not those of an evaluator, who only scores), calls of tools that were run, its own seconds."""
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
-_COLUMNS = [*planted.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
+_COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
 _NOT_RECORDED = "not recorded"
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import load
-from analysis.load import planted, queries, spending
+from analysis.load import provenance, queries, spending
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
 from analysis.page.table import MISSING, Column, Table, bounds, label, number
 from analysis.stats import intervals
@@ -36,7 +36,7 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     every = read(root)
-    told = planted.simulated_notice(every) if len(every) else ""
+    told = provenance.simulated_notice(every) if len(every) else ""
     return [_drawing(root, grid, f"varied-{place}", told) for place, grid in enumerate(grids(every), start=1)]
 
 
@@ -175,7 +175,7 @@ LEAST = 4
 """Settings that make a grid: two values of each number."""
 PLACE = ["model", "dataset", "robustness"]
 _SAME = [name for name in APART if name not in ("planner", "setting_id")]
-_COLUMNS = [*planted.SIMULATED_COLUMNS, *spending.SPENT, "config"]
+_COLUMNS = [*provenance.SIMULATED_COLUMNS, *spending.SPENT, "config"]
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from analysis import load
 from analysis.load import SETTING, queries
-from analysis.page.table import Column, Table, bounds, number
+from analysis.page.table import Column, Table, bounded, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, n_clusters, share
 from analysis.tables.search_cells import name_of
@@ -97,3 +99,114 @@ def _sheet(root: Path, rates: pd.DataFrame) -> Table:
 
 def _counted(name: str, row: Mapping[Any, Any]) -> str:
     return "" if "by" in row else f"{row[name]:,}"
+
+
+# Planners over several data sets: their mean rank with an interval, and what they solve of each.
+#
+# A rank is a planner's place by success among all that ran on every data set, 1 the best, ties shared. Mean ranks are
+# how studies with many data sets compare methods (Demšar 2006); the interval draws clusters of cases anew within each
+# data set (2,000 bootstrap draws), as the data sets themselves are given, and no sample of others.
+
+
+NAME = "over data sets"
+LEAST = 2
+"""Data sets, and planners, that it takes."""
+DRAWS, SEED = 2_000, 20_261_128
+_CAPTION = (
+    "rank: of success among the planners that ran on all these data sets, 1 is the best, ties share; mean over data "
+    f"sets, in brackets 95% intervals: percentiles of {DRAWS:,} bootstrap draws of clusters of cases within each data "
+    "set, so that other data sets may rank otherwise; mean: of success over data sets, each counting as one; then "
+    f"success of each, in %, with 95% intervals ({intervals.SHARES}); undisturbed"
+)
+Floats = npt.NDArray[np.float64]
+
+
+def rank_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
+    """A table for each model with two planners or more that ran on two data sets or more, undisturbed."""
+    found = []
+    for model, own in episodes[~episodes["disturbed"]].groupby("model", sort=False, observed=True):
+        table = ranks(own)
+        if not table.empty:
+            found.append(_table(root, str(model), table, [str(name) for name in own["dataset"].unique()]))
+    return found
+
+
+def ranks(episodes: pd.DataFrame) -> pd.DataFrame:
+    """One row a planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with its bounds.
+
+    Empty where fewer than LEAST data sets or such planners are there. `episodes` are of one model, undisturbed.
+    """
+    means = episodes.groupby(["dataset", "planner", CLUSTER, "case_id"], observed=True, sort=False)["success"].mean()
+    cases = means.dropna().reset_index()
+    data = [str(name) for name in episodes["dataset"].unique() if (cases["dataset"] == name).any()]
+    ran = [set(own["planner"].astype(str)) for _, own in cases.groupby("dataset", observed=True)]
+    planners = [str(name) for name in episodes["planner"].unique() if all(str(name) in names for names in ran)]
+    if len(data) < LEAST or len(planners) < LEAST:
+        return pd.DataFrame()
+    rng = np.random.default_rng(SEED)
+    seen, drawn = np.zeros((len(data), len(planners))), np.zeros((DRAWS, len(data), len(planners)))
+    rows: list[dict[str, Any]] = [{"planner": planner} for planner in planners]
+    for place, name in enumerate(data):
+        own = cases[(cases["dataset"] == name) & cases["planner"].astype(str).isin(planners)]
+        seen[place], drawn[:, place] = _drawn(own, planners, rng)
+        for row, planner in zip(rows, planners, strict=True):
+            values = own[own["planner"].astype(str) == planner].set_index([CLUSTER, "case_id"])["success"]
+            row |= dict(zip((f"on {name}", f"on {name}_low", f"on {name}_high"), share(values), strict=True))
+            row["cases"] = row.get("cases", 0) + len(values)
+    told = {"rank": (_ranked(seen), _ranked(drawn)), "mean": (seen.mean(axis=0), drawn.mean(axis=1))}
+    for key, (mean, draws) in told.items():
+        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+        for place, row in enumerate(rows):
+            row |= {key: float(mean[place]), f"{key}_low": float(low[place]), f"{key}_high": float(high[place])}
+    return pd.DataFrame(rows).sort_values("rank", kind="stable", ignore_index=True)
+
+
+def _ranked(success: Floats) -> Floats:
+    """Mean ranks over data sets, the last axis but one; the last is planners'."""
+    flat = pd.DataFrame(-np.round(success, 9).reshape(-1, success.shape[-1]))
+    found: Floats = flat.rank(axis=1).to_numpy().reshape(success.shape).mean(axis=-2)
+    return found
+
+
+def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Each planner's success on one data set, shape (planners,), and in every draw of clusters, (draws, planners)."""
+    clusters = pd.factorize(cases[CLUSTER].astype(str))[0]
+    size, which = int(clusters.max()) + 1, pd.Categorical(cases["planner"].astype(str), planners).codes
+    sums, counts = np.zeros((size, len(planners))), np.zeros((size, len(planners)))
+    np.add.at(sums, (clusters, which), cases["success"].to_numpy(np.float64))
+    np.add.at(counts, (clusters, which), 1.0)
+    often = rng.multinomial(size, np.full(size, 1 / size), size=DRAWS).astype(np.float64)
+    seen = sums.sum(axis=0) / counts.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        drawn = (often @ sums) / (often @ counts)
+    return seen, np.where(np.isnan(drawn), seen, drawn)  # a draw without any case of a planner says nothing of it
+
+
+def _table(root: Path, model: str, values: pd.DataFrame, data: list[str]) -> Table:
+    return Table(
+        name=f"{NAME} {model}",
+        title=f"{model}: planners over {len(data)} data sets",
+        by=["planner"],
+        columns=[
+            count("cases", printed=False),
+            Column("rank", partial(bounded, key="rank", form=".2f", scale=1.0)),
+            Column("mean", partial(bounded, key="mean")),
+            *_of_data(data),
+        ],
+        values=values,
+        query=queries.by_case(root, ["success"], f"{queries.where({'model': [model]})} AND robustness = 'none'"),
+        about=_CAPTION,
+    )
+
+
+def _of_data(data: list[str]) -> Iterator[Column]:
+    for name in data:
+        yield Column(name, partial(_success, name), partial(_brief, name))
+
+
+def _success(name: str, row: Mapping[str, float]) -> str:
+    return bounded(row, f"on {name}")
+
+
+def _brief(name: str, row: Mapping[str, float]) -> str:
+    return f"{100 * row[f'on {name}']:.1f}"

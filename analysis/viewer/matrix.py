@@ -258,11 +258,11 @@ def classes(root: Path) -> pa.Table:
     Raises:
         StoreError: the folder cannot be read, or the process was ended.
     """
-    from analysis.tables import failed as read
+    from analysis.tables import failed
 
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)) as pool:
         try:
-            return pool.submit(read.classes, root).result()
+            return pool.submit(failed.classes, root).result()
         except BrokenProcessPool:
             raise StoreError(f"{root}: nobody could put its failures into classes, the process was ended") from None
 

@@ -528,6 +528,20 @@ analysis.papers.reading analysis.papers.horizon
 analysis.papers.lacking analysis.papers.study
 analysis.figures.search_drawn analysis.figures.search
 analysis.load.heading analysis.load.provenance
+analysis.tables.differences analysis.tables.rates
+analysis.tables.measured analysis.tables.measures
+analysis.tables.ranks analysis.tables.win_rates
+analysis.tables.tool_use analysis.tables.trajectories
+analysis.tables.frontier_points analysis.tables.frontier
+analysis.stats.formula analysis.stats.spec
+analysis.stats.selective analysis.stats.calibration
+analysis.papers.examples analysis.papers.study
+analysis.papers.coefficients analysis.papers.published
+analysis.load.left_out analysis.load.partial
+analysis.load.served analysis.load.answers
+analysis.load.unreadable analysis.load.answers
+analysis.load.planted analysis.load.provenance
+analysis.compare.report analysis.compare.tables
 """
 
 

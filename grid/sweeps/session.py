@@ -25,7 +25,7 @@ from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
-from analysis.load import served, unreadable
+from analysis.load import answers
 from analysis.page.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store
@@ -256,7 +256,7 @@ def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> b
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
-    for line in (*unreadable.unreadable(plan.root), *served.served(plan.root)) if warn else ():
+    for line in (*answers.unreadable(plan.root), *answers.served(plan.root)) if warn else ():
         say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")

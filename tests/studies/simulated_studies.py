@@ -24,7 +24,7 @@ import pandas as pd
 from statsmodels.api import GLM
 from statsmodels.genmod.families import Binomial
 
-from analysis.load.planted import EXPECTED
+from analysis.load.provenance import EXPECTED
 from analysis.papers import study
 from analysis.stats.design import design
 from analysis.stats.spec import FAMILY, Spec, load

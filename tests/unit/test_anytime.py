@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.stats.intervals import CLUSTER
-from analysis.tables import search_cells as cells
+from analysis.tables import search_cells
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
@@ -30,7 +30,9 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
     improved = [*improvements(a, (2, 0.2, False), (6, 0.6, True)), *improvements(b, (20, 2.0, True))]
     write(tmp_path, [a, b, c, d], [*improved, *improvements(c, (6, 0.6, True))])
     limits = (4, 8, 16, 32)
-    at = cells.at_limits(only(tmp_path), cells.improvements(tmp_path), limits).set_index(["cell_id", "limit"])
+    at = search_cells.at_limits(only(tmp_path), search_cells.improvements(tmp_path), limits).set_index(
+        ["cell_id", "limit"]
+    )
     expected = {
         "a": (a, [0, 1, 1, 1], [0.4, 0.8, 1.0, 1.0]),
         "b": (b, [0, 0, 0, 1], [0.4, 0.8, 1.6, 2.0]),
@@ -40,7 +42,7 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
         assert at.loc[cell["cell_id"], "success"].tolist() == successes
         assert at.loc[cell["cell_id"], "seconds"].tolist() == pytest.approx(seconds)
     assert at.loc[d["cell_id"], "success"].isna().all()
-    curve = cells.curve(only(tmp_path), cells.improvements(tmp_path), limits)
+    curve = search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path), limits)
     assert curve["cases"].tolist() == [3] * 4
     assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
     assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
@@ -59,7 +61,7 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
         rows.append(cell)
         improved += improvements(cell, (4, 0.5, case % 4 < 2), (8, 1.0, case % 4 != 3))
     write(tmp_path, rows, improved)
-    curve = cells.curve(only(tmp_path), cells.improvements(tmp_path), (4, 8, 16, 32))
+    curve = search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path), (4, 8, 16, 32))
     assert curve["gain_per_second"].tolist()[:3] == pytest.approx([0.5 / 0.5, 0.25 / 0.5, 0.0])
     assert np.isnan(curve["gain_per_second"].iloc[3]), "no time passes behind the end"
     low, high = (curve[f"gain_per_second_{bound}"] for bound in ("low", "high"))
@@ -79,7 +81,7 @@ def test_intervals_of_gains_hold_the_planted_one() -> None:
         lost = (rng.random(60) < 0.1) & (hard < 0.3)
         gained = ((hard >= 0.3) & (hard < 0.53)).astype(float)
         after = before + pd.DataFrame({"success": gained - lost, "seconds": 3.0 + 2 * hard}, index=index)
-        found = cells.marginal(after, before)
+        found = search_cells.marginal(after, before)
         held += found.low <= (0.23 - 0.03) / 4 <= found.high
     assert 0.91 <= held / 500 <= 0.99
 
@@ -87,7 +89,7 @@ def test_intervals_of_gains_hold_the_planted_one() -> None:
 def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
     cell = episode("mcts", 0, False, budget=dict(BUDGET) | {"steps": 20}, tool_calls=20, n_nodes=3)
     write(tmp_path, [cell])
-    assert cells.curve(only(tmp_path), cells.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
+    assert search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
 
 
 @pytest.mark.parametrize("outline", ["given", "hidden"])
@@ -100,7 +102,7 @@ def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_
     whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})
     whole["success"] = whole["success"].astype(float)
     improved = pd.DataFrame(found[40]["improvements"]).assign(success=lambda rows: rows["success"].astype(float))
-    at = cells.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
+    at = search_cells.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
     assert at.nunique() == 2
     for steps in (4, 8, 16):
         returned = {row["cell_id"]: float(row["success"]) for row in found[steps]["episodes"]}
@@ -112,12 +114,12 @@ def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
     trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
     frontier = episode("best_first", 0, True, n_nodes=3)
     write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
-    found = by_planner(cells.quartiles(only(tmp_path), cells.trees(tmp_path)))
+    found = by_planner(search_cells.quartiles(only(tmp_path), search_cells.trees(tmp_path)))
     assert list(found) == ["best_first", "mcts"], "react has no tree"
     mcts = found["mcts"]
-    assert [mcts[f"nodes_{part}"] for part in cells.QUARTILES] == [3, 4, 5], "2 to 6 of them"
-    assert [mcts[f"executed_nodes_{part}"] for part in cells.QUARTILES] == [2, 3, 4]
-    assert [mcts[f"rollouts_{part}"] for part in cells.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
+    assert [mcts[f"nodes_{part}"] for part in search_cells.QUARTILES] == [3, 4, 5], "2 to 6 of them"
+    assert [mcts[f"executed_nodes_{part}"] for part in search_cells.QUARTILES] == [2, 3, 4]
+    assert [mcts[f"rollouts_{part}"] for part in search_cells.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
     assert mcts["pruned_median"] == 1
     assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
     assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from analysis.stats.intervals import CLUSTER
-from analysis.tables import calibrated as measures
+from analysis.tables import calibrated
 from analysis.tables import calibration as sheets
 from grid.core.types import ToolCall
 from grid.engines.places import Place
@@ -93,7 +93,7 @@ def test_the_closed_form_is_the_policys() -> None:
 @pytest.mark.parametrize("calibration", [1.0, 0.5, 0.0])
 def test_the_figures_recover_a_planted_calibration(calibration: float) -> None:
     """In 20 grids of 60 cases, each figure's 95% interval holds the true value about as often as it should."""
-    found = pd.concat([measures.table(decisions(calibration, seed)) for seed in range(REPEATS)])
+    found = pd.concat([calibrated.table(decisions(calibration, seed)) for seed in range(REPEATS)])
     for name, value in truth(calibration).items():
         covered = (found[f"{name}_low"] <= value) & (value <= found[f"{name}_high"])
         assert covered.sum() >= REPEATS - 4, name
@@ -105,7 +105,7 @@ def test_intervals_tell_planted_calibrations_apart() -> None:
     values = {one: truth(one) for one in (1.0, 0.5, 0.0)}
     assert values[0.0]["auroc"] == pytest.approx(0.5)
     for own in (1.0, 0.0):
-        (row,) = measures.table(decisions(own, 0)).to_dict("records")
+        (row,) = calibrated.table(decisions(own, 0)).to_dict("records")
         for other in {1.0, 0.5, 0.0} - {own}:
             for name in ("auroc", "brier"):
                 assert not row[f"{name}_low"] <= values[other][name] <= row[f"{name}_high"], (own, other, name)
@@ -121,7 +121,7 @@ def test_differences_to_the_exact_choice_recover_what_is_planted() -> None:
         assert row[f"{name}_low"] <= values[0.0][name] - values[1.0][name] <= row[f"{name}_high"], name
         assert row[f"{name}_holm"] < 0.001, name
     assert row["accuracy"] == 0, "the best option is the same"
-    own, other = (measures.table(frame).iloc[0] for frame in pair)
+    own, other = (calibrated.table(frame).iloc[0] for frame in pair)
     assert [row[name] for name in sheets.FIGURES] == pytest.approx([other[n] - own[n] for n in sheets.FIGURES])
     (back,) = sheets.differences(
         pd.concat(

@@ -17,8 +17,7 @@ from rich.console import Console
 from analysis.page.html import page
 from analysis.page.render import FORMATS
 from analysis.report import print_report
-from analysis.tables import calibrated as measures
-from analysis.tables import calibration as sheets
+from analysis.tables import calibrated, calibration
 from grid import store
 from grid.store.schema import STEPS
 from tests import planted, simulated
@@ -69,12 +68,12 @@ def test_what_counts_and_what_is_left_out(tmp_path: Path) -> None:
         step(None),
         step(option(0.7, 0.3), branch=1),
     )
-    found = measures.read(root)
-    (row,) = measures.table(found).to_dict("records")
+    found = calibrated.read(root)
+    (row,) = calibrated.table(found).to_dict("records")
     assert (row["decisions"], row["silent"], row["unknown"]) == (4, 3, 1)
     assert (row["accuracy"], row["confidence"]) == (0.75, pytest.approx(0.75))
-    assert row["distribution"] == measures.EXACT
-    (own, _) = sheets.sheets(root)
+    assert row["distribution"] == calibrated.EXACT
+    (own, _) = calibration.sheets(root)
     assert dict(zip(own.figures, own.rows[0][3:], strict=True))["left out"] == "3 + 1"
 
 
@@ -83,7 +82,7 @@ def test_the_most_probable_option_counts_wherever_it_stands() -> None:
         {"cell_id": ["x", "y"], "entropy": [0.1, 0.1], "reference_tool": ["b", "a"],
          "options": pa.array([option(0.2, 0.8), option(0.5, 0.5)], STEPS.field("options").type)}
     )  # fmt: skip
-    found = measures.judged(table)
+    found = calibrated.judged(table)
     assert list(found["confidence"]) == [0.8, 0.5]
     assert list(found["right"]) == [1.0, 1.0]
 
@@ -92,9 +91,9 @@ def test_votes_are_told_from_exact_choices(tmp_path: Path) -> None:
     for planner in MADE:
         written(tmp_path, *[step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b")] * 6, planner=planner)
     written(tmp_path, step([], entropy=None), planner="react")
-    found = measures.table(measures.read(tmp_path)).set_index("planner")["distribution"]
+    found = calibrated.table(calibrated.read(tmp_path)).set_index("planner")["distribution"]
     assert found.to_dict() == {"egb_logits": "exact choice", "self_consistency": "votes of 10"}
-    reliability, handed = sheets.drawings(tmp_path)
+    reliability, handed = calibration.drawings(tmp_path)
     assert "self_consistency (votes of 10)" in handed.svg
     assert "exact choice" in reliability.svg
 
@@ -102,10 +101,10 @@ def test_votes_are_told_from_exact_choices(tmp_path: Path) -> None:
 def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.7, 0.3)), step(option(0.6, 0.4), reference="b"), step(option(0.8)),
                    step(option(0.7), reference=None), step([], entropy=None), dataset="it's")  # fmt: skip
-    (own, _) = sheets.sheets(root)
+    (own, _) = calibration.sheets(root)
     with duckdb.connect() as connection:
         asked = connection.execute(own.query).df()
-    expected = measures.known(measures.read(root)).sort_values("cell_id")
+    expected = calibrated.known(calibrated.read(root)).sort_values("cell_id")
     assert list(asked["confidence"]) == pytest.approx(list(expected["confidence"]))
     assert list(asked["right"].astype(float)) == list(expected["right"])
     assert list(asked["cluster"]) == list(expected["cluster"].astype(str))
@@ -114,32 +113,32 @@ def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [[step([], entropy=None)], [step(None)], [step(option(0.9), reference=None)]])
 def test_without_a_decision_to_judge_there_is_nothing(steps: list[dict[str, Any]], tmp_path: Path) -> None:
     root = written(tmp_path, *steps)
-    assert (sheets.sheets(root), sheets.drawings(root)) == ([], [])
+    assert (calibration.sheets(root), calibration.drawings(root)) == ([], [])
 
 
 def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> None:
     for number in range(13):
         written(tmp_path, step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b"), planner=f"egb_{number:02}")
-    reliability, handed = sheets.drawings(tmp_path)
+    reliability, handed = calibration.drawings(tmp_path)
     assert "the first 12 of 13 settings" in reliability.caption
     assert "the first 7 of 13 planners" in handed.caption
     assert "egb_11" in reliability.svg
     assert "egb_12" not in reliability.svg
     assert "egb_06 (" in handed.svg
     assert "egb_07 (" not in handed.svg
-    (table, *_) = sheets.sheets(tmp_path)
+    (table, *_) = calibration.sheets(tmp_path)
     assert len(table.rows) == 13
 
 
 def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
-    found, figures = sheets.sheets(root), sheets.drawings(root)
+    found, figures = calibration.sheets(root), calibration.drawings(root)
     whole = page(root, found, figures)
     assert "<script" not in without_sorting(whole)
     assert "\x1b" not in whole
     for sheet in found:
         assert all(rendered(sheet) for rendered in FORMATS.values())
-    assert figures == sheets.drawings(root), "the same rows, the same bytes"
+    assert figures == calibration.drawings(root), "the same rows, the same bytes"
 
 
 def test_a_grid_of_the_simulated_policy_has_its_tables(
@@ -150,7 +149,7 @@ def test_a_grid_of_the_simulated_policy_has_its_tables(
         store.write(tmp_path, planted.grid(planner, cases=6, planner_values={"trajectories": 1}, tool_skill=0.7))
     out = io.StringIO()
     printed = print_report(tmp_path, Console(file=out, width=100))
-    named = [sheet for sheet in printed if sheet.section == sheets.SECTION]
+    named = [sheet for sheet in printed if sheet.section == calibration.SECTION]
     assert [sheet.name.split()[0] for sheet in named] == ["calibration", "against", "handing"]
     assert all("simulated policy" in sheet.caption for sheet in named)
     assert "calibration of the choice of tools" in out.getvalue()

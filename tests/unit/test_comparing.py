@@ -17,8 +17,7 @@ from analysis import load
 from analysis.errors import AnalysisError
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables import by_value, ranks
-from analysis.tables import rates as tables
+from analysis.tables import by_value, rates, win_rates
 from grid import store
 from tests.unit.test_tables import NOON, row, written
 
@@ -37,7 +36,7 @@ def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None
     assert by_planner["react"]["success_high"] < 0
     assert by_planner["cot"]["success"] == 0.0
     turned = load.episodes(tmp_path).rename(columns={"model": "planner", "planner": "model"})
-    paired = tables.paired_differences(turned, "large").set_index("model")
+    paired = rates.paired_differences(turned, "large").set_index("model")
     for planner, entry in by_planner.items():
         assert entry["success_low"] == pytest.approx(paired["success_low"][planner]), "as planners are compared"
 
@@ -45,7 +44,7 @@ def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None
 def test_one_model_has_no_table_of_models(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "cot": 0.5})
     names = [one.name for one in print_report(tmp_path, Console(file=io.StringIO()))]
-    assert not [name for name in names if name.startswith(("models", ranks.NAME))]
+    assert not [name for name in names if name.startswith(("models", win_rates.NAME))]
 
 
 def cells(data: int, planners: dict[str, float], cases: int = 30, seed: int = 0) -> pd.DataFrame:
@@ -61,7 +60,7 @@ def cells(data: int, planners: dict[str, float], cases: int = 30, seed: int = 0)
 def test_ranks_are_those_of_each_data_set_and_their_means() -> None:
     shares = {"a": 0.9, "b": 0.5, "c": 0.5, "d": 0.1}
     episodes = pd.concat([cells(data, shares) for data in range(5)])
-    found = ranks.ranks(episodes).set_index("planner")
+    found = win_rates.ranks(episodes).set_index("planner")
     success = episodes.groupby(["dataset", "planner"])["success"].mean().unstack()
     by_hand = rankdata(-success.to_numpy(), axis=1).mean(axis=0)
     assert found.loc[success.columns, "rank"].to_numpy() == pytest.approx(by_hand)
@@ -78,7 +77,7 @@ def test_the_interval_of_a_rank_covers() -> None:
     inside = total = 0
     for seed in range(60):
         episodes = pd.concat([cells(data, dict.fromkeys("abcd", 0.5), seed=seed) for data in range(4)])
-        found = ranks.ranks(episodes)
+        found = win_rates.ranks(episodes)
         inside += int(((found["rank_low"] <= 2.5) & (found["rank_high"] >= 2.5)).sum())
         total += len(found)
     assert inside / total > 0.9
@@ -86,9 +85,9 @@ def test_the_interval_of_a_rank_covers() -> None:
 
 def test_a_planner_that_did_not_run_on_all_data_sets_has_no_rank() -> None:
     episodes = pd.concat([cells(0, {"a": 0.9, "b": 0.5, "c": 0.2}), cells(1, {"a": 0.9, "b": 0.5})])
-    assert set(ranks.ranks(episodes)["planner"]) == {"a", "b"}
-    assert ranks.ranks(cells(0, {"a": 0.9, "b": 0.5})).empty, "one data set has no mean"
-    assert ranks.ranks(pd.concat([cells(0, {"a": 0.9}), cells(1, {"a": 0.5})])).empty, "nor has one planner"
+    assert set(win_rates.ranks(episodes)["planner"]) == {"a", "b"}
+    assert win_rates.ranks(cells(0, {"a": 0.9, "b": 0.5})).empty, "one data set has no mean"
+    assert win_rates.ranks(pd.concat([cells(0, {"a": 0.9}), cells(1, {"a": 0.5})])).empty, "nor has one planner"
 
 
 def with_depth(root: Path) -> None:
@@ -96,7 +95,7 @@ def with_depth(root: Path) -> None:
     for planner in ("react", "cot"):
         for case in range(12):
             right = case % 3 == 0 or planner == "cot"
-            costs = {cost: 1 for cost in tables.COSTS if cost not in ("wall_seconds", "unassigned")}
+            costs = {cost: 1 for cost in rates.COSTS if cost not in ("wall_seconds", "unassigned")}
             told = {"depth": 1 + case % 3, "success": right, "created_at": NOON, "attempt_id": "a"}
             rows.append(row(planner, case, 0, float(right)) | costs | told)
     store.write(root, {"episodes": rows})

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.compare import runs
-from analysis.compare import tables as sheets
-from analysis.compare.report import compare
+from analysis.compare import runs, tables
 from analysis.compare.runs import DOWN, UP
+from analysis.compare.tables import compare
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from analysis.tables.rates import paired_differences
@@ -149,7 +148,7 @@ def test_settings_of_one_label_are_matched_by_their_id(tmp_path: Path) -> None:
     found = matched(a, b)
     assert len(found.pairs) == 2
     assert len(found.alone[1]) == 1
-    assert sheets.differing(found.pairs).empty
+    assert tables.differing(found.pairs).empty
     assert (runs.compared(found.pairs)["difference"] == 0).all()
 
 
@@ -160,8 +159,8 @@ def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> Non
     (pair,) = found.pairs
     assert pair.label("planner") == "react → react[temperature=1]"
     assert [len(own) for own in found.alone] == [1, 1]
-    told = sheets.differing(found.pairs).set_index("what")
-    assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", sheets.ALL]
+    told = tables.differing(found.pairs).set_index("what")
+    assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", tables.ALL]
 
 
 def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
@@ -172,7 +171,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
         for seed, name in enumerate("ab")
     )  # fmt: skip
     found = matched(a, b)
-    told = sheets.differing(found.pairs)
+    told = tables.differing(found.pairs)
     assert {row["what"]: (row["a"], row["b"]) for row in told.to_dict("records")} == {
         "dataset_version": ("v0", "v1"), "git_commit": ("commit-0", "commit-1"), "seed": ("0", "1"),
         "code of dataset": ('"x"', '"y"'),
@@ -260,5 +259,5 @@ def test_what_cannot_be_compared_is_one_line(
 
 def test_a_damaged_config_is_no_traceback(tmp_path: Path) -> None:
     a, b = (written(tmp_path / n, planted("react", [1, 0], config=text)) for n, text in (("a", "[1"), ("b", "[1]")))
-    told = sheets.differing(matched(a, b).pairs)
+    told = tables.differing(matched(a, b).pairs)
     assert told[["what", "a", "b"]].to_numpy().tolist() == [["text", '"[1"', '"[1]"']]

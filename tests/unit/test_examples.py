@@ -10,9 +10,7 @@ import pytest
 
 from analysis.load import provenance
 from analysis.page.render import latex, markdown
-from analysis.papers import examples, study
-from analysis.papers import horizon as reading
-from analysis.papers import study as lacking
+from analysis.papers import horizon, study
 from grid import store
 from grid.core.types import to_json
 from tests import simulated
@@ -50,7 +48,7 @@ def written(root: Path, sh: list[tuple[str, bool]]) -> list[str]:
 
 def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_path: Path) -> None:
     written(tmp_path, [("a", True), ("b", False), ("a", True), (EVIL, False)])
-    (sheet,) = examples.example_sheets(tmp_path, study.rows(tmp_path))
+    (sheet,) = study.example_sheets(tmp_path, study.rows(tmp_path))
     assert sheet.reading.startswith("case-0, tools_forgiving, trial 0: not kept"), "no transcript, no question"
     assert "1 of 3 episodes" in sheet.caption
     assert [row[:2] for row in sheet.rows] == [*(["SH", str(place)] for place in range(4)), ["FH", "plan"],
@@ -59,7 +57,7 @@ def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_p
     assert sheet.rows[2][2:] == ["find(name=a) [again]", '{"error": "no"}']
     assert sheet.rows[-1][2:] == ["1: find(name=b); 2: find(name=c)", '{"value": "c"}']
     assert all(len(cell) < 700 and "\x1b" not in cell for row in sheet.rows for cell in row)
-    assert sheet.rows == examples.example_sheets(tmp_path, study.rows(tmp_path))[0].rows
+    assert sheet.rows == study.example_sheets(tmp_path, study.rows(tmp_path))[0].rows
     assert r"p{0.38\linewidth}" in latex(sheet)
     assert "<script>" not in markdown(sheet)
 
@@ -67,7 +65,7 @@ def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_p
 def test_where_no_failed_call_is_repeated_one_is_drawn_and_it_is_said(tmp_path: Path) -> None:
     """A call that succeeds may be made again."""
     written(tmp_path, [("a", False), ("a", False)])
-    (sheet,) = examples.example_sheets(tmp_path, study.rows(tmp_path))
+    (sheet,) = study.example_sheets(tmp_path, study.rows(tmp_path))
     assert "no SH episode makes a failed call again" in sheet.caption
     assert not any("[again]" in row[2] for row in sheet.rows)
 
@@ -89,17 +87,17 @@ def row(low: float, mean: float, high: float, **further: object) -> pd.DataFrame
     ],
 )  # fmt: skip
 def test_a_reading_says_what_the_interval_shows_and_no_more(bounds: tuple[float, float, float], told: str) -> None:
-    said = reading.accuracy(row(*bounds))
+    said = horizon.accuracy(row(*bounds))
     assert told in said
     assert said.endswith("; SH used 3.0 times the input tokens of FH.")
-    assert "These are 2 comparisons" in reading.accuracy(pd.concat([row(*bounds)] * 2))
+    assert "These are 2 comparisons" in horizon.accuracy(pd.concat([row(*bounds)] * 2))
 
 
 def test_coefficients_are_read_by_their_signs() -> None:
     names = ["depth_edges", "depth_edges:SH", "SH", "last_step[T.Count]", "breadth"]
     found = pd.DataFrame({"name": names, "coefficient": [-1.0, 0.1, 0.5, 2.0, 0.0], "low": [-2.0, -0.1, 0.1, 1.0, -1.0],
                           "high": [-0.5, 0.3, 0.9, 3.0, 1.0], "model": "m"})  # fmt: skip
-    said = reading.coefficients(found, ["model"])
+    said = horizon.coefficients(found, ["model"])
     assert said.startswith(
         "m: depth_edges -1.00 [-2.00, -0.50]: deeper questions are solved less often; depth_edges:SH"
     )
@@ -136,8 +134,8 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
         if name == "shapeless":
             cells = [cell | {"depth": None, "breadth": None} for cell in cells]
         store.write(tmp_path / name, {"episodes": cells})
-        found = lacking.missing(tmp_path / name)
+        found = study.missing(tmp_path / name)
         assert len(found) == len(parts)
         assert all(part in sentence for part, sentence in zip(parts, found, strict=True))
     simulated.write(tmp_path / "whole", count=4)
-    assert lacking.missing(tmp_path / "whole") == []
+    assert study.missing(tmp_path / "whole") == []

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from analysis.tables import failed as read
+from analysis.tables import failed
 from analysis.tables.failure_cells import CLASSES, WRONG_ARGUMENT
 from grid import store
 from tests.unit.test_store import NOON
@@ -33,7 +33,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any]
         table = row.pop("table")
         rows.setdefault(table, []).append(row | ({"created_at": NOON} if table == "episodes" else {}))
     store.write(root, rows)
-    found = {row["cell_id"]: row for row in read.classes(root).to_pylist()}
+    found = {row["cell_id"]: row for row in failed.classes(root).to_pylist()}
     labels = [json.loads(line) for line in (DATA / "labels.jsonl").read_text().splitlines()]
     return [(label, found[label["cell_id"]]) for label in labels]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.tables import failed as read
-from analysis.tables import failure_cells as cells
+from analysis.tables import failed, failure_cells
 from analysis.tables.failure_cells import CLASSES
 from grid import store
 from tests.unit.test_store import episode
@@ -46,27 +45,27 @@ def test_rows_that_make_no_sense_are_told_all_the_same(tmp_path: Path) -> None:
             "followed": rng.choice([None, True, False]), "ordered": rng.choice([None, True, False]),
         })  # fmt: skip
     store.write(tmp_path, rows)
-    found = read.classes(tmp_path)
+    found = failed.classes(tmp_path)
     assert found.num_rows == 300
-    assert found.schema.equals(read.SCHEMA)
+    assert found.schema.equals(failed.SCHEMA)
     assert set(found["failure"].to_pylist()) <= set(CLASSES)
 
 
 def test_what_was_told_is_kept_until_the_rules_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.write(tmp_path, {"episodes": [episode("a", success=False), episode("b", success=True)]})
-    first = read.classes(tmp_path)
+    first = failed.classes(tmp_path)
     assert first["cell_id"].to_pylist() == ["a"]
-    (kept,) = (tmp_path / cells.FOLDER).iterdir()
-    monkeypatch.setattr(read, "faults", None)  # nothing is told anew
-    assert read.classes(tmp_path).equals(first)
+    (kept,) = (tmp_path / failure_cells.FOLDER).iterdir()
+    monkeypatch.setattr(failed, "faults", None)  # nothing is told anew
+    assert failed.classes(tmp_path).equals(first)
     monkeypatch.undo()
     store.write(tmp_path, {"episodes": [episode("a", "second", 1, success=True), episode("c", success=False)]})
-    assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
+    assert failed.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
     kept.write_bytes(b"no Parquet")
-    assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
-    monkeypatch.setattr(cells, "rules", lambda: "others")
-    assert read.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
-    assert [path.name for path in (tmp_path / cells.FOLDER).iterdir()] == ["others.parquet"]
+    assert failed.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
+    monkeypatch.setattr(failure_cells, "rules", lambda: "others")
+    assert failed.classes(tmp_path)["cell_id"].to_pylist() == ["c"]
+    assert [path.name for path in (tmp_path / failure_cells.FOLDER).iterdir()] == ["others.parquet"]
     store.check(tmp_path)
 
 
@@ -79,11 +78,11 @@ def test_a_folder_that_cannot_be_written_to_is_read_all_the_same(
         raise PermissionError(13, "no")
 
     monkeypatch.setattr("pyarrow.parquet.write_table", refused)
-    assert read.classes(tmp_path).num_rows == 1
-    assert not list((tmp_path / cells.FOLDER).iterdir())
+    assert failed.classes(tmp_path).num_rows == 1
+    assert not list((tmp_path / failure_cells.FOLDER).iterdir())
 
 
 def test_an_empty_folder_has_no_failures(tmp_path: Path) -> None:
-    found = read.classes(tmp_path)
+    found = failed.classes(tmp_path)
     assert found.num_rows == 0
-    assert read.faults_of(tmp_path, "a") == []
+    assert failed.faults_of(tmp_path, "a") == []

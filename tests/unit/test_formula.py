@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
 from analysis.stats import spec
-from analysis.stats.formula import parse
+from analysis.stats.spec import parse
 from tests.loops import each
 
 CONF = Path(__file__).parents[2] / "conf" / "analysis"

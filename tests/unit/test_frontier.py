@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.tables import frontier as drawings
-from analysis.tables import frontier_points as points
-from analysis.tables.frontier_points import MONEY, TOKENS
+from analysis.tables import frontier
+from analysis.tables.frontier import MONEY, TOKENS
 from analysis.tables.rates import paired_differences
 from grid import store
 from tests import simulated
@@ -46,7 +45,7 @@ def written(root: Path, *parts: list[dict[str, Any]]) -> Path:
 
 
 def table(root: Path) -> pd.DataFrame:
-    return points.points(points.read(root)).set_index("planner")
+    return frontier.points(frontier.read(root)).set_index("planner")
 
 
 def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
@@ -59,23 +58,23 @@ def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
     assert found.loc["good", "gain"] == 0.5
     assert found.loc["good", "times"] == pytest.approx(10.0)
     assert np.isnan(found.loc[["cheap", "costly"], "gain"].to_numpy(float)).all()
-    rated = points.read(root).assign(tool_match_rate=1.0)
+    rated = frontier.read(root).assign(tool_match_rate=1.0)
     (expected,) = [row for row in paired_differences(rated, "cheap").to_dict("records") if row["planner"] == "good"]
     bounds = [expected["success_low"], expected["success_high"]]
     assert [found.loc["good", name] for name in ("gain_low", "gain_high")] == bounds
-    (sheet,) = drawings.sheets(root)
+    (sheet,) = frontier.sheets(root)
     assert [row[0] for row in sheet.rows] == ["cheap", "good"]
     assert sheet.notes == ["on no frontier: costly"]
-    (figure,) = drawings.drawings(root)
+    (figure,) = frontier.drawings(root)
     assert all(f">{name}<" in figure.svg for name in solved)
-    assert figure == drawings.drawings(root)[0], "the same rows, the same bytes"
+    assert figure == frontier.drawings(root)[0], "the same rows, the same bytes"
 
 
 def test_the_judge_and_the_critic_count(tmp_path: Path) -> None:
     judged = {"judge_input_tokens": 5, "judge_output_tokens": 6, "critic_input_tokens": 7, "user_input_tokens": 1_000}
     root = written(tmp_path, cells("a", [1, 0], 100, **judged), cells("b", [0, 1], 50))
     assert table(root)[TOKENS].to_dict() == {"a": 118.0, "b": 50.0}
-    (sheet,) = drawings.sheets(root)
+    (sheet,) = frontier.sheets(root)
     with duckdb.connect() as connection:
         asked = connection.execute(sheet.query).df().groupby("planner")["tokens"].mean()
     assert asked.to_dict() == {"a": 118.0, "b": 50.0}
@@ -83,11 +82,11 @@ def test_the_judge_and_the_critic_count(tmp_path: Path) -> None:
 
 def test_money_is_the_cost_where_every_model_has_a_price(tmp_path: Path) -> None:
     priced = [cells("a", [1, 0], 100, money=0.5), cells("b", [1, 1], 50, money=0.9)]
-    found = points.read(written(tmp_path / "priced", *priced))
-    assert points.cost_of(found) == MONEY
-    assert points.points(found).set_index("planner")["frontier"].to_dict() == {"a": True, "b": True}
+    found = frontier.read(written(tmp_path / "priced", *priced))
+    assert frontier.cost_of(found) == MONEY
+    assert frontier.points(found).set_index("planner")["frontier"].to_dict() == {"a": True, "b": True}
     partly = written(tmp_path / "partly", *priced, cells("a", [1, 0], 100, model="local", money=0.0))
-    assert points.cost_of(points.read(partly)) == TOKENS
+    assert frontier.cost_of(frontier.read(partly)) == TOKENS
     assert table(written(tmp_path / "free", cells("a", [1, 0], 100), cells("b", [1, 1], 50)))["frontier"]["a"] == 0
 
 
@@ -95,7 +94,7 @@ def test_who_asked_has_a_frontier_of_their_own(tmp_path: Path) -> None:
     root = written(tmp_path, cells("told", [1, 1], 10, resolved_checks=1), cells("react", [1, 0], 100),
                    cells("sh", [1, 0], 200))  # fmt: skip
     assert table(root)["frontier"].to_dict() == {"react": True, "sh": False, "told": True}
-    (sheet,) = drawings.sheets(root)
+    (sheet,) = frontier.sheets(root)
     assert [row[0] for row in sheet.rows] == ["react", "told (asked)"]
     assert sheet.sections == {1}
 
@@ -104,10 +103,10 @@ def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_p
     both = [cells(name, [1, 0, value], 50 + value, robustness=robustness)
             for value, name in enumerate("ab") for robustness in ("none", "tools_strict")]  # fmt: skip
     root = written(tmp_path, *both, cells("a", [1, 0], 9, dataset="alone"))
-    found = drawings.drawings(root)
+    found = frontier.drawings(root)
     assert [one.title for one in found] == ["cost against success", "cost against success, other robustness settings"]
     assert not any("alone" in one.svg for one in found)
-    (sheet,) = drawings.sheets(root)
+    (sheet,) = frontier.sheets(root)
     assert [row[:2] for row in sheet.rows] == [
         ["none", "a"],
         ["none", "b"],
@@ -120,13 +119,13 @@ def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_p
 def test_where_nobody_can_be_compared_there_is_none(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "episodes").mkdir()
     written(tmp_path, rows)
-    assert drawings.sheets(tmp_path) == []
-    assert drawings.drawings(tmp_path) == []
+    assert frontier.sheets(tmp_path) == []
+    assert frontier.drawings(tmp_path) == []
 
 
 def test_an_axis_is_logarithmic_only_where_costs_span_more_than_ten(tmp_path: Path) -> None:
     def ticks(name: str, most: int) -> list[str]:
-        (figure,) = drawings.drawings(written(tmp_path / name, cells("a", [1, 0], 100), cells("b", [1, 1], most)))
+        (figure,) = frontier.drawings(written(tmp_path / name, cells("a", [1, 0], 100), cells("b", [1, 1], most)))
         return re.findall(r">([\d,]+)</text>", figure.svg)
 
     assert "0" in ticks("near", 900), "from 0"
@@ -136,7 +135,7 @@ def test_an_axis_is_logarithmic_only_where_costs_span_more_than_ten(tmp_path: Pa
 
 def test_hostile_labels_are_texts(tmp_path: Path) -> None:
     root = written(tmp_path, *(cells(f"{EVIL}{n}", [1, n], 50, model=EVIL, dataset=EVIL) for n in (0, 1)))
-    for figure in drawings.drawings(root):
+    for figure in frontier.drawings(root):
         assert "<script" not in figure.svg
         assert "\x1b" not in figure.svg
 
@@ -144,7 +143,7 @@ def test_hostile_labels_are_texts(tmp_path: Path) -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.001, 0.025))
 def test_names_never_overlap(places: list[float], apart: float) -> None:
     wanted = np.sort(np.array(places))
-    found = points.spread(wanted, apart)
+    found = frontier.spread(wanted, apart)
     assert (np.diff(found) >= apart - 1e-9).all()
     assert found.max() <= 1 + 1e-9
     assert found.min() >= min(wanted.min(), 1 - apart * (len(places) - 1)) - 1e-9, "nobody is moved below all others"

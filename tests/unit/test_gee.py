@@ -14,7 +14,7 @@ import statsmodels.formula.api as smf
 
 from analysis.errors import AnalysisError
 from analysis.stats import design, spec
-from analysis.stats.formula import spelt_out
+from analysis.stats.spec import spelt_out
 from analysis.tables import regression
 from grid.core.types import to_json
 from tests import simulated

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.tables.tool_use import f1
+from analysis.tables.trajectories import f1
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.gta.dataset import Gold, Gta, measure, measure_step
 from tests import gta

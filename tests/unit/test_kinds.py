@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables.tool_use import f1
+from analysis.tables.trajectories import f1
 from grid import store
 
 COUNTS: list[dict[str, list[int]]] = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import provenance as heading
+from analysis.load import provenance
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.types import Skipped
@@ -78,7 +78,7 @@ def test_it_stands_under_the_tables_of_its_data_set_and_on_the_page(
     assert printed.count(LINE) == len(with_it)
     page = (results / "report.html").read_text()
     assert page.count(LINE) == 1 + len(with_it)
-    assert dict(heading.terms(results))["left out"] == LINE
+    assert dict(provenance.terms(results))["left out"] == LINE
 
 
 def test_a_folder_gathered_of_others_keeps_it(results: Path, tmp_path: Path) -> None:

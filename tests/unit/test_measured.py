@@ -16,7 +16,7 @@ from analysis.errors import AnalysisError
 from analysis.papers.study import regressed
 from analysis.report import print_report
 from analysis.stats import spec
-from analysis.tables import measured, regression
+from analysis.tables import measures, regression
 from analysis.viewer.index import Index
 from analysis.viewer.pages import _shown
 from grid import plugins, store
@@ -60,16 +60,16 @@ def test_the_report_has_them_with_unit_and_direction(root: Path) -> None:
     assert rows["zero_shot"][-3].startswith("40.0")
     assert float(rows["zero_shot"][-1].split()[0]) == pytest.approx(3.0, abs=0.1)
     assert "desk_minutes: what lookups take" in sheet.caption
-    assert not [sheet for sheet in measured.sheets(root) if "tool_calls" in sheet.figures]
+    assert not [sheet for sheet in measures.sheets(root) if "tool_calls" in sheet.figures]
 
 
 def test_ours_have_a_table_where_somebody_asks(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode("react", case, True, tool_match_rate=0.5) for case in range(4)]})
-    assert measured.sheets(tmp_path) == []
-    (sheet,) = measured.sheets(tmp_path, ["tool_match_rate"])
+    assert measures.sheets(tmp_path) == []
+    (sheet,) = measures.sheets(tmp_path, ["tool_match_rate"])
     assert sheet.figures[-1] == "tool_match_rate (%) ↑"
     with pytest.raises(AnalysisError, match=r"metric=tool_macth: no metric with numbers; allowed: .*tool_match_rate"):
-        measured.sheets(tmp_path, ["tool_macth"])
+        measures.sheets(tmp_path, ["tool_macth"])
 
 
 def test_a_formula_takes_them(root: Path) -> None:
@@ -80,14 +80,14 @@ def test_a_formula_takes_them(root: Path) -> None:
     }  # fmt: skip
     with pytest.raises(AnalysisError, match="no column 'desk_minutes'"):
         spec.parsed(values)
-    wanted = spec.parsed(values, metrics=measured.numbers(root))
-    assert measured.numbers(root) == ["answered", "at_once", "desk_minutes"]
+    wanted = spec.parsed(values, metrics=measures.numbers(root))
+    assert measures.numbers(root) == ["answered", "at_once", "desk_minutes"]
     ((_, fit),) = regression.fits(regressed(root, wanted), wanted)
     assert isinstance(fit, regression.Fit)
     slow = next(row for row in fit.coefficients.to_dict("records") if row["name"] == "SLOW")
     assert slow["coefficient"] == pytest.approx(1.0, abs=0.1)
     assert slow["low"] < 1.0 < slow["high"]
-    logit = spec.parsed({**values, "link": "logit"}, metrics=measured.numbers(root))
+    logit = spec.parsed({**values, "link": "logit"}, metrics=measures.numbers(root))
     ((_, refused),) = regression.fits(regressed(root, logit), logit)
     assert isinstance(refused, regression.Refused)
     assert "link: identity" in refused.reason
@@ -133,7 +133,7 @@ def test_a_plugins_sweep_has_them_in_every_table(tmp_path: Path) -> None:
     cells = list(plan.cells_of(setting))
     rows = asyncio.run(run_chunk(build(setting, plan.budget), setting, cells, Stamp("test", None))).take()
     store.write(tmp_path, {"episodes": rows["episodes"], "metrics": store.metric_rows(plan.metrics.values())})
-    (sheet,) = measured.sheets(tmp_path)
+    (sheet,) = measures.sheets(tmp_path)
     assert [figure.split()[0] for figure in sheet.figures[2:]] == [
         "answered_lookups", "desk_minutes", "nothing_asked_twice"
     ]  # fmt: skip

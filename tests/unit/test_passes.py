@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.tables import search as passes
+from analysis.tables import search
 from analysis.tables.search_cells import success_at
 from grid.settings.config import BudgetConfig
 from tests import planted
@@ -28,7 +28,7 @@ def test_success_at_limits_by_hand(tmp_path: Path) -> None:
     d = episode("mcts", 6, None, status="failed", error_kind="infrastructure", n_nodes=2)
     improved = [*improvements(a, (10, 0.1, False), (30, 0.3, True)), *improvements(b, (20, 0.2, True))]
     write(tmp_path, [a, b, c, d], improved)
-    found = passes.curve(only(tmp_path), passes.improvements(tmp_path), (16, 32, 64))
+    found = search.curve(only(tmp_path), search.improvements(tmp_path), (16, 32, 64))
     assert found["success"].tolist() == pytest.approx([1 / 3, 1, 2 / 3])
     assert found["cases"].tolist() == [3, 3, 3]
     assert found["less"].isna().all()
@@ -71,7 +71,7 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
             episode("passes/egb_tree[threshold=1]", case, case % 10 < 6, n_nodes=2, resolved_checks=1, llm_calls=30),
         ]
     write(tmp_path, rows)
-    found = passes.curve(only(tmp_path), passes.improvements(tmp_path), (16, 64))
+    found = search.curve(only(tmp_path), search.improvements(tmp_path), (16, 64))
     told = {
         (row["planner"], row["less"], row["limit"]): row
         for row in found.to_dict("records")

@@ -19,12 +19,8 @@ from analysis.page import html
 from analysis.page.drawing import Drawing
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables import plan_cells as cells
+from analysis.tables import plan_cells
 from analysis.tables import plans as efficiency
-from analysis.tables import plans as extraneous
-from analysis.tables import plans as refinement
-from analysis.tables import plans as sheets
-from analysis.tables import plans as stepwise
 from analysis.tables.plan_cells import SECTION
 from analysis.tables.plans import REFUSES
 from grid.core.chains import BEHAVIOURS, ERRORS
@@ -72,7 +68,7 @@ def at(table: pd.DataFrame, **wanted: str) -> dict[Any, Any]:
 
 def test_planted_error_rates_are_found(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(sheets.sheets(tmp_path))["plans"]
+    sheet = named(efficiency.sheets(tmp_path))["plans"]
     values = sheet.values
     whole = at(values, task="holistic", planner="fh")
     for error in ("E1", "E3", "E4", "E5", "E6"):
@@ -90,7 +86,7 @@ def test_planted_error_rates_are_found(tmp_path: Path) -> None:
 
 def test_a_terminal_has_fewer_intervals_and_a_page_all(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(sheets.sheets(tmp_path))["plans"]
+    sheet = named(efficiency.sheets(tmp_path))["plans"]
     first, brief = sheet.rows[0], [*printed(sheet)[0].values()]
     assert all("[" in cell for cell in first[len(sheet.labels) + 2 :] if cell != "–")
     assert sum("[" in cell for cell in brief) == 1
@@ -101,13 +97,13 @@ def test_what_refuses_everything_stands_beside_unless_it_ran(tmp_path: Path) -> 
     write(tmp_path / "without", planned())
     (row,) = [
         row
-        for row in rows_of(named(sheets.sheets(tmp_path / "without"))["plans"])
+        for row in rows_of(named(efficiency.sheets(tmp_path / "without"))["plans"])
         if row["planner"] == REFUSES and row["task"] == "holistic"
     ]
     assert (row["CR"], row["grade"], row["cases"]) == ("0.0", "–", "100")
     ran = [episode("refuser", "holistic", case, success=False, plan_errors=["E2"]) for case in range(5)]
     write(tmp_path / "with", [*planned(), *ran])
-    assert REFUSES not in {row["planner"] for row in rows_of(named(sheets.sheets(tmp_path / "with"))["plans"])}
+    assert REFUSES not in {row["planner"] for row in rows_of(named(efficiency.sheets(tmp_path / "with"))["plans"])}
 
 
 def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> None:
@@ -125,7 +121,7 @@ def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> No
             for case in range(20)
         ]
     write(tmp_path, rows)
-    found = named(sheets.sheets(tmp_path))
+    found = named(efficiency.sheets(tmp_path))
     broken = found["broken"].values
     for name, count in planted.items():
         assert at(broken, planner="stepwise")[f"behaved_{name}"] == pytest.approx(count / 100)
@@ -153,7 +149,7 @@ def distracted(count: int = 60, cost: float = 0.2) -> list[dict[str, Any]]:
 
 def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path) -> None:
     write(tmp_path, distracted())
-    table = extraneous.by_number(cells.read(tmp_path))
+    table = efficiency.by_number(plan_cells.read(tmp_path))
     assert list(table["n_e"]) == ["all", "2", "4", "6", "8", "10"]
     for number in table["n_e"]:
         row = at(table, n_e=number)
@@ -166,7 +162,7 @@ def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path
     one, all_ = (at(table, n_e=name) for name in ("2", "all"))
     width = [row["extraneous_change_high"] - row["extraneous_change_low"] for row in (one, all_)]
     assert width[1] == pytest.approx(width[0], rel=0.05), "five variants that agree say no more than one"
-    (line,) = named(sheets.sheets(tmp_path))["extraneous"].reading.splitlines()
+    (line,) = named(efficiency.sheets(tmp_path))["extraneous"].reading.splitlines()
     assert line.startswith("holistic, fh: with − without = -20.0 points [")
     assert line.endswith("extraneous tools cost correct plans.")
 
@@ -180,7 +176,7 @@ def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) 
         held = episode("fh", "extraneous", case, success=case % 4 == 0, n_extraneous=4) | {"cluster": plain["cluster"]}
         rows += [plain, held | {"case_id": name}]
     write(tmp_path, rows)
-    own = cells.read(tmp_path)
+    own = plan_cells.read(tmp_path)
     own = own[own["task_family"] == "extraneous"]
     assert list(own["base_success"]) == [
         float(int(name.rpartition("/")[2].partition("-")[0]) % 2 == 0) for name in own["case_id"].astype(str)
@@ -195,7 +191,7 @@ def test_where_ids_do_not_tell_it_the_counterpart_asks_for_as_many_steps(tmp_pat
         rows += [episode("stepwise", "stepwise", case, success=k == 1, horizon_k=k) for k in (1, 2, 3)]
         rows.append(episode("stepwise", "extraneous", case, success=True, horizon_k=1, n_extraneous=4))
     write(tmp_path, rows)
-    own = cells.read(tmp_path)
+    own = plan_cells.read(tmp_path)
     own = own[own["task_family"] == "extraneous"]
     assert list(own["base_success"]) == [1.0] * 10
     assert list(own["extraneous_change"]) == [0.0] * 10
@@ -206,9 +202,9 @@ def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: 
     for stage in ("early", "late"):
         rows += [episode("stepwise", "stages", case, success=False, horizon_k=1, stage=stage) for case in range(10)]
     write(tmp_path, rows)
-    read = cells.read(tmp_path)
-    assert list(stepwise.profile(read, "stage")["success"]) == [0.0, 1.0, 0.0]
-    (plans,) = [sheet for sheet in sheets.sheets(tmp_path) if sheet.name.startswith("plans ")]
+    read = plan_cells.read(tmp_path)
+    assert list(efficiency.profile(read, "stage")["success"]) == [0.0, 1.0, 0.0]
+    (plans,) = [sheet for sheet in efficiency.sheets(tmp_path) if sheet.name.startswith("plans ")]
     assert set(plans.values["success"]) == {1.0, 0.0}, "the other row is who refuses everything"
     assert list(plans.values["cases"]) == [10, 10]
 
@@ -216,7 +212,7 @@ def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: 
 def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
     write(tmp_path, rows)
-    sheet = named(sheets.sheets(tmp_path))["extraneous"]
+    sheet = named(efficiency.sheets(tmp_path))["extraneous"]
     assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in sheet.notes
 
 
@@ -236,15 +232,15 @@ def test_changes_by_refinement_are_counted(label: str, name: str, tmp_path: Path
         for case in range(80)
     ]  # fmt: skip
     write(tmp_path, [*rows, *(episode("holistic", "holistic", case, success=before[case]) for case in range(80))])
-    (row,) = refinement.refined(cells.read(tmp_path)).to_dict("records")
+    (row,) = efficiency.refined(plan_cells.read(tmp_path)).to_dict("records")
     better = sum(b and not a for a, b in zip(before, after, strict=True))
     worse = sum(a and not b for a, b in zip(before, after, strict=True))
     assert (row["better"], row["worse"], row["method"], row["base"]) == (better, worse, name, "holistic")
     assert row["refined_change"] == pytest.approx((better - worse) / 80) == pytest.approx(0.25)
     assert row["refined_change_low"] > 0
-    sheet = named(sheets.sheets(tmp_path))["refinement"]
+    sheet = named(efficiency.sheets(tmp_path))["refinement"]
     assert f"{better} plans became correct, {worse} wrong." in sheet.reading
-    assert {row["planner"] for row in rows_of(named(sheets.sheets(tmp_path))["plans"])} >= {
+    assert {row["planner"] for row in rows_of(named(efficiency.sheets(tmp_path))["plans"])} >= {
         "holistic", f"holistic / refine {label}",
     }  # fmt: skip
 
@@ -271,7 +267,7 @@ def priced(seed: int) -> list[dict[str, Any]]:
 def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) -> None:
     rows = priced(seed)
     write(tmp_path, rows)
-    table = efficiency.costs(cells.read(tmp_path))
+    table = efficiency.costs(plan_cells.read(tmp_path))
     able = [row for row in rows if row["planner"] != "refuser"]
     common = {
         case
@@ -291,7 +287,7 @@ def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) ->
             assert found["solved_cost"] == pytest.approx(solved["plan_cost"].mean().mean())
             every = pd.DataFrame(own).groupby("case_id")["plan_cost"].mean().mean()
             assert found["plan_cost"] == pytest.approx(every)
-    (sheet,) = efficiency.efficiency_tables(tmp_path, cells.read(tmp_path))
+    (sheet,) = efficiency.efficiency_tables(tmp_path, plan_cells.read(tmp_path))
     assert any("solve no case" in note and "refuser (tiny)" in note for note in sheet.notes)
 
 
@@ -309,14 +305,14 @@ def by_steps() -> list[dict[str, Any]]:
 
 def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> None:
     write(tmp_path, by_steps())
-    read = cells.read(tmp_path)
-    horizon = stepwise.profile(read, "horizon_k")
+    read = plan_cells.read(tmp_path)
+    horizon = efficiency.profile(read, "horizon_k")
     assert list(horizon["horizon_k"]) == [1, 2, 3]
     assert list(horizon["success"].round(4)) == [round(share - 0.2 / 3, 4) for share in (0.9, 0.6, 0.3)]
-    stage = stepwise.profile(read, "stage")
+    stage = efficiency.profile(read, "stage")
     assert list(stage["stage"]) == ["early", "middle", "late"]
     assert list(stage["success"].round(4)) == [0.9, 0.9, 0.7], "of one step alone, as in the paper"
-    assert "cases of one step (k = 1)" in named(sheets.sheets(tmp_path))["stage"].caption
+    assert "cases of one step (k = 1)" in named(efficiency.sheets(tmp_path))["stage"].caption
 
 
 def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: Path) -> None:
@@ -330,7 +326,7 @@ def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: P
     ]  # fmt: skip
     rows += [episode("fh", "holistic", case, success=True, plan_errors=["E2"]) for case in range(10)]
     write(tmp_path, rows)
-    read = cells.read(tmp_path)
+    read = plan_cells.read(tmp_path)
     shares = figures.error_shares(read).set_index(["model", "planner"])
     assert list(shares.loc[("tiny", "holistic"), [*ERRORS]]) == [0.5, 0, 0, 0, 0.5, 0]
     assert list(shares.loc[("large", "stepwise"), [*ERRORS]]) == [0, 0, 0, 0, 1, 0]
@@ -353,7 +349,7 @@ def test_tasks_of_one_data_set_that_were_chosen_apart_are_one_table(tmp_path: Pa
         for case in range(4)
     ]  # fmt: skip
     write(tmp_path, rows)
-    (sheet,) = [one for one in sheets.sheets(tmp_path) if one.name.startswith("refinement ")]
+    (sheet,) = [one for one in efficiency.sheets(tmp_path) if one.name.startswith("refinement ")]
     assert sheet.name == "refinement tiny on apb_synthetic"
     assert [row[:3] for row in sheet.rows] == [
         ["holistic", "holistic", "Self_R+"],
@@ -373,12 +369,12 @@ def test_tasks_of_one_data_set_that_were_chosen_apart_are_one_table(tmp_path: Pa
     ],
 )
 def test_a_data_set_is_named_without_the_choice_of_its_tasks(label: str, short: str) -> None:
-    assert cells.data_of(label) == short
+    assert plan_cells.data_of(label) == short
 
 
 def test_a_sweep_without_plans_has_none_of_these(tmp_path: Path) -> None:
     write(tmp_path, [episode("react", None, case, success=True, dataset="slate") for case in range(3)])
-    assert sheets.sheets(tmp_path) == []
+    assert efficiency.sheets(tmp_path) == []
 
 
 def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) -> None:
@@ -400,7 +396,7 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
 
 def test_a_query_gives_the_numbers_of_its_table(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(sheets.sheets(tmp_path))["plans"]
+    sheet = named(efficiency.sheets(tmp_path))["plans"]
     own = duckdb.connect().execute(sheet.query).df()
     whole = own[(own["task_family"] == "holistic") & (own["planner"] == "fh")]
     assert whole["E5"].mean() == pytest.approx(RATES["E5"])

@@ -11,8 +11,7 @@ import yaml
 
 from analysis.errors import AnalysisError
 from analysis.page.table import Table
-from analysis.papers import files
-from analysis.papers import published as sheets
+from analysis.papers import files, published
 from analysis.papers.files import Published
 from analysis.stats.intervals import share
 from grid import store
@@ -51,7 +50,7 @@ def step(of: dict[str, Any], place: int, entropy: float | None, right: bool, **o
 
 def shown(tmp_path: Path, cells: list[Any], steps: list[Any], table: dict[str, Any] = TABLE) -> list[Table]:
     store.write(tmp_path, {"episodes": cells, "steps": steps})
-    return sheets.sheets(tmp_path, [Published.model_validate(table)])
+    return published.sheets(tmp_path, [Published.model_validate(table)])
 
 
 def ours(sheet: Table, label: str, metric: str, part: str = "mean") -> float:

@@ -18,8 +18,7 @@ from rich.console import Console
 
 from analysis.load.provenance import SYNTHETIC
 from analysis.page.table import Table
-from analysis.papers import coefficients, files, study
-from analysis.papers import published as sheets
+from analysis.papers import files, published, study
 from analysis.papers.files import Published
 from analysis.report import print_report
 from analysis.stats import spec
@@ -99,7 +98,7 @@ def test_table_3_is_what_the_official_notebook_printed() -> None:
         found[family, model] = rest.split()
     for (family, label), by_model in figures("3").items():
         for model, one in by_model.items():
-            stars = coefficients._shown(one).partition(" ")[0]
+            stars = published._shown(one).partition(" ")[0]
             assert f"{'' if stars.startswith('-') else '+'}{stars}" == found[family, model][LABELS.index(label)]
 
 
@@ -113,7 +112,7 @@ def by_labels(sheet: Table) -> dict[tuple[str, str], dict[str, str]]:
 def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     return {
         sheet.name.split()[-1]: sheet
-        for sheet in coefficients.coefficient_sheets(regression.fits(frame, PLANNING_HORIZON), "query")
+        for sheet in published.coefficient_sheets(regression.fits(frame, PLANNING_HORIZON), "query")
     }
 
 
@@ -183,7 +182,7 @@ def test_fits_of_other_settings_and_refused_ones_stand_beside_nothing() -> None:
 
 
 def beside(root: Path, table: Published) -> Table:
-    (found,) = sheets.sheets(root, [table])
+    (found,) = published.sheets(root, [table])
     return found
 
 
@@ -222,7 +221,7 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
     frame = families.episodes("hotpotqa_multi", 0, 20, robustness="tools_strict")
     rows = frame.drop(columns=["case", "control", "nodes"]).to_dict("records")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows]})
-    assert sheets.sheets(tmp_path, [TABLES["4"]]) == []
+    assert published.sheets(tmp_path, [TABLES["4"]]) == []
 
 
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.page.table import Table
-from analysis.papers import files
-from analysis.papers import published as sheets
+from analysis.papers import files, published
 from analysis.papers.files import Published
 from tests.plan_rows import episode, flips, write
 from tests.support.tables import by_metric
@@ -152,7 +151,7 @@ def test_every_row_says_which_cells_of_ours_stand_beside() -> None:
 
 
 def beside(root: Path, table: str) -> Table:
-    (found,) = sheets.sheets(root, [TABLES[table]])
+    (found,) = published.sheets(root, [TABLES[table]])
     return found
 
 
@@ -184,7 +183,7 @@ def test_a_setting_stands_beside_each_row_with_that_rows_cells(tmp_path: Path) -
     whole = shown(beside(tmp_path, "1"), "holistic", "E2, %")
     assert whole["tiny (ours)"].startswith("100.00 [")
     assert whole["GPT-5"] == "2.90"
-    assert sheets.sheets(tmp_path, [TABLES["16"]]) == [], "nobody was given extraneous tools"
+    assert published.sheets(tmp_path, [TABLES["16"]]) == [], "nobody was given extraneous tools"
 
 
 def test_counts_are_scaled_to_the_papers_cases_and_changes_paired(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import provenance as heading
+from analysis.load import provenance
 from grid import store
 from grid.cluster import connection as cluster
 from grid.core.errors import StoreError
@@ -80,9 +80,9 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     text = (plan.root / "run.json").read_text()
     assert platform.node() not in text
     assert str(tmp_path) not in text
-    assert heading.terms(plan.root) == [], "no episodes yet"
+    assert provenance.terms(plan.root) == [], "no episodes yet"
     simulated.write(plan.root, count=5)
-    head = dict(heading.terms(plan.root))
+    head = dict(provenance.terms(plan.root))
     assert list(head) == ["date", "command", "commit", "versions", "seed", "machine", "engine"]
     assert head["date"] == "2026-01-01 12:00 UTC, 2 runs"
     assert head["command"].splitlines() == [command.GIVEN.get(), "agent-grid sweep -m trials=1"], "the latest first"
@@ -93,7 +93,7 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
 
 def test_a_folder_without_a_record_says_that_nothing_is_recorded(tmp_path: Path) -> None:
     simulated.write(tmp_path, count=5)
-    head = dict(heading.terms(tmp_path))
+    head = dict(provenance.terms(tmp_path))
     assert head["command"] == head["machine"] == head["versions"] == "not recorded"
     assert head["date"].startswith("2026-01-01")
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis import load
 from analysis.screen import LINES, bar, print_screen
-from analysis.tables import rates as tables
+from analysis.tables import rates
 from grid import store
 from tests.unit.test_tables import NOON, row
 
@@ -23,9 +23,9 @@ PLACES = ("all tables", "episodes, step by step", "results: ")
 
 
 def screen(root: Path, rows: Iterable[Mapping[str, Any]], width: int = 80) -> list[str]:
-    told: dict[str, Any] = {cost: 1 for cost in tables.COSTS if cost not in ("wall_seconds", "unassigned", "money")}
+    told: dict[str, Any] = {cost: 1 for cost in rates.COSTS if cost not in ("wall_seconds", "unassigned", "money")}
     told |= {"money": None, "created_at": NOON, "attempt_id": "a"}
-    found = [{**line, **told, tables.CHECKS: line.get("asked", 0)} for line in rows]
+    found = [{**line, **told, rates.CHECKS: line.get("asked", 0)} for line in rows]
     for line in found:
         line.pop("asked", None)
     for line in found:
@@ -46,7 +46,7 @@ def cells(planner: str, right: int, robustness: str = "none", **own: str) -> lis
 def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: Path) -> None:
     rows = [*cells("react", 8), *cells("egb", 19), *cells("react", 8, "broken"), *cells("egb", 9, "broken")]
     lines = screen(tmp_path, rows)
-    paired = tables.paired_differences(load.episodes(tmp_path)).set_index(["robustness", "planner"])
+    paired = rates.paired_differences(load.episodes(tmp_path)).set_index(["robustness", "planner"])
     low, high = (100 * float(paired[f"success_{bound}"].loc[("none", "egb")]) for bound in ("low", "high"))
     (egb,) = (line for line in lines if re.match(" +egb ", line))
     assert egb.split()[1] == "95.0"

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.figures import search as drawings
+from analysis.figures import search
 from analysis.report import print_report
 from analysis.tables import search as tables
-from analysis.tables import search_cells as cells
-from analysis.tables import search_cells as comparing
+from analysis.tables import search_cells
 from grid.core.types import to_json
 from launch.report import write_page
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
@@ -44,9 +43,9 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
             for trial in range(2)
         ],
     )
-    found = by_planner(comparing.compared(only(tmp_path)))
-    assert [found["react"][cost] for cost in cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
-    assert [found["mcts"][cost] for cost in cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
+    found = by_planner(search_cells.compared(only(tmp_path)))
+    assert [found["react"][cost] for cost in search_cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
+    assert [found["mcts"][cost] for cost in search_cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
     told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
     assert told == {"mcts": (7 / 8, 0.25, 4), "react": (2 / 8, 0.0, 4)}
     assert found["react"]["success_low"] < 0.25 < found["react"]["success_high"]
@@ -105,10 +104,10 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
     planted_ = {"cheap": (2, 1000, 1.0), "good": (6, 4000, 4.0), "costly": (6, 8000, 8.0)}
     write(tmp_path, [episode(planner, case, case < wins, input_tokens=tokens, case_seconds=seconds, n_nodes=1)
                      for planner, (wins, tokens, seconds) in planted_.items() for case in range(8)])  # fmt: skip
-    found = comparing.compared(only(tmp_path)).set_index("planner")
-    for cost in comparing.FRONTIERS:
+    found = search_cells.compared(only(tmp_path)).set_index("planner")
+    for cost in search_cells.FRONTIERS:
         assert found[f"undominated_{cost}"].to_dict() == {"cheap": True, "good": True, "costly": False}
-    (figure,) = [one for one in drawings.drawings(tmp_path) if one.name.startswith("frontier")]
+    (figure,) = [one for one in search.drawings(tmp_path) if one.name.startswith("frontier")]
     assert all(figure.svg.count(f">{name}<") == 2 for name in planted_), "by tokens and by seconds"
     rows = {row[2]: (row[5], row[7]) for row in sheets(tmp_path)["frontier"].rows}
     assert rows == {"cheap": ("yes", "yes"), "good": ("yes", "yes"), "costly": ("no", "no")}
@@ -117,7 +116,7 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
 def test_who_asked_dominates_only_who_asked(tmp_path: Path) -> None:
     write(tmp_path, [episode("egb", case, True, input_tokens=10, resolved_checks=1, n_nodes=1) for case in range(4)]
           + [episode("react", case, case < 1, n_nodes=1) for case in range(4)])  # fmt: skip
-    found = comparing.compared(only(tmp_path)).set_index("planner")
+    found = search_cells.compared(only(tmp_path)).set_index("planner")
     assert found["undominated_tokens"].to_dict() == {"react": True, "egb": True}
 
 
@@ -127,7 +126,7 @@ POINTS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, np.nan]), st.s
 @given(POINTS)
 def test_undominated_is_what_its_definition_says(points: list[tuple[float, float]]) -> None:
     values = np.array(points, dtype=np.float64).reshape(-1, 2)
-    found = comparing.undominated(values[:, 0], values[:, 1])
+    found = search_cells.undominated(values[:, 0], values[:, 1])
     for (success, cost), best in zip(points, found, strict=True):
         better = any(s >= success and c <= cost and (s > success or c < cost) for s, c in points)
         assert best == (not better and not np.isnan(success) and not np.isnan(cost))
@@ -149,7 +148,7 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
             episode("react", case, False),
         ]
     write(tmp_path, rows)
-    found = by_planner(comparing.ablation(only(tmp_path)))
+    found = by_planner(search_cells.ablation(only(tmp_path)))
     assert list(found) == ["tooltree", *without], "react is none of its variants"
     plain, evaluation, pruning = found.values()
     assert evaluation["success_difference"] == pytest.approx(-0.3)
@@ -182,7 +181,7 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_variant_is_compared_with(label: str, labels: list[str], plain: str | None) -> None:
-    assert comparing.plain_of(label, [*labels, label]) == plain
+    assert search_cells.plain_of(label, [*labels, label]) == plain
 
 
 # --- queries, pages, bad input
@@ -211,7 +210,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     shown = sheets(root)
     assert set(shown) == set(KINDS)
     queried = {kind: rows_of(sheet.query) for kind, sheet in shown.items()}
-    means = queried["budgets"].groupby("planner")[["success", *cells.COSTS]].mean()
+    means = queried["budgets"].groupby("planner")[["success", *search_cells.COSTS]].mean()
     for row in shown["budgets"].values.to_dict("records"):
         for name in means.columns:
             assert means.loc[row["planner"], name] == pytest.approx(row[name])
@@ -223,8 +222,8 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
         assert at_calls.loc[(row["planner"], row["limit"])] == pytest.approx(row["success"])
     medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
     for row in shown["trees"].values.to_dict("records"):
-        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in cells.SIZES]
-    for drawing in drawings.drawings(root):
+        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in search_cells.SIZES]
+    for drawing in search.drawings(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
     assert page.count("<svg") == 6, "those of success, of searches, of failures, and of cost"
@@ -234,7 +233,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
 def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, True, n_nodes=0) for planner in ("react", "fh") for case in range(3)])
     assert sheets(tmp_path) == {}
-    assert drawings.drawings(tmp_path) == []
+    assert search.drawings(tmp_path) == []
     write(tmp_path / "stopped", [episode("react", 0, True, budget_reached="steps")])
     assert "budgets" in sheets(tmp_path / "stopped")
 
@@ -250,13 +249,13 @@ def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: 
     shown = {True: "100.0", False: "0.0", None: "none"}[success] + " [1.2, 100.0]" * (success is True and cases > 1)
     assert row[3:7] == [str(cases), str(-(-cases // 2)), "0" if status == "ok" else str(cases), shown]
     assert bool(found["budgets"].notes) == (success is None)
-    drawings.drawings(tmp_path)
+    search.drawings(tmp_path)
 
 
 def test_simulated_rows_are_said_to_be_in_figures_too(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, case < 2, engine="simulated", n_nodes=2)
                      for planner in ("mcts", "react") for case in range(4)])  # fmt: skip
-    found = drawings.drawings(tmp_path)
+    found = search.drawings(tmp_path)
     assert [one.name.partition("-")[0] for one in found] == ["anytime", "frontier"]
     assert all(one.caption.startswith("simulated policy") for one in found)
-    assert found == drawings.drawings(tmp_path), "the same rows, the same bytes"
+    assert found == search.drawings(tmp_path), "the same rows, the same bytes"

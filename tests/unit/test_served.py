@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from analysis import load
-from analysis.load import served, spending
+from analysis.load import answers, spending
 from analysis.report import print_report
 from analysis.tables import search_cells
 from analysis.viewer.index import Index
@@ -42,7 +42,7 @@ def _row(number: int, columns: dict[str, Any]) -> dict[str, Any]:
 
 def lines(root: Path, *parts: list[dict[str, Any]]) -> list[str]:
     store.write(root, {"episodes": [row for part in parts for row in part]})
-    return served.served(root)
+    return answers.served(root)
 
 
 def test_nothing_is_said_where_all_is_well(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_several_configurations_and_providers_are_warnings(tmp_path: Path) -> No
     ],
 )
 def test_which_names_are_the_same(one: str, other: str, same: bool) -> None:
-    assert served.same_model(one, other) == same
+    assert answers.same_model(one, other) == same
 
 
 UNKNOWN = {"uncounted_answers": 3, "money": None}

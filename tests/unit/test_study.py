@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from analysis.figures import drawings
+from analysis.page.table import FIRST_SECTION
 from analysis.papers import horizon, study
 from analysis.papers import published as beside
 from analysis.report import print_report
@@ -143,7 +144,7 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     repeated = rows["repeated tools_strict"].groupby("planner")["repeated_call"].mean()
     assert repeated["sh"] == pytest.approx(sheets["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
     assert len(rows["regression"]) == 60 * 3 * 2 * 2
-    for drawing in (one for one in drawings.drawings(folder) if one.section == study.SECTION):
+    for drawing in (one for one in drawings.drawings(folder) if one.section == FIRST_SECTION):
         assert len(rows_of(drawing.query)) == (60 if drawing.name == "instances" else 60 * 2 * 2)
 
 
@@ -180,7 +181,7 @@ def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Pa
     rows = simulated.episodes(0, 50).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     assert study.sheets(tmp_path) == []
-    assert [one.name for one in drawings.drawings(tmp_path) if one.section == study.SECTION] == []
+    assert [one.name for one in drawings.drawings(tmp_path) if one.section == FIRST_SECTION] == []
     spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
     regression, _ = study.sheets(tmp_path, spec)
     assert regression.title == "regression coefficients", "no coefficients of the paper's beside another formula's"

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from analysis import load
-from analysis.compare.report import compare
+from analysis.compare.tables import compare
 from analysis.load import unknowns
 from analysis.report import print_report
-from analysis.tables import rates as tables
+from analysis.tables import rates
 from grid import store
 from grid.core.errors import ConfigError
 from launch import power_table
@@ -60,7 +60,7 @@ def printed(root: Path, **how: Any) -> tuple[str, Any]:
 
 
 def of(root: Path, planner: str = "lats", **how: Any) -> dict[Any, Any]:
-    found = tables.results(load.episodes(root, **how))
+    found = rates.results(load.episodes(root, **how))
     row: dict[Any, Any] = found[found["planner"] == planner].iloc[0].to_dict()
     return row
 

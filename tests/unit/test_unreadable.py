@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.load import unreadable
+from analysis.load import answers as unreadable
 from analysis.report import print_report
-from analysis.tables import failed as read
+from analysis.tables import failed
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.engines.http.engine import OpenAIHTTP
@@ -62,7 +62,7 @@ def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, p
     assert answers > 1
     assert f", {planner} on slate: 100% of answers could not be read (of {answers:,})" in line
     assert f"agent-grid view {tmp_path}" in line
-    assert set(read.classes(tmp_path)["failure"].to_pylist()) == {"unreadable"}
+    assert set(failed.classes(tmp_path)["failure"].to_pylist()) == {"unreadable"}
     with (tmp_path / "printed").open("w") as file:
         sheets = print_report(tmp_path, Console(file=file, width=200))
     assert line in (tmp_path / "printed").read_text().splitlines()[1]

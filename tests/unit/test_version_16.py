@@ -89,7 +89,7 @@ def test_texts_of_large_files_come_as_dictionaries_and_mean_the_same(
 def test_figures_are_those_of_the_rows(root: Path) -> None:
     raw = pa.concat_tables([pq.read_table(file) for file in (WRITTEN / "episodes").iterdir()]).to_pandas()
     means = raw.groupby(["planner", "case_id"])["success"].mean().groupby("planner").mean()
-    found = tables.results(load.episodes(root)).set_index("planner")
+    found = rates.results(load.episodes(root)).set_index("planner")
     assert {str(name).partition(" ")[0]: value for name, value in found["success_mean"].items()} == means.to_dict()
     text = io.StringIO()
     sheets = print_report(root, Console(file=text, width=200))

@@ -174,11 +174,11 @@ def unknown_rows() -> list[dict[str, Any]]:
 def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None:
     from analysis import load
     from analysis.load import unknowns
-    from analysis.tables import rates as tables
+    from analysis.tables import rates
 
     store.write(tmp_path, {"episodes": unknown_rows()})
     with unknowns.counted(unknown):
-        own = tables.results(load.episodes(tmp_path)).set_index("planner")
+        own = rates.results(load.episodes(tmp_path)).set_index("planner")
     found = {one.setting.planner: one for one in Index(tmp_path).summed_up(unknown).values()}
     for planner, row in found.items():
         told = own.loc[planner]

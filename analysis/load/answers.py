@@ -1,7 +1,11 @@
-"""Answers that could not be read: a setting whose answers mostly could not has no result to speak of."""
+"""What servers told beside their answers: who gave them, and answers whose tokens nobody told."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,92 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.load import frames as load
+from analysis.load import frames
 from analysis.load.frames import SETTING
 from grid import store
+from grid.cells.costs import SOURCE
 from grid.core.errors import ErrorKind
-from grid.core.roles import ACTOR
+from grid.core.roles import ACTOR, ASKED
+from grid.core.types import BETWEEN
+from grid.store.schema import SPENT
+
+_LABELS = {ACTOR: "model", **{role: role for role in ASKED}}
+_COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
+_TEXTS = [*_LABELS.values(), "engine_version", *SOURCE]
+_DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
+"""How a name ends that also says which version it is: -2024-08-06, @20241022, -2411, -0613, -002."""
+_SHOWN = 5  # names in a line
+
+
+def served(root: Path) -> list[str]:
+    """A line for each model whose server told no tokens of answers, and each that another may have answered for.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    told = [*(pc.field(name) > 0 for name in _COUNTS.values()), *(pc.field(name).is_valid() for name in SOURCE)]
+    rows = frames.rows(root, [*_TEXTS, *_COUNTS.values()], reduce(or_, told), _TEXTS)  # most cells have none of it
+    cells: pd.DataFrame = rows.to_pandas()
+    return [*_uncounted(root, cells), *_others(cells)]
+
+
+def same_model(asked: str, answered: str) -> bool:
+    """Whether one name is the other's, which may tell a version behind it, leave out its owner, or be written large."""
+    return _plain(asked) == _plain(answered)
+
+
+def _plain(name: str) -> str:
+    """`openai/gpt-4o-2024-08-06` is gpt-4o, and so is `gpt-4o-latest`."""
+    return _DATED.sub("", name.casefold().rpartition("/")[2]).removesuffix("-latest")
+
+
+def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
+    for role, label in _LABELS.items():
+        own = cells[cells[_COUNTS[role]].fillna(0) > 0]
+        for model, part in own.groupby(label, observed=True, sort=True):
+            whose = str(model) if role == ACTOR else f"{model} as {role}"
+            of = frames.rows(root, [label], pc.field(label) == str(model)).num_rows
+            yield (
+                f"warning: {whose}: of {int(part[_COUNTS[role]].sum()):,} answers the server told no tokens, or counts "
+                f"that contradict each other; {len(part):,} of {of:,} cells have no tokens and no money for it, means "
+                "leave these out, and budgets of tokens and money do not hold for them"
+            )
+
+
+def _others(cells: pd.DataFrame) -> Iterator[str]:
+    told = cells[cells[list(SOURCE)].notna().any(axis=1)].astype(dict.fromkeys(_TEXTS, object))
+    for model, own in told.groupby("model", sort=True):
+        asked = sorted({version.rpartition("@")[0] for version in own["engine_version"].dropna()})
+        names = _counted(own["answered_by"])
+        other = [name for name in names if not any(same_model(one, name) for one in asked)]
+        if other or len(names) > len(asked):
+            which = "another model answered than was asked for" if other else "several versions of the model answered"
+            yield f"warning: {model}: {which}: {', '.join(asked)} was asked for, and answers came from {_shown(names)}"
+        elif set(names) - set(asked):
+            yield f"{model}: {', '.join(asked)} was asked for, and answered as {_shown(names)}, taken for the same"
+        for column, called in (
+            ("system_fingerprint", "configurations (system_fingerprint)"),
+            ("provider", "providers"),
+        ):
+            found = _counted(own[column])
+            if len(found) > 1:
+                yield f"warning: {model}: {len(found):,} {called} answered: {_shown(found)}"
+
+
+def _counted(names: pd.Series[str]) -> dict[str, int]:
+    """In how many cells each name is, the most frequent first; a cell may have several."""
+    parts = names.dropna().str.split(BETWEEN, regex=False).explode()
+    return {str(name): int(count) for name, count in parts.value_counts().items()}
+
+
+def _shown(names: dict[str, int]) -> str:
+    told = [f"{name} ({count:,} {'cell' if count == 1 else 'cells'})" for name, count in names.items()]
+    more = [f"{len(told) - _SHOWN:,} more"] * (len(told) > _SHOWN)
+    return ", ".join([*told[:_SHOWN], *more])
+
+
+# Answers that could not be read: a setting whose answers mostly could not has no result to speak of.
+
 
 MOST = 0.5
 """A larger share of a setting's answers is a warning."""
@@ -23,7 +108,7 @@ MANY = 0.01
 """A larger share of any row's answers is a column of its table."""
 COLUMNS = ("n_messages", "cut_answers")
 """The columns of `episodes` that `shares` needs, besides those that every table reads."""
-_COUNTS = ["cell_id", "role", "answers", "unread"]
+_ANSWERS = ["cell_id", "role", "answers", "unread"]
 
 
 def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
@@ -56,8 +141,8 @@ def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> pd.DataFrame
     answer of the acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of
     the folder with `n_messages`, where they have been read.
     """
-    made = lambda: _by_setting(root, load.episodes(root, ["n_messages"]) if episodes is None else episodes)  # noqa: E731
-    return load.once(root, "unreadable", made, few=True)
+    made = lambda: _by_setting(root, frames.episodes(root, ["n_messages"]) if episodes is None else episodes)  # noqa: E731
+    return frames.once(root, "unreadable", made, few=True)
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -97,7 +182,7 @@ def _summed(rows: pa.Table, places: npt.NDArray[np.integer[Any]], ids: pa.Array)
 def _asked(root: Path) -> pa.Table:
     """By request, of those that have been kept."""
     rows = store.read(root, "messages", ["cell_id", "role", "n", "unreadable"], pc.field("n").is_valid(), ["role"])
-    return pa.table([rows["cell_id"], rows["role"], rows["n"], pc.list_value_length(rows["unreadable"])], _COUNTS)
+    return pa.table([rows["cell_id"], rows["role"], rows["n"], pc.list_value_length(rows["unreadable"])], _ANSWERS)
 
 
 def _decided(root: Path, cells: pd.DataFrame) -> pa.Table:
@@ -115,4 +200,4 @@ def _broken_off(cells: pd.DataFrame) -> pa.Table:
 
 def _of_actor(cells: pa.Array | pa.ChunkedArray, unread: pa.Array | pa.ChunkedArray) -> pa.Table:
     """An answer of the acting model each."""
-    return pa.table([cells, pa.repeat(ACTOR, len(cells)), pa.repeat(1, len(cells)), unread.cast(pa.int64())], _COUNTS)
+    return pa.table([cells, pa.repeat(ACTOR, len(cells)), pa.repeat(1, len(cells)), unread.cast(pa.int64())], _ANSWERS)
