@@ -1,22 +1,19 @@
 """Results as tables, figures, pages and a viewer: all that is read off stored rows.
 
-Read it in this order. `load` gives frames of a results folder, `queries` the SQL that stands under a table.
-`intervals` has all intervals and p values, `measures` means of groups of cells, `tables` rates, costs and paired
-differences of settings. `table` says what a table is: columns that know how a row is written and what the caption
-says of it; `render` makes terminal text, Markdown, CSV and LaTeX of it, `html` the page, `figures` what drawings
-share. `report` lists all tables of a folder and `drawings` all figures, `summary` says on top of a page what can be
-quoted, `screen` is what a sweep ends with, `gallery` the page of all presets.
+Rooms, from the ground up; each imports those before it, and none behind it. Files of users are read by `yaml_files`,
+refused by `errors`.
 
-A table is in the file of its subject: `results` with `baselines`, `sheets` (costs, entropy), `differences`, `pass_k`,
-`disturbances`, `remembered`, `restoration`, `win_rates`, `rewards`, `tool_use`, `replacements`, `trajectories`,
-`branches`, `thresholds`, `two_numbers`, `measured` (any metric by its name), `by_value`, `ranks`, and in the folders
-`calibration`, `failures`, `frontier`, `search`, `plans`. The planning-horizon study is `study` with `horizon`,
-`examples`, `reading`, and its regression `spec`, `formula`, `design`, `regression`. `published` holds the papers'
-figures, `comparison` two runs side by side, `agreement` judges against labels, `power` how many cases a study needs,
-`viewer` the episodes, `inspect_logs` writes them for others' viewers.
+- `page`: what a table and a figure are, and how they are written.
+- `stats`: intervals, p values, power, calibration, agreement, regressions: numbers of numbers, without a folder.
+- `load`: a results folder as frames and as SQL, and what has to be known before its figures are read.
+- `tables`: the tables of a sweep, each in the file of its subject.
+- `papers`: published figures with ours beside, and the planning-horizon study.
+- `figures`: all drawings of a folder.
+- `compare`: two runs side by side.
+- `viewer`: the episodes, a page each. `inspect_logs` writes them for others' viewers.
 
-What has to be known before figures are read: `provenance`, `planted`, `unknowns`, `unreadable`, `served`, `partial`,
-`lacking`, `left_out`, `spending`, `grading`, `heading`. Files are read by `yaml_files`, refused by `errors`.
+On top stand those whom commands ask: `report` lists all tables of a folder, `summary` says what can be quoted of them,
+`screen` is what a sweep ends with, `gallery` the page of all presets.
 
 It imports the store, and constants of the rooms below; nothing here runs a cell.
 """

@@ -1,4 +1,14 @@
-"""TODO."""
+"""A results folder as data frames and as SQL, and what has to be known before its figures are read.
+
+`frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
+stands here. `queries` is the SQL under each table. `unknowns`: cells of which nobody can tell whether they succeeded.
+Then columns that are worked out, in pandas and in SQL: `spending`, `grading`; and `baselines`, rates that need no model.
+
+What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
+(settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).
+
+It imports `page` and `stats`, as notes stand under tables and shares have intervals.
+"""
 
 from analysis.load.frames import (
     ALL,

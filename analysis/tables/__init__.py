@@ -1,1 +1,48 @@
-"""TODO."""
+"""The tables of a sweep, each in the file of its subject: its numbers first, then how they are shown.
+
+Every sweep: `rates` (success, costs, entropy, paired differences), `results` with pass^k, `measures` (means of groups
+of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` with ranks over data sets.
+
+What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
+`thresholds`, `frontier`; `calibrated` (the numbers) and `calibration`; `failure_cells` (what rules look at),
+`failure_rules`, `failed` (the classes of a folder's cells) and `failures`; `search_cells` and `search`; `plan_cells`,
+`plan_execution` and `plans`; `regression`.
+
+It imports `page`, `stats` and `load`. What `from analysis import tables` gave before there was a room stands here.
+"""
+
+from analysis.tables.rates import (
+    CHECKS,
+    PAIRED,
+    REFERENCE,
+    TIMES,
+    corrected,
+    entropy_centres,
+    entropy_errors,
+    in_order,
+    paired_differences,
+    paired_models,
+    plain_name,
+    ranked,
+    reference_of,
+    results,
+    token_ratios,
+)
+
+__all__ = [
+    "CHECKS",
+    "PAIRED",
+    "REFERENCE",
+    "TIMES",
+    "corrected",
+    "entropy_centres",
+    "entropy_errors",
+    "in_order",
+    "paired_differences",
+    "paired_models",
+    "plain_name",
+    "ranked",
+    "reference_of",
+    "results",
+    "token_ratios",
+]

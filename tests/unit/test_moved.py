@@ -115,7 +115,9 @@ def test_a_notebooks_cells_are_rewritten_and_nothing_else_is(tmp_path: Path, mon
     monkeypatch.setattr(sys, "argv", ["renamed.py", str(tmp_path)])
     assert main() == 0
     after = json.loads((tmp_path / "old.ipynb").read_text(encoding="utf-8"))["cells"][1]["source"]
-    assert "".join(after) == "from analysis import report\nfrom analysis import drawings as heatmaps\nheatmaps.draw()"
+    assert "".join(after) == (
+        "from analysis import report\nfrom analysis.figures import drawings as heatmaps\nheatmaps.draw()"
+    )
     assert (tmp_path / "none.ipynb").read_text(encoding="utf-8") == "{}"
 
 
