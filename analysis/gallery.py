@@ -90,40 +90,40 @@ def published(names: Sequence[str]) -> list[str]:
         AnalysisError: there is no such file.
     """
     papers: dict[str, list[str]] = {}
-    for table in map(files.find, names):
-        papers.setdefault(table.paper, []).append(table.table)
-    return [", ".join([paper, *_called(tables)]) for paper, tables in papers.items()]
+    for published in map(files.find, names):
+        papers.setdefault(published.paper, []).append(published.table)
+    return [", ".join([paper, *_called(names_)]) for paper, names_ in papers.items()]
 
 
 def _called(names: Sequence[str]) -> list[str]:
     """Tables under one word, then figures, which are named so."""
     figures = [name for name in names if name.startswith("figure")]
-    tables = [name for name in names if name not in figures]
-    return [f"table{'s' * (len(tables) > 1)} {', '.join(tables)}"] * bool(tables) + figures
+    names_ = [name for name in names if name not in figures]
+    return [f"table{'s' * (len(names_) > 1)} {', '.join(names_)}"] * bool(names_) + figures
 
 
-def verdict(sheets: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
+def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
     """What the order of methods is, and the row of a published table with ours.
 
     Raises:
         AnalysisError: there is no such file of analysis/papers/tables, or it has no such row.
     """
-    found = [sheet.reading for sheet in sheets if sheet.name == order.NAME]
+    found = [table.reading for table in tables if table.name == order.NAME]
     if name and row:
-        table = files.find(name)
-        table.row(row)
-        beside = [sheet for sheet in sheets if sheet.name == f"published {table.paper} {table.table}"]
-        found += [line for sheet in beside for line in _lines(sheet, row)]
+        published = files.find(name)
+        published.row(row)
+        beside = [table for table in tables if table.name == f"published {published.paper} {published.table}"]
+        found += [line for table in beside for line in _lines(table, row)]
     return found
 
 
-def _lines(sheet: Table, row: Sequence[str]) -> list[str]:
+def _lines(table: Table, row: Sequence[str]) -> list[str]:
     """The first metric of a row that both have, else that ours have: theirs, then ours."""
-    names = [*sheet.labels, *sheet.figures]
-    rows = [dict(zip(names, cells, strict=True)) for cells in sheet.rows if list(cells[: len(row)]) == list(row)]
+    names = [*table.labels, *table.figures]
+    rows = [dict(zip(names, cells, strict=True)) for cells in table.rows if list(cells[: len(row)]) == list(row)]
     ours = [one for one in rows if one["model"].endswith(_OURS)]
     theirs = [one for one in rows if one not in ours]
-    metrics = [name for name in sheet.figures if name != "cases" and any(one[name] != MISSING for one in ours)]
+    metrics = [name for name in table.figures if name != "cases" and any(one[name] != MISSING for one in ours)]
     both = [name for name in metrics if any(one[name] != MISSING for one in theirs)]
     for metric in (both or metrics)[:1]:
         paper = [f"{one['model']} {one[metric]}" for one in theirs if one[metric] != MISSING]

@@ -28,9 +28,9 @@ from analysis.tables import (
     rates,
     remembered,
     restoration,
-    results,
     rewards,
     search,
+    success,
     trajectories,
     two_numbers,
     win_rates,
@@ -102,9 +102,9 @@ def _print_report(
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
     found = _tables(root, episodes, plan, analysis, named, beside, by)
-    short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
-    spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
-    names = "; ".join(sheet.title for sheet in spared)
+    short = [table for table in found if all_columns or not table.name.startswith(_LONG)]
+    spared = [table for table in short if not show(console, table, all_columns)]
+    names = "; ".join(table.title for table in spared)
     for line in (
         *study.missing(root),
         *[_WITHOUT] * (not beside),
@@ -132,30 +132,30 @@ def _tables(
     papers: bool,
     by: Sequence[str],
 ) -> list[Table]:
-    found = [*_sheets(root, episodes, plan), *measures.sheets(root, named), *rewards.sheets(root)]
+    found = [*_of_places(root, episodes, plan), *measures.tables(root, named), *rewards.tables(root)]
     found += provenance.closed_form(root, episodes)
-    found += [*_models(root, episodes), *win_rates.rank_sheets(root, episodes)]
-    found += [table for name in by for table in by_value.sheets(root, name)]
+    found += [*_models(root, episodes), *win_rates.rank_tables(root, episodes)]
+    found += [table for name in by for table in by_value.tables(root, name)]
     kinds_of_data = provenance.kinds(episodes)
     left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns
-    beside = published.sheets(root) if papers else []
-    of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
-    of_plans = [replace(sheet, section=OF_PLANS) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
-    found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
-    found += [*partial.with_skipped(plans.sheets(root), partial.skipped(root)), *of_plans]
-    found += failures.sheets(root)
-    found += calibration.sheets(root)
+    beside = published.tables(root) if papers else []
+    of_study = [table for table in beside if table.name.startswith(study.OF_PAPER)]
+    of_plans = [replace(table, section=OF_PLANS) for table in beside if table.name.startswith(plans.OF_PAPER)]
+    found += [table for table in beside if not table.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
+    found += [*partial.with_skipped(plans.tables(root), partial.skipped(root)), *of_plans]
+    found += failures.tables(root)
+    found += calibration.tables(root)
     found += [
         *_trajectories(root),
         *trajectories.kind_tables(root),
         *trajectories.pattern_tables(root),
         *disturbances.replacement_tables(root),
     ]
-    found += [*disturbances.sheets(root), *remembered.sheets(root)]
-    found += study.sheets(root, analysis, of_study, papers)
-    found += two_numbers.sheets(root)
-    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
+    found += [*disturbances.tables(root), *remembered.tables(root)]
+    found += study.tables(root, analysis, of_study, papers)
+    found += two_numbers.tables(root)
+    found += [*search.tables(root), *restoration.tables(root), *win_rates.tables(root), *frontier.tables(root)]
     found = unknowns.under(found, left_open)
     return unknowns.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))
 
@@ -163,10 +163,10 @@ def _tables(
 def _trajectories(root: Path) -> list[Table]:
     """What was called against the reference's calls, where anything is known of that."""
     cells = trajectories.read(root)
-    return [*trajectories.sheets(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
+    return [*trajectories.tables(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
 
-def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
+def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
     settings = partial.with_planned(rates.ranked(rates.results(episodes)), plan)
@@ -179,18 +179,18 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Tabl
     for (model, dataset), own in settings.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
         cells = _of(episodes, place)
-        repeated = results.by_case(cells)
-        found += partial.with_skipped([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
+        repeated = success.by_case(cells)
+        found += partial.with_skipped([success.table(root, own, _of(needing_no_model, place), repeated)], skipped)
         found += _differences(root, cells)
-        found += results.sheets(root, repeated)
+        found += success.tables(root, repeated)
         costs = own.merge(rates.token_ratios(cells), "left", load.SETTING)
-        found.append(rates.costs_sheet(root, costs, prefixes.get(place[0], "")))
+        found.append(rates.costs_table(root, costs, prefixes.get(place[0], "")))
         met = _of(entropies, place)
         if not met.empty:
-            found.append(rates.entropy_sheet(root, rates.entropy_errors(met), met))
+            found.append(rates.entropy_table(root, rates.entropy_errors(met), met))
         branched = _of(corrected, place)
         if not branched.empty:
-            found.append(branches.sheet(root, branched))
+            found.append(branches.table(root, branched))
     return found
 
 
@@ -202,7 +202,7 @@ def _differences(root: Path, episodes: pd.DataFrame) -> list[Table]:
         if reference == "retry" and not paired.empty:
             paired = paired[paired[rates.CHECKS] > 0]
         if not paired.empty:
-            found.append(rates.differences_sheet(root, rates.corrected(paired), reference))
+            found.append(rates.differences_table(root, rates.corrected(paired), reference))
     return found
 
 
@@ -211,7 +211,7 @@ def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
     paired = rates.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
     if paired.empty:
         return []
-    return [rates.models_sheet(root, rates.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
+    return [rates.models_table(root, rates.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
 
 
 def _of(frame: pd.DataFrame, place: tuple[str, str]) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from analysis.errors import AnalysisError
 from analysis.page.render import csv, show
 from analysis.page.table import Table
 from analysis.papers import agreement
-from analysis.papers.agreement import sheets
+from analysis.papers.agreement import tables
 from analysis.stats.agreement import read_labels
 from grid import store
 from grid.core.errors import GridError, one_line
@@ -39,20 +39,20 @@ def main() -> int:
     console = Console(highlight=False, emoji=False)
     try:
         store.check_there(given.folder)
-        found, notes = tables(given.folder, given.labels)
+        found, notes = held_against(given.folder, given.labels)
         written = write(given.folder / FOLDER, found)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return CANNOT_RUN
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
-    for sheet in found:
-        show(console, sheet, wide=True)
+    for table in found:
+        show(console, table, wide=True)
     console.print(f"written to {written}", markup=False, soft_wrap=True)
     return DONE
 
 
-def tables(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
+def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
     """The tables of a results folder, and what must be known of them.
 
     Raises:
@@ -65,7 +65,7 @@ def tables(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
     if file is not None:
         labels = agreement.matched(frame, read_labels(file), file)
         notes.append(f"{len(labels.cells):,} labels have an episode here, {labels.unmatched:,} have none")
-    found = sheets(root, agreement.comparisons(frame, labels))
+    found = tables(root, agreement.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
             f"{root}: nothing to compare; it takes episodes of dataset.scorer=both, or labels of plans that were scored"
@@ -78,10 +78,10 @@ def write(folder: Path, found: Sequence[Table]) -> Path:
     every: dict[str, Any] = {}
     try:
         folder.mkdir(exist_ok=True)
-        for sheet in found:
-            name = sheet.name.replace(" ", "_")
-            (folder / f"{name}.csv").write_text(csv(sheet), encoding="utf-8")
-            every[name] = _plain(sheet.values)
+        for table in found:
+            name = table.name.replace(" ", "_")
+            (folder / f"{name}.csv").write_text(csv(table), encoding="utf-8")
+            every[name] = _plain(table.values)
         text = json.dumps(every, indent=1, ensure_ascii=False, allow_nan=False)
         (folder / "agreement.json").write_text(text + "\n", encoding="utf-8")
     except OSError as error:

@@ -54,7 +54,7 @@ class _Run:
     log: StringIO = field(default_factory=StringIO)
     complete: bool = True
     interrupted: bool = False
-    sheets: Sequence[Table] = ()
+    tables: Sequence[Table] = ()
     drawings: Sequence[Drawing] = ()
 
 
@@ -204,9 +204,9 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
         if _was_interrupted(ran.folder):
             ran.interrupted = True
             break
-    ran.sheets = print_report(ran.folder, Console(file=ran.log), papers=True)
+    ran.tables = print_report(ran.folder, Console(file=ran.log), papers=True)
     ran.drawings = drawings.drawings(ran.folder)
-    write_page(ran.folder, ran.sheets, ran.drawings)
+    write_page(ran.folder, ran.tables, ran.drawings)
 
 
 def _was_interrupted(folder: Path) -> bool:
@@ -230,7 +230,7 @@ def _with_results(told: Entry, preset: Preset, ran: _Run) -> Entry:
     first = preset.published[0] if preset.published else None
     page = f"{told.name}/{PAGE}" if (ran.folder / PAGE).is_file() else ""
     image, title = gallery.image(ran.drawings)
-    lines = gallery.verdict(ran.sheets, first, preset.row)
+    lines = gallery.verdict(ran.tables, first, preset.row)
     return replace(told, counts=counts, image=image, image_title=title, verdict=lines, page=page)
 
 

@@ -54,7 +54,7 @@ class Measured:
 
 
 def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | None]) -> Measured:
-    """Run a command. A sweep gives those of its sheets that are shown, and its times; anything else what it prints.
+    """Run a command. A sweep gives those of its tables that are shown, and its times; anything else what it prints.
 
     Raises:
         GridError: it is none of this project's, a folder is not given, it fails, or it prints too wide a line.
@@ -77,10 +77,10 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
 
 
 def tables(results: Path, shown: Sequence[str]) -> str:
-    """A sweep's sheets whose names begin as said, as Markdown; `label=value` leaves the rows that have this value.
+    """A sweep's tables whose names begin as said, as Markdown; `label=value` leaves the rows that have this value.
 
     Raises:
-        GridError: the folder cannot be read, or there is no such sheet.
+        GridError: the folder cannot be read, or there is no such table.
     """
     from analysis.page.render import markdown
     from analysis.report import print_report
@@ -89,23 +89,23 @@ def tables(results: Path, shown: Sequence[str]) -> str:
     store.check_there(results)
     if not shown:
         return ""
-    sheets = print_report(results, Console(file=io.StringIO()), papers=True)
+    tables = print_report(results, Console(file=io.StringIO()), papers=True)
     kept = dict(one.split("=", 1) for one in shown if "=" in one)
     found = []
     for begins in (one for one in shown if "=" not in one):
-        named = [sheet for sheet in sheets if sheet.name.startswith(begins)]
+        named = [table for table in tables if table.name.startswith(begins)]
         if not named:
-            raise GridError(f"no sheet's name begins with {begins}; there are {', '.join(one.name for one in sheets)}")
-        found += [markdown(_only(sheet, kept)).strip() for sheet in named]
+            raise GridError(f"no table's name begins with {begins}; there are {', '.join(one.name for one in tables)}")
+        found += [markdown(_only(table, kept)).strip() for table in named]
     return "\n\n".join(found)
 
 
-def _only(sheet: Table, kept: Mapping[str, str]) -> Table:
+def _only(table: Table, kept: Mapping[str, str]) -> Table:
     """Its rows with these values of labels."""
-    places = {place: kept[label] for place, label in enumerate(sheet.labels) if label in kept}
-    pairs = zip(sheet.read, sheet.rows, strict=True)
+    places = {place: kept[label] for place, label in enumerate(table.labels) if label in kept}
+    pairs = zip(table.read, table.rows, strict=True)
     lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
-    return sheet if len(lines) == len(sheet.rows) else replace(sheet, lines=lines, breaks=frozenset())
+    return table if len(lines) == len(table.rows) else replace(table, lines=lines, breaks=frozenset())
 
 
 def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:

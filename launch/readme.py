@@ -28,7 +28,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Block:
-    """A command as a reader types it, what is shown of the sheets of a sweep, and what stands in its file now."""
+    """A command as a reader types it, what is shown of the tables of a sweep, and what stands in its file now."""
 
     file: Path
     name: str

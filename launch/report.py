@@ -98,9 +98,9 @@ def _compare(arguments: argparse.Namespace) -> None:
     from launch import two_runs
 
     first, second = arguments.results
-    sheets = two_runs.report(first, second, Console(), arguments.unknown)
+    tables = two_runs.report(first, second, Console(), arguments.unknown)
     if arguments.tables:
-        write_tables(arguments.tables, sheets)
+        write_tables(arguments.tables, tables)
 
 
 def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Path:
@@ -137,13 +137,13 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 
     with unknowns.counted(arguments.unknown):
         named, papers = arguments.metric, arguments.papers or None
-        sheets = print_report(folder, Console(), wanted, arguments.wide, metrics=named, papers=papers, by=arguments.by)
+        tables = print_report(folder, Console(), wanted, arguments.wide, metrics=named, papers=papers, by=arguments.by)
         if arguments.tables:
-            write_tables(arguments.tables, sheets)
-        print(f"page: {one_line(write_page(folder, sheets))}")
+            write_tables(arguments.tables, tables)
+        print(f"page: {one_line(write_page(folder, tables))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
+def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
 
     Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.load.unknowns.counted` says.
@@ -160,9 +160,9 @@ def write_page(folder: Path, sheets: Sequence[Table], drawn: Sequence[Drawing] |
 
     warned = [*answers.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *answers.served(folder)]
     lines = [*provenance.lines(folder), *warned, *study.missing(folder)]
-    figures = [*summary.drawings(sheets), *(drawings.drawings(folder) if drawn is None else drawn)]
-    told = summary.lines(sheets)
-    page = html.page(folder, sheets, figures, lines, provenance.terms(folder), addresses.whole, told)
+    figures = [*summary.drawings(tables), *(drawings.drawings(folder) if drawn is None else drawn)]
+    told = summary.lines(tables)
+    page = html.page(folder, tables, figures, lines, provenance.terms(folder), addresses.whole, told)
     write_whole(folder / PAGE, page)
     return folder / PAGE
 
@@ -181,7 +181,7 @@ def write_whole(path: Path, page: str) -> None:
         raise StoreError(f"{path}: cannot be written ({error})") from None
 
 
-def write_tables(folder: Path, sheets: Sequence[Table]) -> None:
+def write_tables(folder: Path, tables: Sequence[Table]) -> None:
     """Write every table as Markdown, CSV and LaTeX, by its name and place.
 
     Raises:
@@ -191,10 +191,10 @@ def write_tables(folder: Path, sheets: Sequence[Table]) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for place, sheet in enumerate(sheets, 1):
-            name = re.sub(r"[^a-z0-9]+", "_", sheet.name.lower()).strip("_")[:80]
+        for place, table in enumerate(tables, 1):
+            name = re.sub(r"[^a-z0-9]+", "_", table.name.lower()).strip("_")[:80]
             for ending, rendered in FORMATS.items():
-                (folder / f"{place:02}_{name}.{ending}").write_text(rendered(sheet), encoding="utf-8")
+                (folder / f"{place:02}_{name}.{ending}").write_text(rendered(table), encoding="utf-8")
     except OSError as error:
         raise StoreError(f"{folder}: tables cannot be written ({error})") from None
 

@@ -63,7 +63,7 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
             f"{pilot}: nothing to learn from: all decisions were right, all wrong, or all of one entropy"
         )
     console = Console(highlight=False, emoji=False)
-    show(console, thresholds.sheet(pilot, table), wide=True)
+    show(console, thresholds.table(pilot, table), wide=True)
     for row in known.to_dict("records"):
         console.print(_keys(row), markup=False, soft_wrap=True)
 

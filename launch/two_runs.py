@@ -35,10 +35,10 @@ def report(first: Path, second: Path, console: Console, unknown: Unknown | None 
     found = compare(first, second, unknown)
     for line in found.lines:
         console.print(shown(line), markup=False)
-    for sheet in found.sheets:
-        any(show(wide(console, width), sheet) for width in _WIDTHS)
+    for table in found.tables:
+        any(show(wide(console, width), table) for width in _WIDTHS)
     told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
-    page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
+    page = html.document(found.title, told, found.tables, found.drawings, found.lines)
     write_whole(second / PAGE, page)
     console.print(f"page: {one_line(second / PAGE)}", markup=False, soft_wrap=True)
-    return found.sheets
+    return found.tables

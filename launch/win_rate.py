@@ -47,8 +47,8 @@ def main() -> int:
         evaluating = evaluator(overrides)
         compared = compare_all(root, against, evaluating, console)
         console.print(compared, markup=False, soft_wrap=True)
-        for sheet in unknowns.noted(win_rates.sheets(root)):
-            show(console, sheet, wide=True)
+        for table in unknowns.noted(win_rates.tables(root)):
+            show(console, table, wide=True)
     except (UnfinishedError, EngineError) as error:
         print(f"stopped: {error}; what was compared stays, run again to go on", file=sys.stderr)
         return UNFINISHED

@@ -79,9 +79,9 @@ def write(
     store.write(root, {"episodes": list(episodes), "improvements": list(improved), "nodes": list(trees)})
 
 
-def sheets(root: Path) -> dict[str, Table]:
+def tables(root: Path) -> dict[str, Table]:
     """The searches' tables by kind, of a folder with one place."""
-    return {sheet.name.partition(" ")[0]: sheet for sheet in search.sheets(root)}
+    return {table.name.partition(" ")[0]: table for table in search.tables(root)}
 
 
 def only(root: Path) -> pd.DataFrame:

@@ -50,12 +50,12 @@ _SECONDS = "seconds: the case's own, which compare on one machine alone"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
-def compared_sheets(both: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Table]:
+def compared_tables(both: tuple[Run, Run], matched: Matched, frame: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
     found = []
-    for (model, dataset), own in table.groupby(LABELS[:2], sort=False):
+    for (model, dataset), own in frame.groupby(LABELS[:2], sort=False):
         pairs = [matched.pairs[place] for place in own.index]
-        found.append(_compared(both, f"{model} on {dataset}", own, pairs, len(table)))
+        found.append(_compared(both, f"{model} on {dataset}", own, pairs, len(frame)))
     return found
 
 
@@ -106,11 +106,11 @@ def _ratio(name: str, header: str, printed: bool = True) -> Column:
     )
 
 
-def reading(table: pd.DataFrame) -> str:
+def reading(frame: pd.DataFrame) -> str:
     """What the differences say, in a sentence for each that Holm's correction leaves."""
-    left = table[table[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
+    left = frame[frame[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
     if left.empty:
-        widest = table["difference"].abs().max()
+        widest = frame["difference"].abs().max()
         most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
         return f"No difference in success is told from chance by Holm's p < {_LEVEL}{most}."
     return "\n".join(
@@ -138,7 +138,7 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
             yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
 
 
-def flips_sheet(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def flips_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """Which cases flipped, those that B lost first."""
     flips = runs.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
     varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
@@ -157,7 +157,7 @@ def flips_sheet(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     )
 
 
-def changes_sheet(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def changes_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     """What was different about the runs."""
     found = differing(pairs)
     rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
@@ -276,9 +276,9 @@ _DRAWINGS_LEVEL = 0.05
 _DRAWINGS_CUT = 70
 
 
-def compared_drawings(both: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Drawing]:
+def compared_drawings(both: tuple[Run, Run], matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
     """One figure of all differences that are known; none where there are none, or too many to be read."""
-    known = table[table["difference"].notna()]
+    known = frame[frame["difference"].notna()]
     if known.empty or len(known) > _MOST:
         return []
     return [
@@ -322,7 +322,7 @@ class Comparison:
 
     title: str
     lines: list[str]
-    sheets: list[Table]
+    tables: list[Table]
     drawings: list[Drawing]
 
 
@@ -344,11 +344,11 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
 def _of_both(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
-    table = runs.compared(matched.pairs)
+    frame = runs.compared(matched.pairs)
     kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
     about = provenance.simulated_notice(kinds) + provenance.notice(kinds)
-    found = compared_sheets(both, matched, table)
-    found += [flips_sheet(both, matched.pairs), changes_sheet(both, matched.pairs)]
+    found = compared_tables(both, matched, frame)
+    found += [flips_table(both, matched.pairs), changes_table(both, matched.pairs)]
     lines = [
         *(f"{name} is {run.root}. {provenance.headline(run.root)}" for name, run in zip("AB", both, strict=True)),
         *alone_lines(both, matched),
@@ -357,6 +357,6 @@ def _of_both(first: Path, second: Path) -> Comparison:
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=unknowns.noted(provenance.captioned(found, kinds)),
-        drawings=[replace(one, caption=about + one.caption) for one in compared_drawings(both, matched, table)],
+        tables=unknowns.noted(provenance.captioned(found, kinds)),
+        drawings=[replace(one, caption=about + one.caption) for one in compared_drawings(both, matched, frame)],
     )

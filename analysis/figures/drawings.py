@@ -197,8 +197,8 @@ def _planners(
     return svg_of(name, deep, _ACROSS, draw, width=max(2.6, 0.8 * columns + 1.6), height=_FRAME + _CELL * size)
 
 
-def _panel(axis: Axes, table: pd.DataFrame, high: float, diverging: bool) -> None:
-    values = table.to_numpy(np.float64)
+def _panel(axis: Axes, frame: pd.DataFrame, high: float, diverging: bool) -> None:
+    values = frame.to_numpy(np.float64)
     low = -high if diverging else 0.0
     # No image: a page loads none, and these are few cells.
     axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
@@ -208,9 +208,9 @@ def _panel(axis: Axes, table: pd.DataFrame, high: float, diverging: bool) -> Non
             dark = abs(value) / high > _DARK
             text, colour = f"{value:{'+.1f' if diverging else '.1f'}}", "white" if dark else "black"
             axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=colour)
-    names = [_short(model) for model in table.columns]
+    names = [_short(model) for model in frame.columns]
     axis.set_xticks(np.arange(len(names)) + 0.5, names, fontsize=7, rotation=20, ha="right", rotation_mode="anchor")
-    axis.set_yticks(np.arange(len(table)) + 0.5, [_row(place) for place in table.index], fontsize=7)
+    axis.set_yticks(np.arange(len(frame)) + 0.5, [_row(place) for place in frame.index], fontsize=7)
     axis.spines[:].set_visible(False)
 
 

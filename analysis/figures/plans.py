@@ -53,10 +53,10 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():
-        table = plans.profile(cells, column)
-        if len(table):
+        frame = plans.profile(cells, column)
+        if len(frame):
             name = f"plans-{column.replace('_', '-')}"
-            svg = _lines(name, table, column, "success", "correct", [])
+            svg = _lines(name, frame, column, "success", "correct", [])
             told = f"{first}; {plans.caption(cells, column)}; points are moved apart"
             found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
     return found
@@ -67,11 +67,11 @@ def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
     own = cells[cells["task_family"].astype(object).isin([HOLISTIC, STEPWISE]) & cells["E1"].notna()]
     if own.empty:
         return []
-    table = measured(own.sort_values("mode", kind="stable"), [*SETTING, "mode"], ERROR_RATES)
+    frame = measured(own.sort_values("mode", kind="stable"), [*SETTING, "mode"], ERROR_RATES)
     rows = [
         {**{name: row[name] for name in [*SETTING, "mode"]}, "error": measure.header}
         | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
-        for row in table.to_dict("records")
+        for row in frame.to_dict("records")
         for measure in ERROR_RATES
     ]
     svg = _lines("plans-errors", pd.DataFrame(rows), "error", "share", "plans with the error", ["mode"], joined=False)
@@ -95,11 +95,11 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
     )
     found = [Drawing("plans-error-shares", title, told, _stacked("plans-error-shares", shares), text, SECTION)]
     own = own.assign(task=pd.Categorical(own["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
-    table = measured(own.sort_values("task", kind="stable"), [*SETTING, "task", "mode"], ERROR_RATES)
+    frame = measured(own.sort_values("task", kind="stable"), [*SETTING, "task", "mode"], ERROR_RATES)
     rows = [
         {**{name: row[name] for name in [*SETTING, "task", "mode"]}, "error": measure.header}
         | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
-        for row in table.to_dict("records")
+        for row in frame.to_dict("records")
         for measure in ERROR_RATES
     ]
     svg = _lines(
@@ -149,7 +149,7 @@ def _stacked(name: str, shares: pd.DataFrame) -> str:
 
 def _lines(
     name: str,
-    table: pd.DataFrame,
+    frame: pd.DataFrame,
     x: str,
     y: str,
     told: str,
@@ -159,10 +159,10 @@ def _lines(
     line: str = "planner",
 ) -> str:
     """`y` with its interval against the values of `x`, a line a `line`, a panel for each of `panels` and `further`."""
-    table = table.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in table.to_dict("records")])
-    groups = list(table.groupby([*panels, *further], sort=False, observed=True))
-    values = list(dict.fromkeys(map(named, table[x])))
-    lines = list(dict.fromkeys(table["line"]))
+    frame = frame.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in frame.to_dict("records")])
+    groups = list(frame.groupby([*panels, *further], sort=False, observed=True))
+    values = list(dict.fromkeys(map(named, frame[x])))
+    lines = list(dict.fromkeys(frame["line"]))
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, (key, own) in zip(axes, groups, strict=False):

@@ -2,7 +2,7 @@
 
 `frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
 stands here. `queries` is the SQL under each table. `unknowns`: cells of which nobody can tell whether they succeeded.
-Then columns that are worked out, in pandas and in SQL: `spending`, `grading`; and `baselines`, rates that need no model.
+Then columns that are worked out, in pandas and in SQL: `spending`, `grading`; and `baselines`: what needs no model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
 (settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).

@@ -83,13 +83,13 @@ def skipped(root: Path) -> dict[str, str]:
     return {dataset: _line(dataset, reasons) for dataset, reasons in store.runs(root).get("skipped", {}).items()}
 
 
-def with_skipped(sheets: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
+def with_skipped(tables: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
     """The tables, each with the lines of the data sets that it shows among its notes."""
-    return [replace(sheet, notes=[*sheet.notes, *_shown(sheet, lines)]) for sheet in sheets]
+    return [replace(table, notes=[*table.notes, *_shown(table, lines)]) for table in tables]
 
 
-def _shown(sheet: Table, lines: Mapping[str, str]) -> list[str]:
-    shown = set(sheet.values["dataset"].dropna().astype(str)) if "dataset" in sheet.values else set()
+def _shown(table: Table, lines: Mapping[str, str]) -> list[str]:
+    shown = set(table.values["dataset"].dropna().astype(str)) if "dataset" in table.values else set()
     return [line for dataset, line in lines.items() if dataset in shown]
 
 

@@ -148,27 +148,27 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
     return episodes[["model", ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
-def captioned(sheets: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
+def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
     """The tables, their captions behind what the policy and the tools of their own data sets are, and `more`.
 
     Args:
-        sheets: the tables.
+        tables: the tables.
         kinds: those `kinds` of all episodes of the report.
         more: what every caption begins with besides.
     """
     found = []
-    for sheet in sheets:
-        own = kinds[kinds["dataset"].astype(str).isin(_shown(sheet))]
+    for table in tables:
+        own = kinds[kinds["dataset"].astype(str).isin(_shown(table))]
         about = simulated_notice(kinds) + notice(kinds if own.empty else own) + more
-        found.append(replace(sheet, before=about))
+        found.append(replace(table, before=about))
     return found
 
 
-def _shown(sheet: Table) -> frozenset[str]:
+def _shown(table: Table) -> frozenset[str]:
     """The data sets that a table says it is of; none where it says nothing."""
-    if sheet.data or "dataset" not in sheet.values:
-        return sheet.data
-    return frozenset(sheet.values["dataset"].dropna().astype(str))
+    if table.data or "dataset" not in table.values:
+        return table.data
+    return frozenset(table.values["dataset"].dropna().astype(str))
 
 
 def _named(episodes: pd.DataFrame, mark: str) -> str:

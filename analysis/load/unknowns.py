@@ -135,26 +135,26 @@ def left_open(cells: pd.DataFrame) -> pd.DataFrame:
     return found[found[COLUMN] > MOST * found["cells"]]
 
 
-def under(sheets: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
+def under(tables: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
     """The tables; those of success without bounds in their rows have them among their notes.
 
     A table is looked at by its values: a column that begins with `success`, and the data sets and planners it shows.
 
     Args:
-        sheets: the tables of a report.
+        tables: the tables of a report.
         settings: those that are `left_open`.
     """
     rows = settings.reset_index()
-    return [replace(sheet, notes=[*sheet.notes, *_open(sheet, rows)]) for sheet in sheets]
+    return [replace(table, notes=[*table.notes, *_open(table, rows)]) for table in tables]
 
 
-def _open(sheet: Table, rows: pd.DataFrame) -> list[str]:
-    names = list(map(str, sheet.values.columns))
+def _open(table: Table, rows: pd.DataFrame) -> list[str]:
+    names = list(map(str, table.values.columns))
     if LEAST in names or not any(name.startswith("success") for name in names):
         return []
     for label in LABELS:
         if label in names:
-            rows = rows[rows[label].astype(str).isin(sheet.values[label].dropna().astype(str))]
+            rows = rows[rows[label].astype(str).isin(table.values[label].dropna().astype(str))]
     told = [
         f"{row['planner']} on {row['dataset']}{'' if row['robustness'] == 'none' else ' (' + row['robustness'] + ')'} "
         f"[{100 * row[LEAST]:.1f}, {100 * row[LARGEST]:.1f}] ({int(row[COLUMN]):,} of {int(row['cells']):,})"
@@ -192,16 +192,16 @@ _UNBOUNDED_NAMED = 4
 _COUNTED = {"cases", "clusters"}
 
 
-def noted(sheets: Sequence[Table]) -> list[Table]:
+def noted(tables: Sequence[Table]) -> list[Table]:
     """The tables, each with a note for every reason for which a mean of it has no 95% interval.
 
     A table is looked at by its values: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
     """
-    return [replace(sheet, notes=[*sheet.notes, *_notes(sheet)]) for sheet in sheets]
+    return [replace(table, notes=[*table.notes, *_notes(table)]) for table in tables]
 
 
-def _notes(sheet: Table) -> list[str]:
-    values = sheet.values
+def _notes(table: Table) -> list[str]:
+    values = table.values
     if values.empty or not set(values) >= _COUNTED:
         return []
     pairs = list(_pairs(list(map(str, values.columns))))

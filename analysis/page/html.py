@@ -31,7 +31,7 @@ _SHOWN = 2_000
 
 def page(
     root: Path,
-    sheets: Sequence[Table],
+    tables: Sequence[Table],
     drawings: Sequence[Drawing],
     lines: Sequence[str] = (),
     head: Sequence[tuple[str, str]] = (),
@@ -43,13 +43,13 @@ def page(
         f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, in the "
         "folder from which this report was made"
     )
-    return document(root.resolve().name, told, sheets, drawings, lines, head, viewer, summary)
+    return document(root.resolve().name, told, tables, drawings, lines, head, viewer, summary)
 
 
 def document(
     title: str,
     told: str,
-    sheets: Sequence[Table],
+    tables: Sequence[Table],
     drawings: Sequence[Drawing],
     lines: Sequence[str] = (),
     head: Sequence[tuple[str, str]] = (),
@@ -64,7 +64,7 @@ def document(
     Args:
         title: its heading.
         told: where the data of all queries lie.
-        sheets: its tables.
+        tables: its tables.
         drawings: its figures.
         lines: what it shows, in sentences.
         head: terms and what is said of them, a line each (`heading.terms`).
@@ -72,7 +72,7 @@ def document(
         summary: what stands on top, a statement each.
     """
     leading = [drawing for drawing in drawings if drawing.name in LEADING]
-    sections = _sections([*map(_bounded, sheets), *(drawing for drawing in drawings if drawing not in leading)])
+    sections = _sections([*map(_bounded, tables), *(drawing for drawing in drawings if drawing not in leading)])
 
     def episodes(part: Table | Drawing) -> str:
         return viewer(*_place(part)) if viewer and isinstance(part, Table) else ""
@@ -112,9 +112,9 @@ def environment() -> Environment:
     return made
 
 
-def _place(sheet: Table) -> tuple[str, str]:
+def _place(table: Table) -> tuple[str, str]:
     """The one model and the one dataset that all rows of a table are about; empty where there are several."""
-    found = [sheet.values[name].dropna().unique() for name in ("model", "dataset") if name in sheet.values]
+    found = [table.values[name].dropna().unique() for name in ("model", "dataset") if name in table.values]
     return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 
 
@@ -131,8 +131,8 @@ def _finalized(value: object) -> object:
     return shown_lines(value) if type(value) is str else value
 
 
-def _bounded(sheet: Table) -> Table:
-    if len(sheet.read) <= _SHOWN:
-        return sheet
-    note = f"the first {_SHOWN:,} of {len(sheet.read):,} rows; `agent-grid report --tables FOLDER` writes all"
-    return replace(sheet, lines=sheet.read[:_SHOWN], notes=[*sheet.notes, note])
+def _bounded(table: Table) -> Table:
+    if len(table.read) <= _SHOWN:
+        return table
+    note = f"the first {_SHOWN:,} of {len(table.read):,} rows; `agent-grid report --tables FOLDER` writes all"
+    return replace(table, lines=table.read[:_SHOWN], notes=[*table.notes, note])

@@ -171,10 +171,10 @@ _VERDICTS = (
 )
 
 
-def sheets(root: Path, found: Sequence[Comparison]) -> list[Table]:
+def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
     """All tables that some comparison has figures for."""
     shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
-    return [sheet for sheet in shown if sheet]
+    return [table for table in shown if table]
 
 
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
@@ -196,7 +196,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
             values.append({"scorer": label, "truth": one.truth} | _flat(measured, names))
     if not rows:
         return None
-    return _sheet(
+    return _table(
         root, "agreement", "Scorers of plans against what counts as true", _VERDICTS, ["scorer", "truth"],
         ["plans", "clusters", "unreadable", "contradicted", *(_HEADERS[name] for name in names)], rows, values,
         "7", breaks,
@@ -225,7 +225,7 @@ def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
     figures = ["true", "named", *(_HEADERS[name] for name in names)]
     caption = "true and named: plans that have the error, by what counts as true and by the scorer; an error that " \
         "neither ever names is left out"  # fmt: skip
-    return _sheet(root, "agreement by error", "Errors that scorers name", caption, ["scorer", "truth", "error"],
+    return _table(root, "agreement by error", "Errors that scorers name", caption, ["scorer", "truth", "error"],
                   figures, rows, values, None, breaks)  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
         return None
     caption = "right plans that call the known solution's tools in its order (standard), or other ones"
     figures = ["plans", "clusters", *(_HEADERS[name] for name in names)]
-    return _sheet(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
+    return _table(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
                   ["scorer", "truth", "right plans"], figures, rows, values, "8")  # fmt: skip
 
 
@@ -272,11 +272,11 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
         "against the others: whether it favours its own, these two shares tell"
     )
     figures = ["plans", *(_HEADERS[name] for name in names)]
-    return _sheet(root, "judge by model", "Which models' plans a scorer favours", caption,
+    return _table(root, "judge by model", "Which models' plans a scorer favours", caption,
                   ["scorer", "truth", "model", "own plans"], figures, rows, values, "9", breaks)  # fmt: skip
 
 
-def _sheet(
+def _table(
     root: Path,
     name: str,
     title: str,
@@ -304,14 +304,14 @@ def _sheet(
 
 def _published(number: str) -> list[str]:
     """The paper's rows, a line each."""
-    table = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
-    lines = [f"The paper's table {number} ({table.title}; its plans, models and prompts): {', '.join(table.metrics)}"]
-    for row in table.rows:
+    frame = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
+    lines = [f"The paper's table {number} ({frame.title}; its plans, models and prompts): {', '.join(frame.metrics)}"]
+    for row in frame.rows:
         for who, values in row.figures.items():
             by = "" if who == PEOPLE else " by itself" if who in row.labels else f" by {who}"
             figures = ", ".join(f"{value:g}" for value in values if value is not None)
             lines.append(f"{', '.join(row.labels)}{by}: {figures}")
-    return [*lines, *table.notes]
+    return [*lines, *frame.notes]
 
 
 def _figures(measured: Mapping[str, Interval], names: Sequence[str]) -> list[str]:

@@ -21,32 +21,34 @@ from analysis.tables.search_cells import name_of
 # Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
 
 
-def measured(table: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
+def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
     """What a model of ours has of a metric in a row, combined where the table says that it is.
 
     None where a part is known of no case, or stands beside several settings of ours.
     """
-    how = table.combined.get(name)
-    if how is None or how.stands not in (None, block.row.labels[table.labels.index(how.label)]):
-        return block.measured(model, table.every_metric[name])
+    how = published.combined.get(name)
+    if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):
+        return block.measured(model, published.every_metric[name])
     rows: dict[str | None, list[pd.Series[float]]] = {}
     for part in how.of:
-        found = _part(table, beside, block, how, part.row)
-        values = found.values(model, table.every_metric[part.metric]) if found else None
+        found = _part(published, beside, block, how, part.row)
+        values = found.values(model, published.every_metric[part.metric]) if found else None
         if values is None or values.empty:
             return None
         rows.setdefault(part.row, []).append(part.weight * values)
     added = [pd.concat(parts, axis=1, join="inner").sum(axis=1) for parts in rows.values()]
     weights = [sum(part.weight for part in how.of if part.row == row) for row in rows]
-    most = HIGHEST.get(table.every_metric[name].unit)
+    most = HIGHEST.get(published.every_metric[name].unit)
     return _together(added, most) or _apart(added, weights, most)
 
 
-def _part(table: Published, beside: Sequence[Block], block: Block, how: Combined, label: str | None) -> Block | None:
+def _part(
+    published: Published, beside: Sequence[Block], block: Block, how: Combined, label: str | None
+) -> Block | None:
     """Another row's block, of the setting that differs in its data set alone; of a row without a setting, of any."""
     labels = list(block.row.labels)
     if label is not None:
-        labels[table.labels.index(how.label)] = label
+        labels[published.labels.index(how.label)] = label
     own = [one for one in beside if list(one.row.labels) == labels and one.setting is not None]
     if block.setting is not None:
         own = [one for one in own if _alike(one.setting, block.setting)]
@@ -177,7 +179,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
     return [(one, configs[str(one["config"])]) for one in found]
 
 
-def blocks(table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
+def blocks(published: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that stands beside it.
 
     A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
@@ -188,27 +190,27 @@ def blocks(table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = 
     told = settings_of(cells) if told is None else told
     settings = [one for one, _ in told]
     beside: list[Block] = []
-    for row in table.rows:
-        conditions, kinds = table.conditions(row), {**table.cells, **row.cells}
+    for row in published.rows:
+        conditions, kinds = published.conditions(row), {**published.cells, **row.cells}
         fitting = [one for one, config in told if _fits(one, config, conditions)]
         each = [(one, _of(cells, one, fitting, kinds)) for one in _settings(fitting)]
         own = [(one, found) for one, found in each if len(found)]
         alike = Counter((one["robustness"], one["planner"]) for one, _ in own)
-        several = len(table.named(row, "dataset")) > 1
+        several = len(published.named(row, "dataset")) > 1
         beside += [
             Block(
                 row,
                 one,
                 found,
                 several or alike[one["robustness"], one["planner"]] > 1,
-                _of(cells, _other(one, table.against, settings), settings, kinds) if table.against else None,
+                _of(cells, _other(one, published.against, settings), settings, kinds) if published.against else None,
             )
             for one, found in own
         ]
         if not own and row.figures:
             beside.append(Block(row, None, cells.iloc[:0]))
     ours = {tuple(block.row.labels) for block in beside if block.setting}
-    return beside if len(ours) >= table.least else []
+    return beside if len(ours) >= published.least else []
 
 
 def _other(

@@ -285,7 +285,7 @@ def every(folder: Path = FOLDER) -> list[Published]:
         AnalysisError: as for `load`.
     """
     found = [load(path) for path in folder.glob("*.yaml")]
-    return sorted(found, key=lambda table: (table.paper, _natural(table.table)))
+    return sorted(found, key=lambda published: (published.paper, _natural(published.table)))
 
 
 def _natural(name: str) -> Sequence[tuple[str, int]]:

@@ -88,13 +88,13 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
     Returns:
         None without a case that all methods have. Draws in which all methods are tied count as 0: no order.
     """
-    table = pd.concat(methods, axis=1, join="inner", keys=range(len(methods)))
-    if table.empty:
+    frame = pd.concat(methods, axis=1, join="inner", keys=range(len(methods)))
+    if frame.empty:
         return None
     theirs = np.asarray(published, dtype=float)
-    grouped = table.groupby(level=CLUSTER, observed=True)
+    grouped = frame.groupby(level=CLUSTER, observed=True)
     sums, sizes = grouped.sum().to_numpy(), grouped.size().to_numpy()
-    means = table.to_numpy().mean(axis=0, keepdims=True)
+    means = frame.to_numpy().mean(axis=0, keepdims=True)
     tau, alike = float(tau_b(means, theirs)[0]), _products(means, theirs)[0]
     low = high = float("nan")
     if len(sizes) >= LEAST_CLUSTERS and not np.isnan(tau):
@@ -105,20 +105,20 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
 
     chance = float(kendalltau(means[0], theirs, alternative="greater").pvalue)
     pairs = int((alike > 0).sum()), len(alike)
-    return Order(len(methods), *pairs, len(table), len(sizes), tau, low, high, chance)
+    return Order(len(methods), *pairs, len(frame), len(sizes), tau, low, high, chance)
 
 
-def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
+def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
     """One table of orders, a row for each table, metric, published model and model of ours; none without any order.
 
     Args:
-        tables: published tables with what stands beside them.
+        papers: published tables with what stands beside them.
         query: what gives the cases' values of ours.
         simulated: whether any of ours is of a simulated policy.
     """
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
-    for table, beside in tables:
-        for labels, found in _orders(table, beside):
+    for published, beside in papers:
+        for labels, found in _orders(published, beside):
             breaks |= {len(rows)} if rows and rows[-1][0] != labels[0] else set()
             rows.append([*labels, *_shown(found)])
             told = found._asdict() | {"verdict": found.verdict}
@@ -143,18 +143,18 @@ def sheets(tables: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
     ]
 
 
-def _orders(table: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
+def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
     """The labels and the order of every part, metric, published model and model of ours with methods enough."""
-    if table.against:
+    if published.against:
         return
-    for part, data, blocks in _parts(table, beside):
+    for part, data, blocks in _parts(published, beside):
         ours = dict.fromkeys(str(model) for block in blocks for model in block.cells["model"].unique())
-        for name, metric in table.metrics.items():
-            for theirs in table.models:
+        for name, metric in published.metrics.items():
+            for theirs in published.models:
                 for model in ours:
-                    found = _compared(table, blocks, (name, metric), theirs, model)
+                    found = _compared(published, blocks, (name, metric), theirs, model)
                     if found:
-                        yield [f"{table.paper} {table.table}", part, name, theirs, model, data], found
+                        yield [f"{published.paper} {published.table}", part, name, theirs, model, data], found
 
 
 def _compared(
@@ -170,7 +170,7 @@ def _compared(
     return order(methods, published) if len(methods) >= LEAST_METHODS else None
 
 
-def _parts(table: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
+def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
     """Rows that differ in the method alone, with our settings on the same data: what they share, our data, and they.
 
     A row beside which several of our settings stand is of the one with nothing changed, or left out.
@@ -179,7 +179,7 @@ def _parts(table: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str
     for block in beside:
         if block.setting is not None:
             conditions = {
-                **(table.conditions(block.row) or {}),
+                **(published.conditions(block.row) or {}),
                 **{f"cells {k}": v for k, v in block.row.cells.items()},
             }
             kept = {key: wanted for key, wanted in conditions.items() if key.partition(".")[0] not in _METHOD}

@@ -59,19 +59,19 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Table]:
+def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]:
     """The published tables that any setting of a sweep stands beside, and behind them the order of methods.
 
-    `tables` are all of analysis/papers/tables where not given.
+    `papers` are all of analysis/papers/tables where not given.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
         StoreError: the folder cannot be read.
     """
-    tables = [table for table in (files.every() if tables is None else tables) if table.of in _OURS]
-    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
-    of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
-    kinds = [name for table in tables for name in table.kinds]
+    papers = [published for published in (files.every() if papers is None else papers) if published.of in _OURS]
+    columns = list(dict.fromkeys(column for published in papers for column in published.columns))
+    of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(papers))})(\[|$)")
+    kinds = [name for published in papers for name in published.kinds]
     read = [
         column
         for column in (*columns, *kinds, *plan_cells.SOURCES, *spending.ADDED_UP, *grading.SOURCES)
@@ -88,46 +88,50 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Table]
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     told = settings_of(cells)
     found, shown = list[Table](), list[tuple[Published, list[Block]]]()
-    for table in tables:
-        there, notes = table.of_ours("dataset", ran)
+    for published in papers:
+        there, notes = published.of_ours("dataset", ran)
         beside = blocks(there, cells, told) if there.of == "cells" else decided_blocks(root, there, cells, told)
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
-            notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
+            notes = [*published.notes, *(note for name, note in made_up.items() if name in names), *notes]
             notes += _unjudged(there, beside)
-            found.append(replace(_sheet(root, there, beside, notes), data=frozenset(names)))
+            found.append(replace(_table(root, there, beside, notes), data=frozenset(names)))
             shown += [(there, beside)] * (there.of == "cells")
     simulated = bool((cells[provenance.ENGINE] == provenance.SIMULATED).any())
-    return found + (order.sheets(shown, _query(root, shown), simulated) if shown else [])
+    return found + (order.tables(shown, _query(root, shown), simulated) if shown else [])
 
 
-def _query_of(root: Path, table: Published, beside: Sequence[Block]) -> str:
-    if table.of == "decisions":
+def _query_of(root: Path, published: Published, beside: Sequence[Block]) -> str:
+    if published.of == "decisions":
         return queries.steps(root, COLUMNS, f"{CONDITION} AND {_where(beside)}")
-    return queries.by_case(root, _values(table), _where(beside), [name for name in table.kinds if name != "refine"])
+    return queries.by_case(
+        root, _values(published), _where(beside), [name for name in published.kinds if name != "refine"]
+    )
 
 
 def _query(root: Path, shown: Sequence[tuple[Published, Sequence[Block]]]) -> str:
     """Each case's values, of all tables together."""
-    values = {name: text for table, _ in shown for name, text in _values(table).items()}
+    values = {name: text for published, _ in shown for name, text in _values(published).items()}
     return queries.by_case(root, values, _where([block for _, beside in shown for block in beside]))
 
 
-def _datasets(tables: Sequence[Published]) -> list[str]:
+def _datasets(papers: Sequence[Published]) -> list[str]:
     """The files of conf/dataset on which settings can stand beside these tables."""
-    return sorted({name for table in tables for row in table.rows for name in table.named(row, "dataset")})
+    return sorted({name for published in papers for row in published.rows for name in published.named(row, "dataset")})
 
 
-def _known(block: Block, table: Published) -> bool:
-    return any(block.measured(model, metric) for model in _models([block]) for metric in table.every_metric.values())
+def _known(block: Block, published: Published) -> bool:
+    return any(
+        block.measured(model, metric) for model in _models([block]) for metric in published.every_metric.values()
+    )
 
 
-def _unjudged(table: Published, beside: Sequence[Block]) -> list[str]:
+def _unjudged(published: Published, beside: Sequence[Block]) -> list[str]:
     """What ours have nothing of, as nobody was asked to judge their answers."""
     models = _models(beside)
     lacking = {
         name: metric.columns
-        for name, metric in table.every_metric.items()
+        for name, metric in published.every_metric.items()
         if set(_JUDGED) & set(metric.columns)
         and not any(block.measured(model, metric) for block in beside for model in models)
     }
@@ -140,16 +144,16 @@ def _models(beside: Sequence[Block]) -> list[str]:
     return list(dict.fromkeys(str(model) for block in beside for model in block.cells["model"].unique()))
 
 
-def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequence[str]) -> Table:
+def _table(root: Path, published: Published, beside: Sequence[Block], notes: Sequence[str]) -> Table:
     """In the paper's own shape: a line a method and model, a column a metric, ours below theirs."""
-    metrics = {name: metric for name, metric in table.every_metric.items() if _there(table, beside, name)}
-    lines = [line for block in beside for line in _lines(table, beside, block, list(metrics))]
+    metrics = {name: metric for name, metric in published.every_metric.items() if _there(published, beside, name)}
+    lines = [line for block in beside for line in _lines(published, beside, block, list(metrics))]
     places = [line["block"] for line in lines]
     return Table(
-        name=f"published {table.paper} {table.table}",
-        section=f"Published: {table.paper}",
-        title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
-        by=[*table.labels, MODEL, SETTING],
+        name=f"published {published.paper} {published.table}",
+        section=f"Published: {published.paper}",
+        title=f"{published.paper}, {published.called}, published beside ours: {published.title}",
+        by=[*published.labels, MODEL, SETTING],
         columns=[
             Column("cases", _cases),
             *(
@@ -159,34 +163,34 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
         ],
         lines=lines,
         about=_CAPTION,
-        values=pd.DataFrame([_unrounded(line, list(table.labels)) for line in lines]),
-        query=_query_of(root, table, beside),
+        values=pd.DataFrame([_unrounded(line, list(published.labels)) for line in lines]),
+        query=_query_of(root, published, beside),
         notes=notes,
         breaks=frozenset(at for at in range(1, len(places)) if places[at] != places[at - 1]),
     )
 
 
-def _there(table: Published, beside: Sequence[Block], name: str) -> bool:
+def _there(published: Published, beside: Sequence[Block], name: str) -> bool:
     """Whether the paper has a metric, or any of our settings does."""
-    if any(table.figure(block.row, model, name) is not None for block in beside for model in table.models):
+    if any(published.figure(block.row, model, name) is not None for block in beside for model in published.models):
         return True
     ours = _models(beside)
-    return any(combined.measured(table, beside, block, model, name) for block in beside for model in ours)
+    return any(combined.measured(published, beside, block, model, name) for block in beside for model in ours)
 
 
-def _lines(table: Published, beside: Sequence[Block], block: Block, names: Sequence[str]) -> list[dict[str, Any]]:
+def _lines(published: Published, beside: Sequence[Block], block: Block, names: Sequence[str]) -> list[dict[str, Any]]:
     """A block's lines: the models that the paper has, then ours, each with what it has of every metric."""
-    counted = {name: block.row.counted(table.every_metric[name]) for name in names}
-    common = dict(zip(table.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
+    counted = {name: block.row.counted(published.every_metric[name]) for name in names}
+    common = dict(zip(published.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
     found = []
-    for model in table.models:
-        theirs = {name: table.figure(block.row, model, name) for name in names}
+    for model in published.models:
+        theirs = {name: published.figure(block.row, model, name) for name in names}
         if any(figure is not None for figure in theirs.values()):
             found.append(common | {MODEL: model, SETTING: MISSING, "theirs": theirs})
     for model in _models([block]):
-        ours = {name: combined.measured(table, beside, block, model, name) for name in names}
+        ours = {name: combined.measured(published, beside, block, model, name) for name in names}
         if any(ours.values()):
-            found.append(common | {MODEL: f"{model} (ours)", SETTING: _setting(block, table), "ours": ours})
+            found.append(common | {MODEL: f"{model} (ours)", SETTING: _setting(block, published), "ours": ours})
     return found
 
 
@@ -200,15 +204,15 @@ def _cell(name: str, line: Mapping[str, Any]) -> str:
     return _theirs(line["theirs"][name], metric) if "theirs" in line else _ours(line["ours"][name], metric)
 
 
-def _setting(block: Block, table: Published) -> str:
+def _setting(block: Block, published: Published) -> str:
     """Which setting of ours it is; not what the row or the whole table says: robustness, refinement and tasks."""
     if block.setting is None:
         return MISSING
-    told = (_UNDISTURBED, table.ours.get("robustness"))
+    told = (_UNDISTURBED, published.ours.get("robustness"))
     planner, dataset = block.setting["planner"], block.setting["dataset"]
     if "refine" in (block.row.ours or {}):
         planner = planner.partition(" / refine ")[0]
-    if "task_family" in table.kinds:
+    if "task_family" in published.kinds:
         dataset = plan_cells.data_of(dataset)
     parts = [planner, *[block.setting["robustness"]] * (block.setting["robustness"] not in told)]
     return " / ".join([*parts, *[dataset] * block.alike])
@@ -244,10 +248,10 @@ def _unrounded(line: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]
     return found
 
 
-def _values(table: Published) -> dict[str, str]:
+def _values(published: Published) -> dict[str, str]:
     """Its columns and what each is in SQL; without those that take other rows too."""
     derived = {**plan_cells.DERIVED, **spending.DERIVED}
-    values = {column: derived.get(column, column) for column in table.columns if column not in (WIN, JUDGE_ERROR)}
+    values = {column: derived.get(column, column) for column in published.columns if column not in (WIN, JUDGE_ERROR)}
     return {column: text for column, text in values.items() if text}
 
 
@@ -278,8 +282,8 @@ class _Fitted(NamedTuple):
     fits: Mapping[str, Fit]
 
 
-def coefficient_sheets(
-    fits: Fits, query: str, notes: Sequence[str] = (), tables: Sequence[Published] | None = None
+def coefficient_tables(
+    fits: Fits, query: str, notes: Sequence[str] = (), papers: Sequence[Published] | None = None
 ) -> list[Table]:
     """The published regressions that any of these fits stands beside; `query` and `notes` are of the rows fitted.
 
@@ -290,20 +294,20 @@ def coefficient_sheets(
     """
     families = {name_of(key.get(FAMILY, "")) for key, _ in fits}
     found = []
-    for table in files.every() if tables is None else tables:
-        if table.of == "coefficients":
-            there, left_out = table.of_ours(FAMILY, families)
+    for published in files.every() if papers is None else papers:
+        if published.of == "coefficients":
+            there, left_out = published.of_ours(FAMILY, families)
             beside = _beside(there, fits)
             if any(one.fits for one in beside):
-                found.append(_fits_sheet(there, beside, query, [*table.notes, *notes, *left_out]))
+                found.append(_fits_table(there, beside, query, [*published.notes, *notes, *left_out]))
     return found
 
 
-def _beside(table: Published, fits: Fits) -> list[_Fitted]:
+def _beside(published: Published, fits: Fits) -> list[_Fitted]:
     """The rows in their order, each with every family and robustness setting of ours that stands beside it."""
     found: list[_Fitted] = []
-    for row in table.rows:
-        conditions = table.conditions(row) or {}
+    for row in published.rows:
+        conditions = published.conditions(row) or {}
         settings: dict[tuple[str, ...], dict[str, Fit]] = {}
         for key, fit in fits:
             if isinstance(fit, Fit) and all(_is(key.get(name, ""), conditions.get(name)) for name in _FIT):
@@ -322,9 +326,9 @@ def _is(label: str, wanted: object) -> bool:
     return wanted is None or name_of(label) in (wanted if isinstance(wanted, list) else [wanted])
 
 
-def _fits_sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Sequence[str]) -> Table:
+def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, notes: Sequence[str]) -> Table:
     ours = list(dict.fromkeys(model for one in beside for model in one.fits))
-    columns = [metric.columns[0] for metric in table.metrics.values()]
+    columns = [metric.columns[0] for metric in published.metrics.values()]
     rows, values = list[list[str]](), list[dict[str, Any]]()
     breaks, before = set[int](), None
     for row, label, fits in beside:
@@ -333,20 +337,20 @@ def _fits_sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: 
             before = row.labels[0]
         own = {model: _figures(row, fits.get(model), columns) for model in ours}
         clusters = "/".join(dict.fromkeys(f"{fits[model].clusters:,}" for model in ours if own[model])) or MISSING
-        theirs = {model: row.figures.get(model, []) for model in table.models}
+        theirs = {model: row.figures.get(model, []) for model in published.models}
         shown = [_shown(found) for found in (*own.values(), *theirs.values())]
         rows.append([*row.labels, label, clusters, *shown])
-        told: dict[str, Any] = dict(zip([*table.labels, "our family"], rows[-1], strict=False))
+        told: dict[str, Any] = dict(zip([*published.labels, "our family"], rows[-1], strict=False))
         for model, found in [*((f"{model} (ours)", found) for model, found in own.items()), *theirs.items()]:
-            told |= {f"{model} {name}": value for name, value in zip(table.metrics, found or [], strict=False)}
+            told |= {f"{model} {name}": value for name, value in zip(published.metrics, found or [], strict=False)}
         values.append(told)
-    labels = [*table.labels, "our family"]
+    labels = [*published.labels, "our family"]
     return Table(
-        name=f"published {table.paper} {table.table}",
-        section=f"Published: {table.paper}",
-        title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
+        name=f"published {published.paper} {published.table}",
+        section=f"Published: {published.paper}",
+        title=f"{published.paper}, {published.called}, published beside ours: {published.title}",
         by=texts(labels),
-        columns=texts(["clusters", *(f"{model} (ours)" for model in ours), *table.models], len(labels)),
+        columns=texts(["clusters", *(f"{model} (ours)" for model in ours), *published.models], len(labels)),
         lines=rows,
         about=_COEFFICIENTS_CAPTION,
         values=pd.DataFrame(values),
@@ -432,18 +436,18 @@ def _ratio(errors: pd.Series[float], decisions: pd.Series[float]) -> Interval:
 
 
 def decided_blocks(
-    root: Path, table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None
+    root: Path, published: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None
 ) -> list[Block]:
     """The table's rows as `beside.blocks` gives them, with the decisions of ours.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = of_cells(table, cells, told)
+    found = of_cells(published, cells, told)
     if not any(block.setting for block in found):
         return found
     wanted = {str(cell) for block in found for cell in block.cells["cell_id"]}
-    taken = read(root, wanted, with_entropy=all(row.entropy for row in table.rows))
+    taken = read(root, wanted, with_entropy=all(row.entropy for row in published.rows))
     return [Decided(**_fields(block), decisions=taken) for block in found]
 
 

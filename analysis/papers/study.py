@@ -78,7 +78,7 @@ def regressed(root: Path, spec: Spec) -> pd.DataFrame:
     return found
 
 
-def sheets(
+def tables(
     root: Path, analysis: Spec | None = None, published: Sequence[Table] = (), papers: bool = True
 ) -> list[Table]:
     """Tables 2 to 6 and C.1 where the study's planners ran; the regression is the one given, else the study's own.
@@ -97,35 +97,35 @@ def sheets(
     spec = analysis or own
     same = spec.estimates_as(own)
     if both(episodes):
-        tables = (accuracy_sheets, robustness_sheets, repeated_sheets)
-        found = [sheet for table in tables for sheet in table(root, episodes, spec.family)]
-        found += example_sheets(root, episodes)
+        makers = (accuracy_tables, robustness_tables, repeated_tables)
+        found = [table for make in makers for table in make(root, episodes, spec.family)]
+        found += example_tables(root, episodes)
     if analysis or found:
         taken = regressed(root, spec)
         fits, graded = regression.fits(taken, spec), grading.notes(taken)
         title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
-        regressions = regression.sheets(root, title, spec, fits)
+        regressions = regression.tables(root, title, spec, fits)
         regressions = [replace(one, notes=[*one.notes, *graded]) for one in regressions]
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=horizon.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
             published = [
                 *published,
-                *(coefficients.coefficient_sheets(fits, brief.query, notes) if same and papers else []),
+                *(coefficients.coefficient_tables(fits, brief.query, notes) if same and papers else []),
             ]
-    place = sum(sheet.title.startswith("table 2") for sheet in found)
+    place = sum(table.title.startswith("table 2") for table in found)
     return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
     """Our tables, each followed by the paper's of its number (2, 2 ratios); those of other numbers at the end."""
-    last = {_number_of(sheet.title): place for place, sheet in enumerate(own)}
+    last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
-    for sheet in published:
-        number = sheet.name.removeprefix(OF_PAPER).split()[0]
-        behind.setdefault(last.get(number, len(own) - 1), []).append(sheet)
-    found = [one for place, sheet in enumerate(own) for one in (sheet, *behind.get(place, []))]
-    return [replace(sheet, section=FIRST_SECTION) for sheet in found or published]
+    for table in published:
+        number = table.name.removeprefix(OF_PAPER).split()[0]
+        behind.setdefault(last.get(number, len(own) - 1), []).append(table)
+    found = [one for place, table in enumerate(own) for one in (table, *behind.get(place, []))]
+    return [replace(table, section=FIRST_SECTION) for table in found or published]
 
 
 def _number_of(title: str) -> str:
@@ -138,7 +138,7 @@ def both(episodes: pd.DataFrame) -> bool:
     return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
 
 
-def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def accuracy_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 2, one for each robustness setting."""
     found = []
     for robustness, part in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
@@ -168,7 +168,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
     return found
 
 
-def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def robustness_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 4; none where the two settings were not both run."""
     changes = horizon.robustness_change(episodes)
     if changes.empty:
@@ -191,7 +191,7 @@ def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> lis
     ]
 
 
-def repeated_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def repeated_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
     """Table 5, one for each robustness setting."""
     found = []
     parts = {horizon.FH: ("FH", ".1f"), horizon.SH: ("SH", ".1f"), "difference": ("SH − FH", "+.1f")}
@@ -342,7 +342,7 @@ _CAPTION = (
 )
 
 
-def example_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planners.
 
     Raises:
@@ -356,7 +356,7 @@ def example_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
         chosen = min(pair, key=lambda row: _draw(str(row["cell_id_sh"])))
         steps = _steps(root, [str(chosen[f"cell_id_{planner}"]) for planner in (SH, FH)])
         if not steps.empty:
-            found.append(_sheet(root, f"{model} on {dataset}", chosen, steps, (len(repeating), len(own))))
+            found.append(_table(root, f"{model} on {dataset}", chosen, steps, (len(repeating), len(own))))
     return found
 
 
@@ -400,7 +400,7 @@ def _draw(cell: str) -> str:
     return hashlib.sha256(f"{SEED}/{cell}".encode()).hexdigest()
 
 
-def _sheet(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, of: tuple[int, int]) -> Table:
+def _table(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, of: tuple[int, int]) -> Table:
     cells = {SH: str(chosen["cell_id_sh"]), FH: str(chosen["cell_id_fh"])}
     rows: list[list[str]] = []
     breaks: set[int] = set()

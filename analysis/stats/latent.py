@@ -322,12 +322,12 @@ def counts(episodes: pd.DataFrame, reference: str, other: str) -> Counts:
     """
     known = episodes[episodes["planner"].isin([reference, other]) & episodes["success"].notna()]
     keys = [known[name].astype(str) for name in (CLUSTER, "case_id", "planner")]
-    table = known["success"].groupby(keys, sort=False).agg(["sum", "count"]).unstack("planner").dropna()
-    if table.empty or table.shape[1] < 4:
+    frame = known["success"].groupby(keys, sort=False).agg(["sum", "count"]).unstack("planner").dropna()
+    if frame.empty or frame.shape[1] < 4:
         return Counts(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros((0, 2)))
-    cluster = table.index.get_level_values(CLUSTER)
+    cluster = frame.index.get_level_values(CLUSTER)
     codes = np.unique(cluster, return_inverse=True)[1].astype(np.int64)
-    won, tried = (table[name][[reference, other]].to_numpy(np.float64) for name in ("sum", "count"))
+    won, tried = (frame[name][[reference, other]].to_numpy(np.float64) for name in ("sum", "count"))
     return Counts(codes, won, tried)
 
 

@@ -1,6 +1,6 @@
 """The tables of a sweep, each in the file of its subject: its numbers first, then how they are shown.
 
-Every sweep: `rates` (success, costs, entropy, paired differences), `results` with pass^k, `measures` (means of groups
+Every sweep: `rates` (success, costs, entropy, paired differences), `success` with pass^k, `measures` (means of groups
 of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` with ranks over data sets.
 
 What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,

@@ -152,9 +152,9 @@ _PUBLISHED = (
 _UNTOLD = "no outline is followed, so that no step has a reference's tool: mechanisms cannot be told"
 
 
-def sheet(root: Path, table: pd.DataFrame) -> Table:
+def table(root: Path, frame: pd.DataFrame) -> Table:
     """Planner x robustness of one model and dataset: what `mechanisms.by_setting` gives of it."""
-    place, own = place_of(table), table.reset_index(drop=True)
+    place, own = place_of(frame), frame.reset_index(drop=True)
     counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
     return Table(
         name=f"branching {place.model} {place.dataset}",
@@ -171,14 +171,14 @@ def sheet(root: Path, table: pd.DataFrame) -> Table:
     )
 
 
-def _notes(table: pd.DataFrame) -> list[str]:
+def _notes(frame: pd.DataFrame) -> list[str]:
     told = [
         f"{row['planner']} ({row['robustness']}): in {row['cascade_equal_cells']:,} of {row[f'{CASCADE}_cells']:,} "
         "cascades the branched step called an equivalent tool as well"
-        for row in table.to_dict("records")
+        for row in frame.to_dict("records")
         if row["cascade_equal_cells"]
     ]
-    return told + [_UNTOLD] * bool((table["corrected_cells"] > table["classed_cells"]).any())
+    return told + [_UNTOLD] * bool((frame["corrected_cells"] > frame["classed_cells"]).any())
 
 
 # The SQL under the table of what branching corrected: `mechanisms.cells` by DuckDB.

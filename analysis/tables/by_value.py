@@ -32,7 +32,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, name: str) -> list[Table]:
+def tables(root: Path, name: str) -> list[Table]:
     """For each model and data set what planners solve of the cases that have each value of a column.
 
     Raises:

@@ -73,7 +73,7 @@ _SHORT = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """Two or three tables for each model and data set; none where no recorded distribution stands beside a reference.
 
     Raises:
@@ -81,9 +81,9 @@ def sheets(root: Path) -> list[Table]:
     """
     met = load.once(root, "calibration", lambda: calibrated.read(root))
     return [
-        sheet
+        table
         for place, own in places(met)
-        for sheet in (_calibration(root, place, own), *_against(root, place, own), _handing(root, place, own))
+        for table in (_calibration(root, place, own), *_against(root, place, own), _handing(root, place, own))
     ]
 
 
@@ -337,9 +337,9 @@ def undrawn(planners: int) -> str:
     return f"; the first {_LINES} of {planners} planners: the table has all" if planners > _LINES else ""
 
 
-def reliability(bins: pd.DataFrame, table: pd.DataFrame, name: str) -> str:
+def reliability(bins: pd.DataFrame, frame: pd.DataFrame, name: str) -> str:
     """A panel for each of the first settings; an SVG element. The arguments are `measures`' tables of these names."""
-    drawn: list[dict[Any, Any]] = table.head(_PANELS).to_dict("records")
+    drawn: list[dict[Any, Any]] = frame.head(_PANELS).to_dict("records")
     groups = dict(iter(bins.groupby(SETTING, sort=False)))
 
     def draw(axes: Sequence[Axes]) -> None:

@@ -34,7 +34,7 @@ _COST = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each model and dataset with cells that have any of these columns and are disturbed."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
@@ -43,7 +43,7 @@ def sheets(root: Path) -> list[Table]:
     for (model, dataset), settings in shown.groupby(SETTING[:2], sort=False, observed=True):
         here = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
         kept = here[here["robustness"].isin({*settings["robustness"], "none"})]
-        found.append(_sheet(root, str(model), str(dataset), disturbances(kept)))
+        found.append(_table(root, str(model), str(dataset), disturbances(kept)))
     return found
 
 
@@ -93,7 +93,7 @@ def _cost(own: pd.DataFrame) -> dict[str, float]:
     return dict(zip(("cost", "cost_low", "cost_high"), found, strict=True))
 
 
-def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
+def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
     broken, rejecting = bool(values["called"].any()), bool(values["refused"].notna().any())
     priced = bool(values["cost"].notna().any())
     return Table(
@@ -153,7 +153,7 @@ def replacement_tables(root: Path) -> list[Table]:
     if cells.empty:
         return []
     groups = replacements(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_replaced_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_replaced_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
 
 
 def replacements(cells: pd.DataFrame) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
 
 
-def _replaced_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _replaced_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     return Table(
         name=f"replacements {model} {dataset}",
         title=f"{model} on {dataset}: what forgiving tools replaced",

@@ -58,9 +58,9 @@ _KINDS = "value, source and format are the kinds of wrong arguments"
 _QUERY = "from pathlib import Path; from analysis.tables.failed import classes; print(classes(Path({!r})))"
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each model and data set of which any cell failed. Raises StoreError."""
-    return [_sheet(root, place, own) for place, own in _places(root)]
+    return [_table(root, place, own) for place, own in _places(root)]
 
 
 def drawings(root: Path, about: str = "") -> list[Drawing]:
@@ -81,7 +81,7 @@ def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     return [((str(model), str(dataset)), own) for (model, dataset), own in groups]
 
 
-def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
+def _table(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]

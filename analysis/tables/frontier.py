@@ -74,28 +74,28 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
         found |= {"success_low": low, "success_high": high}
         found |= {name: means[key][name].mean() for name in (TOKENS, MONEY)}
         rows.append(found | {"asked": bool((own["resolved_checks"].fillna(0) > 0).any())})
-    table = pd.DataFrame(rows).assign(frontier=False, gain=np.nan, times=np.nan)
-    table = table.assign(**{f"{name}_{end}": np.nan for name in ("gain", "times") for end in ("low", "high")})
+    frame = pd.DataFrame(rows).assign(frontier=False, gain=np.nan, times=np.nan)
+    frame = frame.assign(**{f"{name}_{end}": np.nan for name in ("gain", "times") for end in ("low", "high")})
     keys = list(by_setting)
-    for _, group in table.groupby([*PLACE, "asked"], sort=False):
+    for _, group in frame.groupby([*PLACE, "asked"], sort=False):
         best = group[undominated(group["success"].to_numpy(np.float64), group[cost].to_numpy(np.float64))]
-        table.loc[best.index, "frontier"] = True
+        frame.loc[best.index, "frontier"] = True
         ordered = best.sort_values([cost, "planner"], kind="stable").index
         for before, place in itertools.pairwise(ordered):
             for name, value in _step(means[keys[place]], means[keys[before]], cost).items():
-                table.loc[place, name] = value
-    return table
+                frame.loc[place, name] = value
+    return frame
 
 
-def comparable(table: pd.DataFrame, cost: str) -> pd.DataFrame:
+def comparable(frame: pd.DataFrame, cost: str) -> pd.DataFrame:
     """The rows of which success and a cost above 0 are known, in places where two planners or more have them."""
-    known = table[table["success"].notna() & (table[cost] > 0)]
+    known = frame[frame["success"].notna() & (frame[cost] > 0)]
     return known[known.groupby(PLACE)["planner"].transform("size") > 1]
 
 
-def by_place(table: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
+def by_place(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.DataFrame]]:
     """The rows of each model, dataset and robustness setting."""
-    for key, own in table.groupby(PLACE, sort=False):
+    for key, own in frame.groupby(PLACE, sort=False):
         model, dataset, robustness = map(str, key)
         yield (model, dataset, robustness), own
 
@@ -254,34 +254,34 @@ def drawings(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    cells, table, cost = _read(root)
-    if table.empty:
+    cells, frame, cost = _read(root)
+    if frame.empty:
         return []
     told = (
         f"{about(cells)}{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; blue and joined: "
         f"{_ON}; grey squares: the others; an axis whose costs span more than a factor of 10 is logarithmic"
     )
-    told += f"; {_TERMS}" * bool(table["asked"].any())
+    told += f"; {_TERMS}" * bool(frame["asked"].any())
     found: list[Drawing] = []
-    for title, own in _parts(table):
+    for title, own in _parts(frame):
         name = f"cost-{len(found) + 1}"
         svg = _figure(own, cost, name)
         found.append(Drawing(name, title, told, svg, _query(root), SECTION))
     return found
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """Who is on the frontier of each model, dataset and robustness setting; none where nobody can be compared.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    _, table, cost = _read(root)
-    if table.empty:
+    _, frame, cost = _read(root)
+    if frame.empty:
         return []
-    best = table[table["frontier"]].sort_values([*PLACE, "asked", cost], kind="stable", key=_in_turn(table))
+    best = frame[frame["frontier"]].sort_values([*PLACE, "asked", cost], kind="stable", key=_in_turn(frame))
     rows = best.to_dict("records")
-    labels = [*(name for name in PLACE if table[name].nunique() > 1), "planner"]
+    labels = [*(name for name in PLACE if frame[name].nunique() > 1), "planner"]
     places = [tuple(row[name] for name in [*PLACE, "asked"]) for row in rows]
     return [
         Table(
@@ -300,7 +300,7 @@ def sheets(root: Path) -> list[Table]:
             f"({intervals.SHARES}); more and times: its success (in points) and its cost against those of the row "
             f"above, over the cases that both have, with 95% intervals ({intervals.TOLD}); an interval of more that "
             f"includes 0 leaves open whether the cost buys anything; {_TERMS}",
-            notes=_dominated(table),
+            notes=_dominated(frame),
             breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
             section=SECTION,
         )
@@ -318,9 +318,9 @@ def _read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     return load.once(root, "frontier", made)
 
 
-def _in_turn(table: pd.DataFrame) -> Any:
+def _in_turn(frame: pd.DataFrame) -> Any:
     """A key that keeps labels in the table's order: undisturbed settings first."""
-    order = {name: {value: place for place, value in enumerate(table[name].unique())} for name in PLACE}
+    order = {name: {value: place for place, value in enumerate(frame[name].unique())} for name in PLACE}
     return lambda column: column.map(order[column.name]) if column.name in order else column
 
 
@@ -328,26 +328,26 @@ def _label(name: str, row: Mapping[Any, Any]) -> str:
     return f"{row[name]}{ASKED if name == 'planner' and row['asked'] else ''}"
 
 
-def _dominated(table: pd.DataFrame) -> list[str]:
+def _dominated(frame: pd.DataFrame) -> list[str]:
     """Who is not on any frontier, by name."""
-    never = table.groupby("planner", sort=False)["frontier"].any()
+    never = frame.groupby("planner", sort=False)["frontier"].any()
     names = [str(name) for name in never.index[~never]]
     return [f"on no frontier: {', '.join(names)}"] if names else []
 
 
-def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+def _parts(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows of each figure with its title, at most so many panels a figure."""
-    undisturbed = table["robustness"] == UNDISTURBED
+    undisturbed = frame["robustness"] == UNDISTURBED
     titles = ("cost against success", "cost against success, other robustness settings")
-    for title, own in zip(titles, (table[undisturbed], table[~undisturbed]), strict=True):
+    for title, own in zip(titles, (frame[undisturbed], frame[~undisturbed]), strict=True):
         panels = [part for _, part in by_place(own)]
         for start in range(0, len(panels), _PANELS):
             more = f", {start // _PANELS + 1}" if len(panels) > _PANELS else ""
             yield f"{title}{more}", pd.concat(panels[start : start + _PANELS])
 
 
-def _figure(table: pd.DataFrame, cost: str, name: str) -> str:
-    panels = list(by_place(table))
+def _figure(frame: pd.DataFrame, cost: str, name: str) -> str:
+    panels = list(by_place(frame))
     rows = -(-len(panels) // _ACROSS)
     inches = height(max(len(own) for _, own in panels))
 

@@ -65,7 +65,7 @@ class Measure:
 
 
 def columns(
-    table: pd.DataFrame,
+    frame: pd.DataFrame,
     measures: Sequence[Measure],
     counts: Sequence[str] = ("cases", "clusters"),
     bounded: Sequence[str] = (),
@@ -74,7 +74,7 @@ def columns(
 
     `bounded` are the columns whose intervals a terminal shows too.
     """
-    figures = [measure.shown(measure.column in bounded) for measure in known(table, measures)]
+    figures = [measure.shown(measure.column in bounded) for measure in known(frame, measures)]
     return [*(write.count(name) for name in counts), *figures]
 
 
@@ -98,18 +98,18 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
     return pd.DataFrame(rows)
 
 
-def known(table: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
+def known(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
     """Those of which any row knows anything."""
-    return [measure for measure in measures if len(table) and table[measure.column].notna().any()]
+    return [measure for measure in measures if len(frame) and frame[measure.column].notna().any()]
 
 
-def partly(table: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
+def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     """Notes on measures whose means are over fewer cases than their rows have."""
     found = []
     for measure in measures:
         if measure.of_some:
             continue
-        own = table[(table[f"{measure.column}_cases"] > 0) & (table[f"{measure.column}_cases"] < table["cases"])]
+        own = frame[(frame[f"{measure.column}_cases"] > 0) & (frame[f"{measure.column}_cases"] < frame["cases"])]
         if len(own):
             part = own[f"{measure.column}_cases"] / own["cases"]
             least, most = (f"{100 * share:.0f}" for share in (part.min(), part.max()))
@@ -129,7 +129,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path, names: Sequence[str] = ()) -> list[Table]:
+def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
     """For each model and dataset the metrics of plugins that any of its cells has, and those of `names`.
 
     Raises:
@@ -143,7 +143,7 @@ def sheets(root: Path, names: Sequence[str] = ()) -> list[Table]:
     cells = load.episodes(root, [metric.name for metric in wanted], known)
     cells = cells.assign(**{metric.name: cells[metric.name].astype("float64") for metric in wanted})
     groups = cells.groupby(SETTING[:2], sort=False, observed=True)
-    return [_sheet(root, own, str(model), str(dataset), wanted) for (model, dataset), own in groups]
+    return [_table(root, own, str(model), str(dataset), wanted) for (model, dataset), own in groups]
 
 
 def named(root: Path, name: str) -> Metric:
@@ -174,20 +174,20 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]
 
 
-def _sheet(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Table:
+def _table(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Table:
     own = [metric for metric in wanted if cells[metric.name].notna().any()]
     measures = [_measure(metric, cells[metric.name]) for metric in own]
-    table = measured(cells, _LABELS, measures)
+    frame = measured(cells, _LABELS, measures)
     told = [f"{metric.name}: {metric.meaning}" for metric in own if metric.meaning]
     return Table(
         name=f"metrics {model} {dataset}",
         title=f"{model} on {dataset}: metrics by name",
         by=_LABELS,
         columns=[count("cases"), count("clusters"), *(measure.shown(bounded=True) for measure in measures)],
-        values=table,
+        values=frame,
         query=queries.of_place(root, [metric.name for metric in own], model, dataset),
         about="; ".join([_CAPTION, *told]),
-        notes=[*partly(table, measures), *(f"{metric.name}: {metric.paper}" for metric in own if metric.paper)],
+        notes=[*partly(frame, measures), *(f"{metric.name}: {metric.paper}" for metric in own if metric.paper)],
         breaks=["robustness"],
     )
 

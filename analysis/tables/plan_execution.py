@@ -96,11 +96,11 @@ def paired(cells: pd.DataFrame) -> pd.DataFrame:
         for name in methods:
             place = {"model": model, "robustness": robustness, "base": base, "method": name, "dataset": str(dataset)}
             found.append(_side_by_side(own, name).assign(**place))
-    table = pd.concat(found, ignore_index=True)
-    groups = table.groupby(_PLACE[:-1], sort=False)["dataset"]
-    several = table[groups.transform("nunique") > 1]
+    frame = pd.concat(found, ignore_index=True)
+    groups = frame.groupby(_PLACE[:-1], sort=False)["dataset"]
+    several = frame[groups.transform("nunique") > 1]
     apart = {name: several["dataset"] + "/" + several[name].astype(str) for name in (CLUSTER, "case_id")}
-    return pd.concat([table, several.assign(dataset=ALL_DATA, **apart)], ignore_index=True)
+    return pd.concat([frame, several.assign(dataset=ALL_DATA, **apart)], ignore_index=True)
 
 
 def _side_by_side(cells: pd.DataFrame, method_name: str) -> pd.DataFrame:
@@ -123,7 +123,7 @@ def _side_by_side(cells: pd.DataFrame, method_name: str) -> pd.DataFrame:
     ).reset_index()
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each model whose plans were carried out, beside direct execution or refined.
 
     Raises:
@@ -132,31 +132,31 @@ def sheets(root: Path) -> list[Table]:
     cells = read(root)
     if cells.empty or cells["mode"].nunique() < 2:
         return []
-    table = measured(paired(cells), _PLACE, MEASURES)
+    frame = measured(paired(cells), _PLACE, MEASURES)
     return [
-        _sheet(root, cells[cells["model"] == model], own.reset_index(drop=True))
-        for model, own in table.groupby("model", sort=False, observed=True)
+        _table(root, cells[cells["model"] == model], own.reset_index(drop=True))
+        for model, own in frame.groupby("model", sort=False, observed=True)
     ]
 
 
-def _sheet(root: Path, cells: pd.DataFrame, table: pd.DataFrame) -> Table:
-    model = str(table["model"].iloc[0])
+def _table(root: Path, cells: pd.DataFrame, frame: pd.DataFrame) -> Table:
+    model = str(frame["model"].iloc[0])
     told = {"dataset": "data set", "robustness": "robustness", "base": "keys", "method": "refined by"}
-    labels = {name: header for name, header in told.items() if name == "dataset" or table[name].nunique() > 1}
-    if "method" not in labels and table["method"].iloc[0]:
+    labels = {name: header for name, header in told.items() if name == "dataset" or frame[name].nunique() > 1}
+    if "method" not in labels and frame["method"].iloc[0]:
         labels["method"] = told["method"]
-    shown = known(table, MEASURES)
+    shown = known(frame, MEASURES)
     return Table(
         name=f"execution {model}",
         title=f"{model}: executable validation of plans (agent_planning_benchmark, table 3)",
         by=[label(name, header) for name, header in labels.items()],
-        columns=columns(table, MEASURES, bounded=["plan_gain", "refine_gain"]),
-        values=table,
+        columns=columns(frame, MEASURES, bounded=["plan_gain", "refine_gain"]),
+        values=frame,
         query=_query(root, cells, shown),
         about=_CAPTION,
-        notes=partly(table, shown),
+        notes=partly(frame, shown),
         breaks=["dataset"] if len(labels) > 1 else (),
-        reading=joined(_reading(table)),
+        reading=joined(_reading(frame)),
         section=SECTION,
     )
 
@@ -169,14 +169,14 @@ def _query(root: Path, cells: pd.DataFrame, shown: Sequence[Measure]) -> str:
     return queries.by_case(root, values, queries.where(where), ["trial", "draft"])
 
 
-def _reading(table: pd.DataFrame) -> list[str]:
+def _reading(frame: pd.DataFrame) -> list[str]:
     """What each row's differences say; rewards of 0 and 1 are told in points."""
     compared: dict[str, tuple[str, tuple[str, str]]] = {
         "plan_gain": ("plan-first − direct", ("a plan first costs reward", "a plan first gains reward")),
         "refine_gain": ("refine − plan-first", ("refining the plan costs reward", "refining the plan gains reward")),
     }
     found = []
-    for row in table.to_dict("records"):
+    for row in frame.to_dict("records"):
         place = ", ".join(str(row[name]) for name in ("dataset", "robustness", "base", "method") if _tells(row[name]))
         told = [
             changed(row, column, label, verdicts)

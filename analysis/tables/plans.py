@@ -83,18 +83,18 @@ def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 def _planned(root: Path, place: str, cells: pd.DataFrame) -> Table:
     named = cells.assign(task=pd.Categorical(cells["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
     named = named.sort_values("task", kind="stable")
-    table = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
+    frame = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
     told = f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
     found = Table(
         f"plans {place}",
         f"{place}: plans by task (agent_planning_benchmark, table 1)",
-        _labels(table, "task"),
+        _labels(frame, "task"),
         [],
-        table,
+        frame,
         "",
-        told + _refused(table),
+        told + _refused(frame),
         breaks=["task"],
-        reading="\n".join(_best(table)),
+        reading="\n".join(_best(frame)),
     )
     return shown(root, cells, TABLE_1, found, bounded=["success"])
 
@@ -103,28 +103,28 @@ def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.Data
     found = []
     if broken["behaviour"].notna().any():
         measures = [Measure("success", "recovered"), *_BEHAVED]
-        table = measured(broken, SETTING, measures)
-        table = with_refusing(table, [], dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0})
+        frame = measured(broken, SETTING, measures)
+        frame = with_refusing(frame, [], dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0})
         title = f"{place}: behind a broken tool (agent_planning_benchmark, table 1)"
-        told = f"{_BEHAVIOURS_TOLD}{_refused(table)}"
-        own = Table(f"broken {place}", title, _labels(table), [], table, "", told)
+        told = f"{_BEHAVIOURS_TOLD}{_refused(frame)}"
+        own = Table(f"broken {place}", title, _labels(frame), [], frame, "", told)
         found.append(shown(root, broken, measures, own, bounded=["success"]))
     if unsolvable["success"].notna().any():
-        table = measured(unsolvable, SETTING, _PASSED)
-        table = with_refusing(table, [], dict.fromkeys(_names(_PASSED), 1.0))
+        frame = measured(unsolvable, SETTING, _PASSED)
+        frame = with_refusing(frame, [], dict.fromkeys(_names(_PASSED), 1.0))
         title = f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)"
-        told = _PASSED_TOLD + _refused(table)
-        own = Table(f"unsolvable {place}", title, _labels(table), [], table, "", told, notes=_kinds(unsolvable))
+        told = _PASSED_TOLD + _refused(frame)
+        own = Table(f"unsolvable {place}", title, _labels(frame), [], frame, "", told, notes=_kinds(unsolvable))
         found.append(shown(root, unsolvable, _PASSED, own, bounded=_names(_PASSED)))
     return found
 
 
-def with_refusing(table: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
+def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
     """With a row at each group's end for what refuses everything, where no such planner ran: only `rates` are known."""
-    if any(name_of(str(planner)) == REFUSER for planner in table["planner"]):
-        return table
+    if any(name_of(str(planner)) == REFUSER for planner in frame["planner"]):
+        return frame
     parts = []
-    groups = table.groupby(list(by), sort=False, observed=True) if by else [((), table)]
+    groups = frame.groupby(list(by), sort=False, observed=True) if by else [((), frame)]
     for _, own in groups:
         last = own.iloc[-1]
         kept = {name: last[name] for name in [*by, *SETTING[:3]]}
@@ -134,24 +134,24 @@ def with_refusing(table: pd.DataFrame, by: Sequence[str], rates: Mapping[str, fl
     return pd.concat(parts, ignore_index=True)
 
 
-def _labels(table: pd.DataFrame, *first: str) -> list[Column]:
+def _labels(frame: pd.DataFrame, *first: str) -> list[Column]:
     """The robustness setting is named where there is any."""
-    several = bool((table["robustness"].astype(str) != "none").any())
+    several = bool((frame["robustness"].astype(str) != "none").any())
     return [label(name) for name in (*first, *["robustness"] * several, "planner")]
 
 
-def _refused(table: pd.DataFrame) -> str:
-    return f"; {_REFUSED}" if (table["planner"] == REFUSES).any() else ""
+def _refused(frame: pd.DataFrame) -> str:
+    return f"; {_REFUSED}" if (frame["planner"] == REFUSES).any() else ""
 
 
 def _names(measures: Sequence[Measure]) -> list[str]:
     return [measure.column for measure in measures]
 
 
-def _best(table: pd.DataFrame) -> list[str]:
+def _best(frame: pd.DataFrame) -> list[str]:
     """Of each task who is right most often, and the commonest error of that planner."""
     told = []
-    ran = table[table["cells"].notna() & table["success"].notna()]
+    ran = frame[frame["cells"].notna() & frame["success"].notna()]
     for task, own in ran.groupby("task", sort=False, observed=True):
         best: dict[Any, Any] = own.sort_values("success", ascending=False, kind="stable").iloc[0].to_dict()
         rates = {measure.header: best[measure.column] for measure in TABLE_1[2:] if pd.notna(best[measure.column])}
@@ -195,18 +195,18 @@ def costs(cells: pd.DataFrame) -> pd.DataFrame:
     own = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
     if own.empty:
         return pd.DataFrame()
-    table = measured(own, SETTING, COST_MEASURES)
+    frame = measured(own, SETTING, COST_MEASURES)
     counts = {"solved": "solved_cost_cases", "common": "common_cost_cases"}
-    return table.assign(**{name: table[column] for name, column in counts.items()})
+    return frame.assign(**{name: frame[column] for name, column in counts.items()})
 
 
 def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each data set on which plans have costs; planners and models stand in one, as they are compared."""
-    table = costs(cells)
-    if table.empty:
+    frame = costs(cells)
+    if frame.empty:
         return []
     found = []
-    for (dataset, robustness), own in table.groupby(["dataset", "robustness"], sort=False, observed=True):
+    for (dataset, robustness), own in frame.groupby(["dataset", "robustness"], sort=False, observed=True):
         under = "" if robustness == "none" else f", robustness {robustness}"
         mine = cells[(cells["dataset"] == dataset) & (cells["robustness"] == robustness)]
         written = Table(
@@ -226,9 +226,9 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     return found
 
 
-def _reading(table: pd.DataFrame) -> list[str]:
+def _reading(frame: pd.DataFrame) -> list[str]:
     """Who is cheapest where all are right, and how far from the least that is."""
-    common = table.dropna(subset=["common_cost"])
+    common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
         return ["No case is solved by every planner: costs cannot be compared on the same solved cases."]
@@ -241,8 +241,8 @@ def _reading(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _alone(table: pd.DataFrame) -> list[str]:
-    idle = [f"{row['planner']} ({row['model']})" for row in table.to_dict("records") if not row["solved"]]
+def _alone(frame: pd.DataFrame) -> list[str]:
+    idle = [f"{row['planner']} ({row['model']})" for row in frame.to_dict("records") if not row["solved"]]
     return [f"solve no case, and are not asked for what is common: {', '.join(idle)}"] if idle else []
 
 
@@ -273,23 +273,23 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
     labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
     own = own.assign(method=names, base=[label.replace(f" / refine {refine}", "") for label, refine in labels])
     keys = ["task_family", *SETTING, "base", "method"]
-    table = measured(own.sort_values("task_family", kind="stable"), keys, REFINEMENT_MEASURES)
+    frame = measured(own.sort_values("task_family", kind="stable"), keys, REFINEMENT_MEASURES)
     sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()
     sums = sums.rename(columns={"to_better": "better", "to_worse": "worse"})
-    return table.merge(sums, on=keys, how="left")
+    return frame.merge(sums, on=keys, how="left")
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
-    table = refined(cells)
-    if table.empty:
+    frame = refined(cells)
+    if frame.empty:
         return []
     found = []
-    table = table.assign(
-        task_family=table["task_family"].map(lambda name: NAMES.get(name, name)),
-        data=table["dataset"].astype(str).map(data_of),
+    frame = frame.assign(
+        task_family=frame["task_family"].map(lambda name: NAMES.get(name, name)),
+        data=frame["dataset"].astype(str).map(data_of),
     )
-    for (model, data), own in table.groupby(["model", "data"], sort=False, observed=True):
+    for (model, data), own in frame.groupby(["model", "data"], sort=False, observed=True):
         place = f"{model} on {data}"
         named = cells["dataset"].astype(str).map(data_of)
         mine = cells[(cells["model"] == model) & (named == data) & cells["unrefined_correct"].notna()]
@@ -309,13 +309,13 @@ def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     return found
 
 
-def _refinement_reading(table: pd.DataFrame) -> list[str]:
+def _refinement_reading(frame: pd.DataFrame) -> list[str]:
     verdicts = ("refinement costs correct plans", "refinement makes more plans correct")
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
         f"{changed(row, 'refined_change', 'refined − base', verdicts)}; "
         f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
-        for row in table.to_dict("records")
+        for row in frame.to_dict("records")
     ]
 
 
@@ -347,23 +347,23 @@ def by_number(cells: pd.DataFrame) -> pd.DataFrame:
     parts = [measured(own.assign(n_e=ALL), ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES)]
     numbered = each.dropna(subset=["n_e"]).sort_values("n_extraneous", kind="stable")
     parts.append(measured(numbered, ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES))
-    table = pd.concat(parts, ignore_index=True)
+    frame = pd.concat(parts, ignore_index=True)
     order = {
-        key: place for place, key in enumerate(table[["mode", *SETTING]].astype(str).itertuples(index=False, name=None))
+        key: place for place, key in enumerate(frame[["mode", *SETTING]].astype(str).itertuples(index=False, name=None))
     }
-    places = [order[key] for key in table[["mode", *SETTING]].astype(str).itertuples(index=False, name=None)]
-    table = table.assign(TC=table["extraneous_calls"] * table["extraneous_calls_cases"], place=places)
-    return table.sort_values(["mode", "place"], kind="stable").drop(columns="place").reset_index(drop=True)
+    places = [order[key] for key in frame[["mode", *SETTING]].astype(str).itertuples(index=False, name=None)]
+    frame = frame.assign(TC=frame["extraneous_calls"] * frame["extraneous_calls_cases"], place=places)
+    return frame.sort_values(["mode", "place"], kind="stable").drop(columns="place").reset_index(drop=True)
 
 
 def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set that has cases with extraneous tools."""
-    table = by_number(cells)
-    if table.empty:
+    frame = by_number(cells)
+    if frame.empty:
         return []
     found = []
-    table = table.assign(mode=table["mode"].map(NAMES))
-    for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
+    frame = frame.assign(mode=frame["mode"].map(NAMES))
+    for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
         place = f"{model} on {dataset}"
         mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
         written = Table(
@@ -383,17 +383,17 @@ def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     return found
 
 
-def _extraneous_reading(table: pd.DataFrame) -> list[str]:
+def _extraneous_reading(frame: pd.DataFrame) -> list[str]:
     verdicts = ("extraneous tools cost correct plans", "more plans are correct with extraneous tools")
-    own = table[(table["n_e"] == ALL) & table["extraneous_change"].notna()]
+    own = frame[(frame["n_e"] == ALL) & frame["extraneous_change"].notna()]
     return [
         f"{row['mode']}, {row['planner']}: {changed(row, 'extraneous_change', 'with − without', verdicts)}"
         for row in own.to_dict("records")
     ]
 
 
-def _unpaired(table: pd.DataFrame) -> list[str]:
-    missing = (table["cases"] - table["base_success_cases"])[table["n_e"] == ALL].max()
+def _unpaired(frame: pd.DataFrame) -> list[str]:
+    missing = (frame["cases"] - frame["base_success_cases"])[frame["n_e"] == ALL].max()
     told = f"up to {missing:,.0f} cases of a row have no counterpart without extraneous tools here: Δ leaves them out"
     return [told] if missing else []
 
@@ -426,22 +426,22 @@ def profile(cells: pd.DataFrame, column: str) -> pd.DataFrame:
         own = own[own[HORIZON] == 1]
     if own[column].nunique() < 2:
         return pd.DataFrame()
-    table = measured(own, [*SETTING, column], DIAGNOSIS)
+    frame = measured(own, [*SETTING, column], DIAGNOSIS)
     if column == STAGE:
-        table = table.assign(stage=pd.Categorical(table[STAGE], STAGES, ordered=True))
-    order = table[SETTING].astype(str).agg("\0".join, axis=1)
+        frame = frame.assign(stage=pd.Categorical(frame[STAGE], STAGES, ordered=True))
+    order = frame[SETTING].astype(str).agg("\0".join, axis=1)
     places = order.map({name: place for place, name in enumerate(dict.fromkeys(order))})
-    return table.assign(place=places).sort_values(["place", column], kind="stable").drop(columns="place")
+    return frame.assign(place=places).sort_values(["place", column], kind="stable").drop(columns="place")
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Tables 14 and 15 of each model and data set that has several horizons or stages."""
     found = []
     for column, title in _TITLES.items():
-        table = profile(cells, column)
-        if table.empty:
+        frame = profile(cells, column)
+        if frame.empty:
             continue
-        for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
+        for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
             place = f"{model} on {dataset}"
             mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
             written = Table(
@@ -465,10 +465,10 @@ def caption(cells: pd.DataFrame, column: str) -> str:
     return CAPTIONS[column] + ("; cases of one step (k = 1), as in the paper" if single else "")
 
 
-def _stepwise_reading(table: pd.DataFrame, column: str) -> list[str]:
+def _stepwise_reading(frame: pd.DataFrame, column: str) -> list[str]:
     measure: Measure = DIAGNOSIS[0]
     lines = []
-    for planner, own in table.groupby("planner", sort=False, observed=True):
+    for planner, own in frame.groupby("planner", sort=False, observed=True):
         parts = [f"{measure.text(row)}% at {HEADERS[column]} {named(row[column])}" for row in own.to_dict("records")]
         lines.append(f"{planner}: correct in {', '.join(parts)}.")
     return lines
@@ -478,13 +478,13 @@ OF_PAPER = "published agent_planning_benchmark "
 """How the names of its published tables begin."""
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """Tables 1 to 5, 14 and 15 in form; each where its data are. `analysis.tables.disturbances` has other data sets'.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    executed, cells = plan_execution.sheets(root), plan_cells.read(root)
+    executed, cells = plan_execution.tables(root), plan_cells.read(root)
     if cells.empty:
         return executed
     own = cells[cells["task_family"].notna()]

@@ -346,7 +346,7 @@ class Place(NamedTuple):
         return f"{self.model} on {self.dataset}"
 
 
-def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Table:
+def costs_table(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Table:
     """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
 
     With the columns of `tables.token_ratios` there is a column of these.
@@ -379,7 +379,7 @@ def _times(row: Mapping[Any, Any]) -> str:
     return bounded(row, TIMES, ".1f", 1.0, missing=MISSING)
 
 
-def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Table:
+def entropy_table(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Table:
     """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
     place, centres = place_of(errors), entropy_centres(steps)
     of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
@@ -423,7 +423,7 @@ _DIGITS = 2
 """Of a number of cases that is only estimated."""
 
 
-def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> Table:
+def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> Table:
     """Each planner of one model and dataset less the reference: what `tables.corrected` gives."""
     place = place_of(differences)
     tests = int(differences["success_holm"].notna().sum())
@@ -445,7 +445,7 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
     )
 
 
-def models_sheet(root: Path, differences: pd.DataFrame) -> Table:
+def models_table(root: Path, differences: pd.DataFrame) -> Table:
     """Each model of one data set less the first by name: what `tables.corrected` gives of `tables.paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())

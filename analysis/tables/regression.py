@@ -95,8 +95,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
         notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
     elif clusters < FEW_CLUSTERS:
         notes.append(f"only {clusters} clusters, uncorrected: intervals are too narrow")
-    table = _table(found, params, covariance)
-    return Fit(table, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
+    frame = _table(found, params, covariance)
+    return Fit(frame, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
 
 
 def estimate(
@@ -167,14 +167,14 @@ def _notes(found: Design) -> list[str]:
 
 
 def _table(found: Design, params: Floats, covariance: Floats) -> pd.DataFrame:
-    table = pd.DataFrame({"name": found.names} | _figures(params, covariance))
+    frame = pd.DataFrame({"name": found.names} | _figures(params, covariance))
     if found.units is not None:
         back = np.linalg.inv(found.units)
         raw = _figures(back @ params, back @ covariance @ back.T)
-        table = table.assign(**{name: raw[name.removeprefix("raw_")] for name in RAW})
+        frame = frame.assign(**{name: raw[name.removeprefix("raw_")] for name in RAW})
     infinite = [float(told.partition(":")[0]) for told in found.separated.values()]
     separated = pd.DataFrame({"name": list(found.separated), "coefficient": infinite, "raw_coefficient": infinite})
-    return pd.concat([table, separated], ignore_index=True).reindex(columns=_COLUMNS)
+    return pd.concat([frame, separated], ignore_index=True).reindex(columns=_COLUMNS)
 
 
 def _figures(params: Floats, covariance: Floats) -> dict[str, Floats]:
@@ -193,7 +193,7 @@ _FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
-def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Table]:
+def tables(root: Path, title: str, spec: Spec, fits: Fits) -> list[Table]:
     """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
     if not fits:
         return []
@@ -245,11 +245,11 @@ def coefficients(fits: Fits) -> pd.DataFrame:
     Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
     Levels of factors are controls, and the intercept answers no question.
     """
-    tables = [
+    parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)
         for place, (key, fit) in enumerate(fits)
     ]
-    every = pd.concat(tables, ignore_index=True)
+    every = pd.concat(parts, ignore_index=True)
     return every.assign(**{HOLM: holm(every["p"].where(_of_interest(every["name"])))})
 
 

@@ -28,7 +28,7 @@ _CAPTION = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each model and dataset with planners that remember, beside themselves without memory.
 
     Raises:
@@ -41,7 +41,7 @@ def sheets(root: Path) -> list[Table]:
     for (model, dataset), own in cells.groupby(SETTING[:2], sort=False, observed=True):
         values = gains(own)
         if not values.empty:
-            found.append(_sheet(root, str(model), str(dataset), values))
+            found.append(_table(root, str(model), str(dataset), values))
     return found
 
 
@@ -100,7 +100,7 @@ def _labels(root: Path) -> set[str]:
     return set(load.rows(root, ["memory"], known, ["memory"])["memory"].unique().to_pylist())
 
 
-def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
+def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
     return Table(
         name=f"memory {model} {dataset}",
         title=f"{model} on {dataset}: what memory gains (egb_slate B.1, table 7)",

@@ -49,7 +49,7 @@ def notice(root: Path) -> str:
     return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """Table 6 for each model, judge, dataset and planner with restored settings; none without any."""
     found = table(root)
     if found.empty:

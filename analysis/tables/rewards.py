@@ -33,7 +33,7 @@ _OF_PARTS = (
 _MET = Measure("met", "met")
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """For each model and dataset with rewards how they and the runs' ends are, and the parts of their basis.
 
     Raises:
@@ -63,9 +63,9 @@ def rewards(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
     named = cells[TERMINATION].astype(object)
     shares = {f"end_{end}": (named == end).astype("float64").where(named.notna()) for end in ends}
     all_of_them = [Measure(REWARD, "reward"), Measure(DB, "DB"), *(Measure(f"end_{end}", end) for end in ends)]
-    table = measured(cells.assign(**shares), _LABELS, all_of_them)
+    frame = measured(cells.assign(**shares), _LABELS, all_of_them)
     unknown = cells[REWARD].isna().groupby([cells[name] for name in _LABELS], sort=False, observed=True).sum()
-    return table.assign(unknown=unknown.to_numpy()), all_of_them
+    return frame.assign(unknown=unknown.to_numpy()), all_of_them
 
 
 def parts(cells: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def parts(cells: pd.DataFrame) -> pd.DataFrame:
     `met_cases` are the cases of which it is known. Empty where no cell has parts.
 
     Raises:
-        AnalysisError: as `sheets`.
+        AnalysisError: as `tables`.
     """
     ids = [*_LABELS, CLUSTER, "case_id"]
     known = cells[cells[PARTS].notna()]
@@ -104,8 +104,8 @@ def _is_share(value: object) -> bool:
 
 
 def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table:
-    table, all_of_them = rewards(cells)
-    figures = columns(table, all_of_them, counts=[], bounded=[REWARD, DB])
+    frame, all_of_them = rewards(cells)
+    figures = columns(frame, all_of_them, counts=[], bounded=[REWARD, DB])
     ends = {
         measure.column: f"{TERMINATION} = '{measure.header}'" for measure in all_of_them if measure.column[:4] == "end_"
     }
@@ -114,21 +114,21 @@ def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table
         title=f"{model} on {dataset}: rewards, and why runs ended",
         by=_LABELS,
         columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
-        values=table,
+        values=frame,
         query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, _place(model, dataset)),
         about=_CAPTION,
-        notes=partly(table, known(table, all_of_them)),
+        notes=partly(frame, known(frame, all_of_them)),
         breaks=["robustness"],
     )
 
 
-def _parts(root: Path, table: pd.DataFrame, model: str, dataset: str) -> Table:
+def _parts(root: Path, frame: pd.DataFrame, model: str, dataset: str) -> Table:
     return Table(
         name=f"reward parts {model} {dataset}",
         title=f"{model} on {dataset}: the parts of the reward",
         by=[*_LABELS, "part"],
         columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
-        values=table,
+        values=frame,
         query=_PARTS_QUERY.format(latest=queries.latest(root, _place(model, dataset))),
         about=_OF_PARTS,
         breaks=_LABELS,

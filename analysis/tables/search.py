@@ -40,7 +40,7 @@ _COSTS = (
 )
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """The tables of each model, dataset, outline and budget; none where nobody searched or reached a budget.
 
     Raises:
@@ -53,13 +53,13 @@ def sheets(root: Path) -> list[Table]:
     by_calls = improvements(root)
     found: list[Table] = []
     for place, group in search_cells.places(every):
-        table = search_cells.compared(group)
-        found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
-        found += ablation_sheets(root, place, search_cells.ablation(group))
-        found += anytime_sheets(root, place, search_cells.curve(group, improved))
+        frame = search_cells.compared(group)
+        found += [comparison_table(root, place, frame), *frontier_tables(root, place, frame)]
+        found += ablation_tables(root, place, search_cells.ablation(group))
+        found += anytime_tables(root, place, search_cells.curve(group, improved))
         told = Told(name("passes", place), title(place), terms(place), ASKED)
         found += pass_tables(root, place, told, curve(group, by_calls))
-        found += sizes_sheets(root, place, search_cells.quartiles(group, trees))
+        found += sizes_tables(root, place, search_cells.quartiles(group, trees))
     return found
 
 
@@ -78,9 +78,9 @@ def terms(place: Mapping[str, str]) -> str:
     return f"budget per case, the same for all: {place['budget']}"
 
 
-def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Table:
+def comparison_table(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> Table:
     """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
-    stopping = [part for part in PARTS if (table[f"stopped_{part}"] > 0).any()]
+    stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
     return Table(
         name=name("budgets", place),
@@ -94,11 +94,11 @@ def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) 
             *(mean(f"stopped_{part}", f"stopped by {part}", ".0f", said=stopped) for part in stopping),
             mean("checks", "checks", ".1f", 1.0, said="checks: how often it asked, per case"),
         ],
-        values=table,
+        values=frame,
         query=queries.search_costs(root, place["model"], place["dataset"]),
         about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed "
         "counts cells",
-        notes=_unknown(table),
+        notes=_unknown(frame),
         breaks=_TERMS,
     )
 
@@ -107,9 +107,9 @@ def _success() -> Column:
     return Column("success", lambda row: bounded(row, "success"))
 
 
-def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+def frontier_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
     """Who is undominated; none where a planner has nobody to be compared with."""
-    if table.groupby(["robustness", "asked"]).size().max() < 2:
+    if frame.groupby(["robustness", "asked"]).size().max() < 2:
         return []
     columns = [_success()]
     for cost, form in zip(search_cells.FRONTIERS, (",.0f", SIGNIFICANT), strict=True):
@@ -120,12 +120,12 @@ def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             title=f"{title(place)}: success against cost",
             by=_LABELS,
             columns=columns,
-            values=table,
+            values=frame,
             query=queries.search_costs(root, place["model"], place["dataset"]),
             about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the judge's)"
             " and seconds: means per case; undominated: nobody on the same terms has at least its success at its cost "
             f"or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
-            notes=_unknown(table),
+            notes=_unknown(frame),
             breaks=_TERMS,
         )
     ]
@@ -135,9 +135,9 @@ def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
     return "yes" if row[f"undominated_{cost}"] else "no"
 
 
-def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+def ablation_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
     """Table 4; none where no variant of ToolTree stands beside it."""
-    if table.empty:
+    if frame.empty:
         return []
     columns = [count("cases"), count("clusters")]
     for measure, header, form, scale in (
@@ -154,7 +154,7 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             title=f"{title(place)}: {search_cells.ABLATED} without its parts (tooltree, table 4)",
             by=["robustness", "planner"],
             columns=columns,
-            values=table,
+            values=frame,
             query=queries.search_costs(root, place["model"], place["dataset"]),
             about=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
             "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
@@ -180,13 +180,13 @@ OF_GAINS = f"{intervals.TOLD}, by the delta method"
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
 
-def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+def anytime_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
     """Figure 3 as a table: three rows a planner, a column a limit."""
-    if table.empty:
+    if frame.empty:
         return []
-    limits = sorted(table["limit"].unique())
+    limits = sorted(frame["limit"].unique())
     lines: list[dict[str, Any]] = []
-    for key, own in table.groupby([*_TERMS, "planner"], sort=False, observed=True):
+    for key, own in frame.groupby([*_TERMS, "planner"], sort=False, observed=True):
         at = {row["limit"]: row for row in own.to_dict("records")}
         lines += [dict(zip([*_TERMS, "planner"], key, strict=True)) | {"of": of, "at": at} for of in _AT_LIMITS]
     return [
@@ -195,7 +195,7 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
             by=[*_LABELS, "of"],
             columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
-            values=table,
+            values=frame,
             query=queries.anytime(root, place["model"], place["dataset"], limits),
             about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
             f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
@@ -222,9 +222,9 @@ def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
     return bounded(row, measure, form, scale) if measure == "success" else number(row[measure], form, scale)
 
 
-def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Table]:
+def sizes_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
     """Figure 4 as a table; none where nobody has a tree."""
-    if table.empty:
+    if frame.empty:
         return []
     return [
         Table(
@@ -235,7 +235,7 @@ def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> l
                 count("episodes"),
                 *(Column(header, partial(_quartiles, key)) for key, header in search_cells.SIZES.items()),
             ],
-            values=table,
+            values=frame,
             query=queries.trees(root, place["model"], place["dataset"]),
             about=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
             breaks=_TERMS,
@@ -243,11 +243,11 @@ def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> l
     ]
 
 
-def _unknown(table: pd.DataFrame) -> list[str]:
+def _unknown(frame: pd.DataFrame) -> list[str]:
     return [
         f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
         "success: nobody can tell whether they resolved their case"
-        for row in table.to_dict("records")
+        for row in frame.to_dict("records")
         if row["unknown"]
     ]
 
@@ -311,8 +311,8 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
                     paired = (own - theirs).dropna()
                     p = intervals.p_value(paired, reach=1.0)
                     found.append(_row(key, other, limit, paired, interval(paired, reach=1.0)) | {"p": p})
-    table = pd.DataFrame(found)
-    return table if "p" not in table else table.assign(holm=intervals.holm(table["p"]))
+    frame = pd.DataFrame(found)
+    return frame if "p" not in frame else frame.assign(holm=intervals.holm(frame["p"]))
 
 
 def _base(label: str) -> str:
@@ -367,12 +367,12 @@ SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluste
 FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
 
 
-def pass_tables(root: Path, place: Mapping[str, str], told: Told, table: pd.DataFrame) -> list[Table]:
+def pass_tables(root: Path, place: Mapping[str, str], told: Told, frame: pd.DataFrame) -> list[Table]:
     """None where no limit is within the budget."""
-    if table.empty:
+    if frame.empty:
         return []
-    limits = sorted(table["limit"].unique())
-    ordered = table.assign(less=table["less"].astype(object).where(table["less"].notna(), ""))
+    limits = sorted(frame["limit"].unique())
+    ordered = frame.assign(less=frame["less"].astype(object).where(frame["less"].notna(), ""))
     ordered = ordered.sort_values(["robustness", "asked"], key=_undisturbed_first, kind="stable")
     keys = ["robustness", "asked", "planner", "less"]
     lines = [
@@ -394,10 +394,10 @@ def pass_tables(root: Path, place: Mapping[str, str], told: Told, table: pd.Data
                 Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS),
             ],
             columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
-            values=table,
+            values=frame,
             query=_query(root, place, limits),
             about=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
-            f"{differences if (table['less'].notna()).any() else ''}; {told.asked}",
+            f"{differences if (frame['less'].notna()).any() else ''}; {told.asked}",
             lines=lines,
             breaks=["robustness", "asked"],
         )

@@ -315,13 +315,13 @@ def compared(group: pd.DataFrame) -> pd.DataFrame:
         rates |= {"checks": means["resolved_checks"].mean()}
         rates |= {f"stopped_{part}": (own["budget_reached"].astype(object) == part).mean() for part in PARTS}
         rows.append(key | found | rates)
-    table = pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
     for cost in FRONTIERS:
-        table[f"undominated_{cost}"] = False
-        for _, own in table.groupby(["robustness", "asked"]):
+        frame[f"undominated_{cost}"] = False
+        for _, own in frame.groupby(["robustness", "asked"]):
             best = undominated(own["success"].to_numpy(np.float64), own[cost].to_numpy(np.float64))
-            table.loc[own.index, f"undominated_{cost}"] = best
-    return table
+            frame.loc[own.index, f"undominated_{cost}"] = best
+    return frame
 
 
 def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64]) -> Flags:

@@ -158,7 +158,7 @@ def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArr
     return np.array([best(entropy, error, weights[cluster]) for weights in often])
 
 
-def sheet(root: Path, table: pd.DataFrame) -> Table:
+def table(root: Path, frame: pd.DataFrame) -> Table:
     """What `learned` gives, as a table."""
     return Table(
         name="thresholds",
@@ -174,7 +174,7 @@ def sheet(root: Path, table: pd.DataFrame) -> Table:
             mean("error_above", "wrong above"),
             mean("error_below", "wrong below"),
         ],
-        values=table,
+        values=frame,
         query=f"from pathlib import Path; from analysis import thresholds\n"
         f"thresholds.learned(thresholds.decisions(Path({str(root)!r})))",
         about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "

@@ -101,7 +101,7 @@ def read(root: Path) -> pd.DataFrame:
     )
 
 
-def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
+def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """One table for each model of what `read` gives.
 
     Raises:
@@ -109,7 +109,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Table]:
     """
     offered = _first_offers(root, cells[_unguided(cells)])
     groups = cells.groupby("model", sort=False, observed=True)
-    return [_sheet(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
+    return [_table(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
 
 
 def measured(cells: pd.DataFrame) -> pd.DataFrame:
@@ -170,10 +170,10 @@ def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
     return found[found > 0]
 
 
-def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Table:
-    shown = [name for name in METRICS if table[name].notna().any()]
+def _table(root: Path, model: str, frame: pd.DataFrame, drawn: pd.DataFrame) -> Table:
+    shown = [name for name in METRICS if frame[name].notna().any()]
     lines: list[Row] = []
-    for place, own in table.groupby(_PLACE, sort=False):
+    for place, own in frame.groupby(_PLACE, sort=False):
         lines += own.to_dict("records")
         lines += drawn[(drawn[_PLACE] == list(place)).all(axis=1)].to_dict("records")
     return Table(
@@ -185,11 +185,11 @@ def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> 
             Column("clusters", lambda row: number(row.get("clusters"), ",.0f", missing=MISSING)),
             *(Column(METRICS[name][0], partial(_bounded, name), said=_TOLD.get(name, "")) for name in shown),
         ],
-        values=pd.concat([table, drawn], ignore_index=True),
+        values=pd.concat([frame, drawn], ignore_index=True),
         query=queries.by_case(root, [*METRICS], queries.where({"model": [model]})),
         about="; ".join([_CAPTION, *[_CHANCE] * len(drawn[:1])]),
         lines=lines,
-        notes=_partly(table, shown),
+        notes=_partly(frame, shown),
         breaks=_PLACE,
     )
 
@@ -203,11 +203,11 @@ def _bounded(name: str, row: Mapping[Any, Any]) -> str:
     return f"{mean} {bounds(max(low, 0.0), min(row[f'{name}_high'], most), form, scale)}"
 
 
-def _partly(table: pd.DataFrame, shown: list[str]) -> list[str]:
+def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
     """Metrics that are not known of every case: their means are over those of which they are."""
     found = []
     for name in shown:
-        share = table[f"{name}_cases"] / table["cases"]
+        share = frame[f"{name}_cases"] / frame["cases"]
         if share.min() < 1:
             found.append(
                 f"{METRICS[name][0]}: known of {100 * share.min():.0f} to {100 * share.max():.0f}% of the cases"
@@ -303,15 +303,15 @@ def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     found = curve(cells)
     if found.empty:
         return []
-    return [_scaling_sheet(root, str(model), own) for model, own in found.groupby("model", sort=False)]
+    return [_scaling_table(root, str(model), own) for model, own in found.groupby("model", sort=False)]
 
 
-def _scaling_sheet(root: Path, model: str, table: pd.DataFrame) -> Table:
-    sizes = sorted(table["tools"].unique())
+def _scaling_table(root: Path, model: str, frame: pd.DataFrame) -> Table:
+    sizes = sorted(frame["tools"].unique())
     labels = ["dataset", "robustness", "planner"]
     lines = [
         dict(zip(labels, key, strict=True)) | {"at": {row["tools"]: row for row in own.to_dict("records")}}
-        for _, part in table.groupby(labels[:2], sort=False)
+        for _, part in frame.groupby(labels[:2], sort=False)
         for key, own in part.groupby(labels, sort=False)
     ]
     return Table(
@@ -319,17 +319,17 @@ def _scaling_sheet(root: Path, model: str, table: pd.DataFrame) -> Table:
         title=f"{model}: {TITLE}",
         by=labels,
         columns=[Column(f"{size} tools", partial(_share, size)) for size in sizes],
-        values=table,
-        query=query_of(root, model, table),
+        values=frame,
+        query=query_of(root, model, frame),
         about=f"in %; {CAPTION}; behind them the cases",
         lines=lines,
         breaks=labels[:2],
     )
 
 
-def query_of(root: Path, model: str, table: pd.DataFrame) -> str:
+def query_of(root: Path, model: str, frame: pd.DataFrame) -> str:
     """Each case's exact match and number of calls, for one model on the table's datasets."""
-    where = queries.where({"model": [model], "dataset": sorted(table["dataset"].unique())})
+    where = queries.where({"model": [model], "dataset": sorted(frame["dataset"].unique())})
     return queries.by_case(root, ["plan_nodes", "exact_match"], where)
 
 
@@ -364,7 +364,7 @@ def kind_tables(root: Path) -> list[Table]:
     if cells.empty:
         return []
     groups = by_kind(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_kinds_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_kinds_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
 
 
 def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
@@ -387,7 +387,7 @@ def f1(counts: pd.DataFrame) -> pd.Series[float]:
     return 2 * precision * recall / (precision + recall + SMALL)
 
 
-def _kinds_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _kinds_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     kinds = list(dict.fromkeys(own["kind"]))
     shown = kinds if len(kinds) <= _SHOWN else []
     lines = []
@@ -424,7 +424,7 @@ def pattern_tables(root: Path) -> list[Table]:
     if cells.empty:
         return []
     groups = shares(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_patterns_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_patterns_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
 
 
 def shares(cells: pd.DataFrame) -> pd.DataFrame:
@@ -435,7 +435,7 @@ def shares(cells: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(cells=("none", "size"), **{name: (name, "mean") for name in (*PATTERNS, "none")}).reset_index()
 
 
-def _patterns_sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _patterns_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     return Table(
         name=f"failure patterns {model} {dataset}",
         title=f"{model} on {dataset}: failure patterns",

@@ -112,13 +112,13 @@ SECTION = "Two numbers of a planner"
 _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)"}
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each planner of which two numbers vary; none where there is no such sweep.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    return [_sheet(root, grid) for grid in grids(read(root))]
+    return [_table(root, grid) for grid in grids(read(root))]
 
 
 def title(grid: Grid) -> str:
@@ -139,7 +139,7 @@ def _place(grid: Grid) -> dict[str, str]:
     return {**grid.place, "planner": grid.planner}
 
 
-def _sheet(root: Path, grid: Grid) -> Table:
+def _table(root: Path, grid: Grid) -> Table:
     columns = grid.values(grid.second)
     counts = sorted(grid.table["cases"].unique())
     cases = f"{counts[0]:,} cases" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} cases"
@@ -246,9 +246,9 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
         if len(varied) != 2 or len(each[varied].drop_duplicates()) < LEAST:
             continue
         first, second = varied
-        table = pd.DataFrame(_rows(own.assign(**{key: each[key] for key in varied}), first, second))
+        frame = pd.DataFrame(_rows(own.assign(**{key: each[key] for key in varied}), first, second))
         place = {name: str(own[name].iloc[0]) for name in PLACE}
-        found.append(Grid(place, str(own["name"].iloc[0]), first, second, table))
+        found.append(Grid(place, str(own["name"].iloc[0]), first, second, frame))
     return found
 
 

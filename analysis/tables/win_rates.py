@@ -26,7 +26,7 @@ _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
-def sheets(root: Path) -> list[Table]:
+def tables(root: Path) -> list[Table]:
     """A table for each model, dataset, evaluator and reference planner; none where nothing was compared."""
     compared = store.read(root, "comparisons", _COMPARED).to_pandas()
     if compared.empty:
@@ -38,7 +38,7 @@ def sheets(root: Path) -> list[Table]:
     )
     joined = episodes.merge(latest, on="cell_id")
     rates = win_rates(joined)
-    return [_sheet(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
+    return [_table(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
 
 
 def wins(root: Path, reference: str) -> pd.Series[float]:
@@ -73,7 +73,7 @@ def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _sheet(root: Path, rates: pd.DataFrame) -> Table:
+def _table(root: Path, rates: pd.DataFrame) -> Table:
     first = rates.iloc[0]
     lines: list[dict[Any, Any]] = []
     for robustness, group in rates.groupby("robustness", sort=False, observed=True):
@@ -121,13 +121,13 @@ _CAPTION = (
 Floats = npt.NDArray[np.float64]
 
 
-def rank_sheets(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model with two planners or more that ran on two data sets or more, undisturbed."""
     found = []
     for model, own in episodes[~episodes["disturbed"]].groupby("model", sort=False, observed=True):
-        table = ranks(own)
-        if not table.empty:
-            found.append(_table(root, str(model), table, [str(name) for name in own["dataset"].unique()]))
+        frame = ranks(own)
+        if not frame.empty:
+            found.append(_rank_table(root, str(model), frame, [str(name) for name in own["dataset"].unique()]))
     return found
 
 
@@ -182,7 +182,7 @@ def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -
     return seen, np.where(np.isnan(drawn), seen, drawn)  # a draw without any case of a planner says nothing of it
 
 
-def _table(root: Path, model: str, values: pd.DataFrame, data: list[str]) -> Table:
+def _rank_table(root: Path, model: str, values: pd.DataFrame, data: list[str]) -> Table:
     return Table(
         name=f"{NAME} {model}",
         title=f"{model}: planners over {len(data)} data sets",

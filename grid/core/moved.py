@@ -463,7 +463,7 @@ analysis.grading analysis.load.grading
 analysis.served analysis.load.served
 analysis.unreadable analysis.load.unreadable
 analysis.heading analysis.load.heading
-analysis.results analysis.tables.results
+analysis.results analysis.tables.success
 analysis.pass_k analysis.tables.pass_k
 analysis.sheets analysis.tables.costs
 analysis.differences analysis.tables.differences
@@ -519,7 +519,7 @@ analysis.search.figures analysis.figures.search_drawn
 analysis.search.drawings analysis.figures.search
 analysis.tables.costs analysis.tables.rates
 analysis.tables.replacements analysis.tables.disturbances
-analysis.tables.pass_k analysis.tables.results
+analysis.tables.pass_k analysis.tables.success
 analysis.tables.failure_values analysis.tables.failure_cells
 analysis.tables.plan_sheet analysis.tables.plan_cells
 analysis.tables.comparing analysis.tables.search_cells

@@ -79,12 +79,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         found.append(compared(name, chains, verdicts))
         rows += by_mutation(name, chains, verdicts)
     place = Path("apb_synthetic")
-    sheets = [sheet for sheet in (overall(place, found), errors(place, found)) if sheet]
-    sheets.append(_caught(rows))
-    for sheet in sheets:
-        show(console, sheet, wide=True)
+    tables = [table for table in (overall(place, found), errors(place, found)) if table]
+    tables.append(_caught(rows))
+    for table in tables:
+        show(console, table, wide=True)
     if arguments.out:
-        console.print(f"written to {write(arguments.out, sheets)}", markup=False, soft_wrap=True)
+        console.print(f"written to {write(arguments.out, tables)}", markup=False, soft_wrap=True)
 
 
 def labelled(count: int, seed: int) -> Iterator[Labelled]:

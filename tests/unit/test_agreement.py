@@ -271,7 +271,7 @@ def test_unreadable_verdicts_are_counted_and_in_no_other_figure() -> None:
 
 def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) -> None:
     found = [*plans.comparisons(episodes(), None), Comparison("judge [x]", "people", judged(1), 240, 0, 3, 240)]
-    shown = {sheet.name: sheet for sheet in plans.sheets(tmp_path, found)}
+    shown = {table.name: table for table in plans.tables(tmp_path, found)}
     assert list(shown) == ["agreement", "agreement by error", "agreement on other solutions", "judge by model"]
     overall = shown["agreement"]
     assert [row[0] for row in overall.rows[:3]] == ["big", "always correct", "never correct"]
@@ -281,8 +281,8 @@ def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) 
     bias = [row for row in shown["judge by model"].rows if row[0] == "big"]
     assert [(row[2], row[3]) for row in bias] == [("big", "itself"), ("small", "")]
     assert "Gemini 3 Pro by itself: 78.3, 81.7, 0.033, 0.867, 0.897, 0.03" in shown["judge by model"].notes
-    for sheet in shown.values():
-        assert show(Console(file=io.StringIO()), sheet, wide=True)
+    for table in shown.values():
+        assert show(Console(file=io.StringIO()), table, wide=True)
     folder = write(tmp_path / "agreement", list(shown.values()))
     told = json.loads((folder / "agreement.json").read_text())
     assert told["agreement"][0]["agreement"] == pytest.approx(8 / 12)
@@ -302,8 +302,8 @@ def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytes
     lines = [f"{case},{'true' if number % 2 else 'false'}" for number, case in enumerate(built.dataset.case_ids())]
     file.write_text("case_id,correct\n" + "\n".join(lines) + "\nnowhere,true\n", encoding="utf-8")
     with pytest.raises(AnalysisError, match="nothing to compare"):
-        agreement.tables(root, None)
-    found, notes = agreement.tables(root, file)
+        agreement.held_against(root, None)
+    found, notes = agreement.held_against(root, file)
     assert notes == ["10 labels have an episode here, 1 have none"]
     said = {row["case_id"]: row["success"] for row in rows["episodes"]}
     alike = [said[case] == bool(number % 2) for number, case in enumerate(built.dataset.case_ids())]

@@ -12,7 +12,7 @@ from analysis.stats.intervals import CLUSTER
 from analysis.tables import search_cells
 from grid.settings.config import BudgetConfig
 from tests import planted
-from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
+from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
 
 
 def test_the_curve_by_hand(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
     assert np.isnan(curve["gain_per_second"].iloc[3]), "no time passes behind the end"
     low, high = (curve[f"gain_per_second_{bound}"] for bound in ("low", "high"))
     assert ((low < curve["gain_per_second"]) & (curve["gain_per_second"] < high)).tolist() == [True, True, False, False]
-    shown = sheets(tmp_path)["anytime"]
+    shown = tables(tmp_path)["anytime"]
     assert [row[4:] for row in shown.rows if row[3] == "gain per second"] == [["1", "0.5", "0", "none", "none"]]
     assert "since the limit before" in shown.caption
 
@@ -122,4 +122,4 @@ def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
     assert [mcts[f"rollouts_{part}"] for part in search_cells.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
     assert mcts["pruned_median"] == 1
     assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
-    assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}
+    assert {row[2]: row[6] for row in tables(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}

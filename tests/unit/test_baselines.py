@@ -81,10 +81,10 @@ def test_constant_answers_have_rows_of_their_own(tmp_path: Path) -> None:
         known = {"constant_success": overall, "constant_by_function_success": case > 1}
         write(tmp_path, "react", {case: []}, solvable=None, **known)
     assert found(tmp_path)["success_mean"].to_dict() == {CONSTANT: 0.25, BY_FUNCTION: 0.5}
-    sheet = results(tmp_path)
-    assert [line[1] for line in sheet.rows] == ["react", CONSTANT, BY_FUNCTION]
-    assert "neither reads the question" in sheet.caption
-    asked = duckdb.connect().execute(sheet.query).df().set_index("planner")["success"]
+    table = results(tmp_path)
+    assert [line[1] for line in table.rows] == ["react", CONSTANT, BY_FUNCTION]
+    assert "neither reads the question" in table.caption
+    asked = duckdb.connect().execute(table.query).df().set_index("planner")["success"]
     assert asked[[CONSTANT, BY_FUNCTION]].to_list() == [0.25, 0.5]
 
 
@@ -114,40 +114,40 @@ def test_without_a_followed_outline_there_are_none(tmp_path: Path) -> None:
 
 
 def results(root: Path) -> Table:
-    return next(sheet for sheet in print_report(root, Console(file=io.StringIO())) if sheet.name.startswith("results"))
+    return next(table for table in print_report(root, Console(file=io.StringIO())) if table.name.startswith("results"))
 
 
 def test_the_table_shows_them_under_each_robustness_setting_and_says_what_is_not_defined(tmp_path: Path) -> None:
     write(tmp_path, "react", CASES)
     write(tmp_path, "react", CASES, robustness="extraneous", setting_id="e")
-    sheet = results(tmp_path)
-    assert [line[:2] for line in sheet.rows] == [
+    table = results(tmp_path)
+    assert [line[:2] for line in table.rows] == [
         [robustness, label]
         for robustness in ("none", "extraneous")
         for label in ("react", FIRST, CHANCE, CEILING, SOLVABLE)
     ]
-    first, solvable = (dict(zip(sheet.figures, sheet.rows[place][2:], strict=True)) for place in (1, 4))
+    first, solvable = (dict(zip(table.figures, table.rows[place][2:], strict=True)) for place in (1, 4))
     known = {"cases": "2", "tool match": "50.0", "action acc.": "58.3"}
-    assert first == {name: known.get(name, "–") for name in sheet.figures}
-    assert solvable == {name: {"cases": "2", "success": "50.0"}.get(name, "–") for name in sheet.figures}
-    assert "solvable" in sheet.figures
-    assert FIRST in sheet.caption
-    table = FORMATS["csv"](sheet).splitlines()
-    assert any("retriever's first" in line for line in table)
-    assert "2.0" not in [line.split(",")[4] for line in table], "counts stay whole numbers"
-    assert FIRST in FORMATS["tex"](sheet)
+    assert first == {name: known.get(name, "–") for name in table.figures}
+    assert solvable == {name: {"cases": "2", "success": "50.0"}.get(name, "–") for name in table.figures}
+    assert "solvable" in table.figures
+    assert FIRST in table.caption
+    frame = FORMATS["csv"](table).splitlines()
+    assert any("retriever's first" in line for line in frame)
+    assert "2.0" not in [line.split(",")[4] for line in frame], "counts stay whole numbers"
+    assert FIRST in FORMATS["tex"](table)
 
 
 def test_the_tables_query_gives_them(tmp_path: Path) -> None:
     write(tmp_path, "react", CASES)
     write(tmp_path, "egb", CASES)
     write(tmp_path, "baseline_llm", {case: [(50, 7)] * len(met) for case, met in CASES.items()})
-    sheet = results(tmp_path)
-    rows = duckdb.connect().execute(sheet.query).df()
+    table = results(tmp_path)
+    rows = duckdb.connect().execute(table.query).df()
     means = rows.groupby("planner")[["success", "success_solvable", "tool_match_rate", "action_accuracy"]].mean()
     for label in (FIRST, CHANCE, CEILING):
         for rate in ("tool_match_rate", "action_accuracy"):
-            wanted = sheet.values.set_index("planner")[f"{rate}_mean"][label]
+            wanted = table.values.set_index("planner")[f"{rate}_mean"][label]
             assert means[rate][label] == pytest.approx(wanted), (label, rate)
     assert means["success"][SOLVABLE] == means["success"][CEILING] == 0.5
     assert means["success_solvable"]["react"] == 0.5

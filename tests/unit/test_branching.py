@@ -192,16 +192,16 @@ def test_the_table_counts_cells_and_has_intervals_over_clusters(tmp_path: Path) 
     share = intervals.share(pd.Series([0.0, 1.0, 1.0, 0.0], index=index))
     assert (row[CORRECTED], row["corrected_low"], row["corrected_high"]) == pytest.approx(share)
     assert row[LATER] == 0.5
-    sheet = report(tmp_path)
-    assert list(sheet.rows[0][2:5]) == ["5", "4", "2"]
-    assert sheet.rows[0][5].startswith("50.0 [")
-    assert queried_alike(tmp_path, sheet)
-    assert any("68 of 114" in note for note in sheet.notes)
+    table = report(tmp_path)
+    assert list(table.rows[0][2:5]) == ["5", "4", "2"]
+    assert table.rows[0][5].startswith("50.0 [")
+    assert queried_alike(tmp_path, table)
+    assert any("68 of 114" in note for note in table.notes)
 
 
-def queried_alike(root: Path, sheet: Table) -> bool:
+def queried_alike(root: Path, table: Table) -> bool:
     """Whether the query under the table says of every cell what `cells` does."""
-    rows = duckdb.connect().execute(sheet.query).df().set_index("cell_id").sort_index()
+    rows = duckdb.connect().execute(table.query).df().set_index("cell_id").sort_index()
     own = cells(root, load.episodes(root)).set_index("cell_id").sort_index()
     own = own[own["dataset"].astype(str).isin(rows["dataset"])]
     named = own[list(MECHANISMS)].fillna(0).idxmax(axis=1).where(own[DIRECT].notna())
@@ -214,7 +214,7 @@ def queried_alike(root: Path, sheet: Table) -> bool:
 def report(root: Path, width: int = 100) -> Table:
     out = io.StringIO()
     found = [
-        sheet for sheet in print_report(root, Console(file=out, width=width)) if sheet.name.startswith("branching")
+        table for table in print_report(root, Console(file=out, width=width)) if table.name.startswith("branching")
     ]
     assert found[0].title in out.getvalue(), "a terminal has room for it"
     return found[0]
@@ -224,16 +224,16 @@ def test_without_an_outline_corrections_are_counted_and_mechanisms_left_open(tmp
     row = episode(0, True, 1)
     steps = [line | {"cell_id": row["cell_id"]} for line in corrected((None, None), ("x", "y"), 0, ("a", "y"))]
     store.write(tmp_path, {"episodes": [row, episode(1, False, 1)], "steps": steps})
-    sheet = report(tmp_path)
-    assert list(sheet.figures) == ["cells", "failed first", "corrected cells", "corrected"]
-    assert any("no outline is followed" in note for note in sheet.notes)
-    assert queried_alike(tmp_path, sheet)
+    table = report(tmp_path)
+    assert list(table.figures) == ["cells", "failed first", "corrected cells", "corrected"]
+    assert any("no outline is followed" in note for note in table.notes)
+    assert queried_alike(tmp_path, table)
 
 
 def test_a_sweep_without_branches_has_no_table(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [searched.episode("retry", case, True, branches=1) for case in range(3)]})
     assert by_setting(cells(tmp_path, load.episodes(tmp_path))).empty
-    assert not any(sheet.name.startswith("branching") for sheet in print_report(tmp_path, Console(file=io.StringIO())))
+    assert not any(table.name.startswith("branching") for table in print_report(tmp_path, Console(file=io.StringIO())))
 
 
 @pytest.fixture(scope="module")
@@ -260,9 +260,9 @@ def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swe
         assert sum(row[name] for name in MECHANISMS) == pytest.approx(1)
         assert sum(row[f"{name}_cells"] for name in MECHANISMS) == row["corrected_cells"] == row["classed_cells"]
         assert row[FAILED] >= row["corrected_cells"]
-    sheet = report(swept)
-    assert queried_alike(swept, sheet)
-    for figures in printed(sheet):
+    table = report(swept)
+    assert queried_alike(swept, table)
+    for figures in printed(table):
         assert sum(float(figures[name]) for name in MECHANISMS if name in figures) == pytest.approx(100, abs=0.3)
 
 

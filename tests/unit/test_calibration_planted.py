@@ -13,7 +13,7 @@ from scipy import stats
 
 from analysis.stats.intervals import CLUSTER
 from analysis.tables import calibrated
-from analysis.tables import calibration as sheets
+from analysis.tables import calibration as tables
 from grid.core.types import ToolCall
 from grid.engines.places import Place
 from grid.engines.simulated.plans import Difficulty, chance
@@ -115,27 +115,27 @@ def test_differences_to_the_exact_choice_recover_what_is_planted() -> None:
     """A second setting on the same cases, of less calibration: AUROC, area and Brier differ by what the truth says."""
     values = {one: truth(one) for one in (1.0, 0.0)}
     pair = [decisions(1.0, 3), decisions(0.0, 3).assign(planner="votes", distribution="votes of 10")]
-    (row,) = sheets.differences(pd.concat(pair)).to_dict("records")
+    (row,) = tables.differences(pd.concat(pair)).to_dict("records")
     assert (row["planner"], row["reference"], row["clusters"]) == ("votes", "any", CASES)
     for name in ("brier", "area", "auroc"):
         assert row[f"{name}_low"] <= values[0.0][name] - values[1.0][name] <= row[f"{name}_high"], name
         assert row[f"{name}_holm"] < 0.001, name
     assert row["accuracy"] == 0, "the best option is the same"
     own, other = (calibrated.table(frame).iloc[0] for frame in pair)
-    assert [row[name] for name in sheets.FIGURES] == pytest.approx([other[n] - own[n] for n in sheets.FIGURES])
-    (back,) = sheets.differences(
+    assert [row[name] for name in tables.FIGURES] == pytest.approx([other[n] - own[n] for n in tables.FIGURES])
+    (back,) = tables.differences(
         pd.concat(
             [frame.assign(distribution=kind) for frame, kind in zip(pair, ("votes of 10", "exact choice"), strict=True)]
         )
     ).to_dict("records")
-    assert [back[f"{n}_low"] for n in sheets.FIGURES] == pytest.approx([-row[f"{n}_high"] for n in sheets.FIGURES])
+    assert [back[f"{n}_low"] for n in tables.FIGURES] == pytest.approx([-row[f"{n}_high"] for n in tables.FIGURES])
 
 
 def test_without_an_exact_choice_or_a_common_cluster_nothing_is_compared() -> None:
     own = decisions(1.0, 0)
-    assert sheets.differences(own.assign(distribution="votes of 5")).empty
-    assert sheets.differences(own).empty
+    assert tables.differences(own.assign(distribution="votes of 5")).empty
+    assert tables.differences(own).empty
     apart = own.assign(planner="votes", distribution="votes of 5", cluster="other" + own[CLUSTER])
-    (row,) = sheets.differences(pd.concat([own, apart])).to_dict("records")
+    (row,) = tables.differences(pd.concat([own, apart])).to_dict("records")
     assert row["clusters"] == 0
-    assert np.isnan([row[name] for name in sheets.FIGURES]).all()
+    assert np.isnan([row[name] for name in tables.FIGURES]).all()

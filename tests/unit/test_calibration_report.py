@@ -73,7 +73,7 @@ def test_what_counts_and_what_is_left_out(tmp_path: Path) -> None:
     assert (row["decisions"], row["silent"], row["unknown"]) == (4, 3, 1)
     assert (row["accuracy"], row["confidence"]) == (0.75, pytest.approx(0.75))
     assert row["distribution"] == calibrated.EXACT
-    (own, _) = calibration.sheets(root)
+    (own, _) = calibration.tables(root)
     assert dict(zip(own.figures, own.rows[0][3:], strict=True))["left out"] == "3 + 1"
 
 
@@ -101,7 +101,7 @@ def test_votes_are_told_from_exact_choices(tmp_path: Path) -> None:
 def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.7, 0.3)), step(option(0.6, 0.4), reference="b"), step(option(0.8)),
                    step(option(0.7), reference=None), step([], entropy=None), dataset="it's")  # fmt: skip
-    (own, _) = calibration.sheets(root)
+    (own, _) = calibration.tables(root)
     with duckdb.connect() as connection:
         asked = connection.execute(own.query).df()
     expected = calibrated.known(calibrated.read(root)).sort_values("cell_id")
@@ -113,7 +113,7 @@ def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [[step([], entropy=None)], [step(None)], [step(option(0.9), reference=None)]])
 def test_without_a_decision_to_judge_there_is_nothing(steps: list[dict[str, Any]], tmp_path: Path) -> None:
     root = written(tmp_path, *steps)
-    assert (calibration.sheets(root), calibration.drawings(root)) == ([], [])
+    assert (calibration.tables(root), calibration.drawings(root)) == ([], [])
 
 
 def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> None:
@@ -126,18 +126,18 @@ def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> Non
     assert "egb_12" not in reliability.svg
     assert "egb_06 (" in handed.svg
     assert "egb_07 (" not in handed.svg
-    (table, *_) = calibration.sheets(tmp_path)
+    (table, *_) = calibration.tables(tmp_path)
     assert len(table.rows) == 13
 
 
 def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
-    found, figures = calibration.sheets(root), calibration.drawings(root)
+    found, figures = calibration.tables(root), calibration.drawings(root)
     whole = page(root, found, figures)
     assert "<script" not in without_sorting(whole)
     assert "\x1b" not in whole
-    for sheet in found:
-        assert all(rendered(sheet) for rendered in FORMATS.values())
+    for table in found:
+        assert all(rendered(table) for rendered in FORMATS.values())
     assert figures == calibration.drawings(root), "the same rows, the same bytes"
 
 
@@ -149,9 +149,9 @@ def test_a_grid_of_the_simulated_policy_has_its_tables(
         store.write(tmp_path, planted.grid(planner, cases=6, planner_values={"trajectories": 1}, tool_skill=0.7))
     out = io.StringIO()
     printed = print_report(tmp_path, Console(file=out, width=100))
-    named = [sheet for sheet in printed if sheet.section == calibration.SECTION]
-    assert [sheet.name.split()[0] for sheet in named] == ["calibration", "against", "handing"]
-    assert all("simulated policy" in sheet.caption for sheet in named)
+    named = [table for table in printed if table.section == calibration.SECTION]
+    assert [table.name.split()[0] for table in named] == ["calibration", "against", "handing"]
+    assert all("simulated policy" in table.caption for table in named)
     assert "calibration of the choice of tools" in out.getvalue()
     values = named[0].values
     assert list(values["distribution"]) == ["exact choice", "votes of 10"]

@@ -116,9 +116,9 @@ def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     with_depth(tmp_path)
     with pytest.raises(AnalysisError, match="by=deepness: no column of episodes; allowed: category, tools, "):
-        by_value.sheets(tmp_path, "deepness")
+        by_value.tables(tmp_path, "deepness")
     with pytest.raises(AnalysisError, match="by=breadth: no episode has a value of breadth"):
-        by_value.sheets(tmp_path, "breadth")
+        by_value.tables(tmp_path, "breadth")
 
 
 def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:

@@ -178,20 +178,20 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
     }  # fmt: skip
     (row,) = runs.compared(found.pairs).to_dict("records")
     assert row["changed"] == 2
-    assert any("other contents under the same id" in note for note in compare(a, b).sheets[0].notes)
+    assert any("other contents under the same id" in note for note in compare(a, b).tables[0].notes)
 
 
 def test_the_query_gives_the_cases(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 1]) + planted("sh", [1, 0, 0, 1]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0], model="m'x") + planted("sh", [0, 0, 0, 1], model="m'x"))
     found = compare(a, b)
-    asked = queried(found.sheets[0].query).set_index(["planner", "case_id"])
+    asked = queried(found.tables[0].query).set_index(["planner", "case_id"])
     assert len(asked) == 8
     for pair in matched(a, b).pairs:
         for row in runs.by_case(pair).reset_index().to_dict("records"):
             for name in ("success_a", "success_b", "tokens_a", "tokens_b"):
                 assert asked.loc[(pair.label("planner"), row["case_id"]), name] == row[name]
-    assert len(queried(found.sheets[-1].query)) == 4
+    assert len(queried(found.tables[-1].query)) == 4
 
 
 def test_the_page_has_every_case_and_the_terminal_twenty(

@@ -48,26 +48,26 @@ def written(root: Path, sh: list[tuple[str, bool]]) -> list[str]:
 
 def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_path: Path) -> None:
     written(tmp_path, [("a", True), ("b", False), ("a", True), (EVIL, False)])
-    (sheet,) = study.example_sheets(tmp_path, study.rows(tmp_path))
-    assert sheet.reading.startswith("case-0, tools_forgiving, trial 0: not kept"), "no transcript, no question"
-    assert "1 of 3 episodes" in sheet.caption
-    assert [row[:2] for row in sheet.rows] == [*(["SH", str(place)] for place in range(4)), ["FH", "plan"],
+    (table,) = study.example_tables(tmp_path, study.rows(tmp_path))
+    assert table.reading.startswith("case-0, tools_forgiving, trial 0: not kept"), "no transcript, no question"
+    assert "1 of 3 episodes" in table.caption
+    assert [row[:2] for row in table.rows] == [*(["SH", str(place)] for place in range(4)), ["FH", "plan"],
                                                ["FH", "plan 2"]]  # fmt: skip
-    assert [row[2].endswith("[again]") for row in sheet.rows] == [False, False, True, False, False, False]
-    assert sheet.rows[2][2:] == ["find(name=a) [again]", '{"error": "no"}']
-    assert sheet.rows[-1][2:] == ["1: find(name=b); 2: find(name=c)", '{"value": "c"}']
-    assert all(len(cell) < 700 and "\x1b" not in cell for row in sheet.rows for cell in row)
-    assert sheet.rows == study.example_sheets(tmp_path, study.rows(tmp_path))[0].rows
-    assert r"p{0.38\linewidth}" in latex(sheet)
-    assert "<script>" not in markdown(sheet)
+    assert [row[2].endswith("[again]") for row in table.rows] == [False, False, True, False, False, False]
+    assert table.rows[2][2:] == ["find(name=a) [again]", '{"error": "no"}']
+    assert table.rows[-1][2:] == ["1: find(name=b); 2: find(name=c)", '{"value": "c"}']
+    assert all(len(cell) < 700 and "\x1b" not in cell for row in table.rows for cell in row)
+    assert table.rows == study.example_tables(tmp_path, study.rows(tmp_path))[0].rows
+    assert r"p{0.38\linewidth}" in latex(table)
+    assert "<script>" not in markdown(table)
 
 
 def test_where_no_failed_call_is_repeated_one_is_drawn_and_it_is_said(tmp_path: Path) -> None:
     """A call that succeeds may be made again."""
     written(tmp_path, [("a", False), ("a", False)])
-    (sheet,) = study.example_sheets(tmp_path, study.rows(tmp_path))
-    assert "no SH episode makes a failed call again" in sheet.caption
-    assert not any("[again]" in row[2] for row in sheet.rows)
+    (table,) = study.example_tables(tmp_path, study.rows(tmp_path))
+    assert "no SH episode makes a failed call again" in table.caption
+    assert not any("[again]" in row[2] for row in table.rows)
 
 
 def row(low: float, mean: float, high: float, **further: object) -> pd.DataFrame:

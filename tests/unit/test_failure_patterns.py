@@ -116,14 +116,14 @@ def test_the_table_has_the_shares_and_its_query_finds_them_too(tmp_path: Path) -
         for place, found in enumerate(([WRONG, MISSING], [WRONG], [], [INTENT]) if dataset != "slate" else (None, None))
     ]  # fmt: skip
     store.write(tmp_path, {"episodes": cells})
-    sheets = print_report(tmp_path, Console(file=io.StringIO()))
-    (sheet,) = [sheet for sheet in sheets if sheet.name.startswith("failure patterns")]
-    assert sheet.name == "failure patterns lexical traject_bench"
-    assert sheet.rows == [
+    tables = print_report(tmp_path, Console(file=io.StringIO()))
+    (table,) = [table for table in tables if table.name.startswith("failure patterns")]
+    assert table.name == "failure patterns lexical traject_bench"
+    assert table.rows == [
         ["none", planner, "4", "0.0", "50.0", "25.0", "0.0", "0.0", "25.0", "25.0"]
         for planner in ("react", "zero_shot")
     ]
-    queried = duckdb.connect().execute(sheet.query).df()
-    assert queried[["cells", *PATTERNS, "none"]].to_dict("records") == sheet.values[
+    queried = duckdb.connect().execute(table.query).df()
+    assert queried[["cells", *PATTERNS, "none"]].to_dict("records") == table.values[
         ["cells", *PATTERNS, "none"]
     ].to_dict("records")

@@ -44,7 +44,7 @@ def written(root: Path, *parts: list[dict[str, Any]]) -> Path:
     return root
 
 
-def table(root: Path) -> pd.DataFrame:
+def settings(root: Path) -> pd.DataFrame:
     return frontier.points(frontier.read(root)).set_index("planner")
 
 
@@ -52,7 +52,7 @@ def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
     solved = {"cheap": [1, 0, 0, 0, 0, 0, 0, 0], "good": [1, 1, 1, 1, 0, 0, 1, 0], "costly": [1, 1, 1, 1, 0, 0, 0, 0]}
     tokens = {"cheap": 100, "good": 1_000, "costly": 4_000}
     root = written(tmp_path, *(cells(name, solved[name], tokens[name]) for name in solved))
-    found = table(root)
+    found = settings(root)
     assert found["frontier"].to_dict() == {"cheap": True, "costly": False, "good": True}
     assert found[TOKENS].to_dict() == {"cheap": 100.0, "costly": 4_000.0, "good": 1_000.0}
     assert found.loc["good", "gain"] == 0.5
@@ -62,9 +62,9 @@ def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
     (expected,) = [row for row in paired_differences(rated, "cheap").to_dict("records") if row["planner"] == "good"]
     bounds = [expected["success_low"], expected["success_high"]]
     assert [found.loc["good", name] for name in ("gain_low", "gain_high")] == bounds
-    (sheet,) = frontier.sheets(root)
-    assert [row[0] for row in sheet.rows] == ["cheap", "good"]
-    assert sheet.notes == ["on no frontier: costly"]
+    (table,) = frontier.tables(root)
+    assert [row[0] for row in table.rows] == ["cheap", "good"]
+    assert table.notes == ["on no frontier: costly"]
     (figure,) = frontier.drawings(root)
     assert all(f">{name}<" in figure.svg for name in solved)
     assert figure == frontier.drawings(root)[0], "the same rows, the same bytes"
@@ -73,10 +73,10 @@ def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
 def test_the_judge_and_the_critic_count(tmp_path: Path) -> None:
     judged = {"judge_input_tokens": 5, "judge_output_tokens": 6, "critic_input_tokens": 7, "user_input_tokens": 1_000}
     root = written(tmp_path, cells("a", [1, 0], 100, **judged), cells("b", [0, 1], 50))
-    assert table(root)[TOKENS].to_dict() == {"a": 118.0, "b": 50.0}
-    (sheet,) = frontier.sheets(root)
+    assert settings(root)[TOKENS].to_dict() == {"a": 118.0, "b": 50.0}
+    (table,) = frontier.tables(root)
     with duckdb.connect() as connection:
-        asked = connection.execute(sheet.query).df().groupby("planner")["tokens"].mean()
+        asked = connection.execute(table.query).df().groupby("planner")["tokens"].mean()
     assert asked.to_dict() == {"a": 118.0, "b": 50.0}
 
 
@@ -87,16 +87,16 @@ def test_money_is_the_cost_where_every_model_has_a_price(tmp_path: Path) -> None
     assert frontier.points(found).set_index("planner")["frontier"].to_dict() == {"a": True, "b": True}
     partly = written(tmp_path / "partly", *priced, cells("a", [1, 0], 100, model="local", money=0.0))
     assert frontier.cost_of(frontier.read(partly)) == TOKENS
-    assert table(written(tmp_path / "free", cells("a", [1, 0], 100), cells("b", [1, 1], 50)))["frontier"]["a"] == 0
+    assert settings(written(tmp_path / "free", cells("a", [1, 0], 100), cells("b", [1, 1], 50)))["frontier"]["a"] == 0
 
 
 def test_who_asked_has_a_frontier_of_their_own(tmp_path: Path) -> None:
     root = written(tmp_path, cells("told", [1, 1], 10, resolved_checks=1), cells("react", [1, 0], 100),
                    cells("sh", [1, 0], 200))  # fmt: skip
-    assert table(root)["frontier"].to_dict() == {"react": True, "sh": False, "told": True}
-    (sheet,) = frontier.sheets(root)
-    assert [row[0] for row in sheet.rows] == ["react", "told (asked)"]
-    assert sheet.sections == {1}
+    assert settings(root)["frontier"].to_dict() == {"react": True, "sh": False, "told": True}
+    (table,) = frontier.tables(root)
+    assert [row[0] for row in table.rows] == ["react", "told (asked)"]
+    assert table.sections == {1}
 
 
 def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_p
     found = frontier.drawings(root)
     assert [one.title for one in found] == ["cost against success", "cost against success, other robustness settings"]
     assert not any("alone" in one.svg for one in found)
-    (sheet,) = frontier.sheets(root)
-    assert [row[:2] for row in sheet.rows] == [
+    (table,) = frontier.tables(root)
+    assert [row[:2] for row in table.rows] == [
         ["none", "a"],
         ["none", "b"],
         ["tools_strict", "a"],
@@ -119,7 +119,7 @@ def test_disturbed_settings_are_drawn_apart_and_single_planners_not_at_all(tmp_p
 def test_where_nobody_can_be_compared_there_is_none(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "episodes").mkdir()
     written(tmp_path, rows)
-    assert frontier.sheets(tmp_path) == []
+    assert frontier.tables(tmp_path) == []
     assert frontier.drawings(tmp_path) == []
 
 

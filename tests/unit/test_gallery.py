@@ -145,7 +145,7 @@ def test_counts_are_of_the_rows_that_a_folder_holds(tmp_path: Path) -> None:
     assert gallery.counts(tmp_path) == Counts(settings=2, cases=4, ok=6, failed=1)
 
 
-def sheet(name: str, rows: list[list[str]], reading: str = "") -> Table:
+def table(name: str, rows: list[list[str]], reading: str = "") -> Table:
     labels = ["mode", "planner", "model", "our setting"]
     figures = ["cases", "Pass, %", "success"]
     return table_of(rows, name=name, labels=labels, figures=figures, reading=reading)
@@ -160,14 +160,14 @@ def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:
         ["RestBench-TMDB", "CoT", "tiny (ours)", "cot", "10", "1.0", "34.42"],
     ]
     found = gallery.verdict(
-        [sheet("published tooltree 2", rows), sheet(order.NAME, [], "Of 3 orders, all agree.")], "tooltree_table2", row
+        [table("published tooltree 2", rows), table(order.NAME, [], "Of 3 orders, all agree.")], "tooltree_table2", row
     )
     assert found == [
         "Of 3 orders, all agree.",
         "RestBench-TMDB, ReAct, success: not in the paper; tiny (ours) 40.0 [20.0, 60.0]",
     ]
     both = [*rows[:2], [*row, "tiny (ours)", "react", "10", "40.0", "–"]]
-    assert gallery.verdict([sheet("published tooltree 2", both)], "tooltree_table2", row) == [
+    assert gallery.verdict([table("published tooltree 2", both)], "tooltree_table2", row) == [
         "RestBench-TMDB, ReAct, Pass, %: Big 38.82, Small 62.42; tiny (ours) 40.0"
     ]
     assert gallery.verdict([], None, None) == []

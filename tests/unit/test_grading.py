@@ -97,32 +97,32 @@ def graded(root: Path, share: float, robustness: Sequence[str], unread: float = 
     return pd.DataFrame(rows)
 
 
-def by_planner(sheet: Table) -> dict[str, float]:
-    (row,) = sheet.values.to_dict("records")
+def by_planner(table: Table) -> dict[str, float]:
+    (row,) = table.values.to_dict("records")
     return {planner: float(row[f"success_{planner}"]) for planner in ("fh", "sh")}
 
 
 def test_the_studys_tables_take_verdicts_where_there_are_any(tmp_path: Path) -> None:
     rows = graded(tmp_path, 0.5, ["tools_forgiving"])
-    sheets = {sheet.name: sheet for sheet in study.sheets(tmp_path, None, beside.sheets(tmp_path))}
+    tables = {table.name: table for table in study.tables(tmp_path, None, beside.tables(tmp_path))}
     exact = rows.groupby(["robustness", "planner"])["success"].mean()
     said_so = (rows["verdict"] == "correct").groupby([rows["robustness"], rows["planner"]]).mean()
-    for planner, found in by_planner(sheets["accuracy tools_forgiving"]).items():
+    for planner, found in by_planner(tables["accuracy tools_forgiving"]).items():
         assert found == pytest.approx(said_so["tools_forgiving", planner])
         assert found > exact["tools_forgiving", planner] + 0.05
-    for planner, found in by_planner(sheets["accuracy tools_strict"]).items():
+    for planner, found in by_planner(tables["accuracy tools_strict"]).items():
         assert found == pytest.approx(exact["tools_strict", planner]), "nobody was asked there"
-    change = sheets["robustness"].values.iloc[0]
+    change = tables["robustness"].values.iloc[0]
     for planner in ("fh", "sh"):
         wanted = exact["tools_strict", planner] - said_so["tools_forgiving", planner]
         assert change[f"change_{planner}"] == pytest.approx(wanted)
-    published = sheets["published planning_horizon 2"].values.query("model == 'lexical (ours)'")
+    published = tables["published planning_horizon 2"].values.query("model == 'lexical (ours)'")
     ours = published.set_index("planner")["accuracy"].dropna()
     assert ours["FH"] == pytest.approx(said_so["tools_forgiving", "fh"])
     for name in ("accuracy tools_forgiving", "robustness", "regression", "coefficients"):
-        assert any("verdict of grader" in note for note in sheets[name].notes), name
-    assert not any("verdict" in note for note in sheets["accuracy tools_strict"].notes)
-    assert any("no verdicts" in note for note in sheets["robustness"].notes)
+        assert any("verdict of grader" in note for note in tables[name].notes), name
+    assert not any("verdict" in note for note in tables["accuracy tools_strict"].notes)
+    assert any("no verdicts" in note for note in tables["robustness"].notes)
 
 
 def test_the_regression_is_of_verdicts(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_the_regression_is_of_verdicts(tmp_path: Path) -> None:
     spec = read_spec(study.PLANNING_HORIZON)
     before, after = (study.regressed(root, spec) for root in (plain, other))
     assert after["success"].mean() > before["success"].mean() + 0.05
-    found = {sheet.name: sheet for sheet in study.sheets(other)}["regression"]
+    found = {table.name: table for table in study.tables(other)}["regression"]
     assert duckdb.connect().execute(found.query).df()["success"].mean() == pytest.approx(after["success"].mean())
 
 
@@ -140,9 +140,9 @@ def test_the_regression_is_of_verdicts(tmp_path: Path) -> None:
 def test_a_verdict_that_could_not_be_read_is_unknown_and_counted(tmp_path: Path, how: str) -> None:
     rows = graded(tmp_path, 0.0, ["tools_forgiving"], unread=0.2)
     with unknowns.counted(how):
-        sheet = {sheet.name: sheet for sheet in study.sheets(tmp_path)}["accuracy tools_forgiving"]
-        found = by_planner(sheet)
-        asked = duckdb.connect().execute(sheet.query).df().groupby("planner")["success"].mean()
+        table = {table.name: table for table in study.tables(tmp_path)}["accuracy tools_forgiving"]
+        found = by_planner(table)
+        asked = duckdb.connect().execute(table.query).df().groupby("planner")["success"].mean()
     own = rows[rows["robustness"] == "tools_forgiving"]
     right = (own["verdict"] == "correct").astype(float).where(own["verdict"].notna() | (how == "failure"))
     by_case = right.groupby([own["planner"], own["case_id"]]).mean().unstack("planner").dropna()
@@ -151,7 +151,7 @@ def test_a_verdict_that_could_not_be_read_is_unknown_and_counted(tmp_path: Path,
                                                           .groupby("planner").mean().to_dict())  # fmt: skip
     lacking = int(own["verdict"].isna().sum())
     assert lacking > 0
-    assert any(re.search(rf"of {lacking} of {len(own)} cells it could not be read", note) for note in sheet.notes)
+    assert any(re.search(rf"of {lacking} of {len(own)} cells it could not be read", note) for note in table.notes)
 
 
 def test_nothing_is_said_where_there_are_no_verdicts(tmp_path: Path) -> None:

@@ -47,5 +47,5 @@ def test_silence_is_counted_and_a_contradiction_too(chains: list[Labelled]) -> N
     found = compared("torn", chains, [None, *[torn] * 59])
     assert (found.unreadable, found.contradicted, found.verdicts) == (1, 59, 59)
     assert against(found.plans)["agreement"].mean == pytest.approx(30 / 59)
-    for sheet in (overall, errors):
-        assert sheet(Path(), [found]) is not None
+    for table in (overall, errors):
+        assert table(Path(), [found]) is not None

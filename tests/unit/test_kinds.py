@@ -24,7 +24,7 @@ COUNTS: list[dict[str, list[int]]] = [
 ]
 
 
-def sheets(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Table]:
+def tables(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Table]:
     cells: list[dict[str, Any]] = [
         {
             "model": "lexical", "dataset": "gta", "robustness": "none", "pool": "all", "planner": planner, "trial": 0,
@@ -38,33 +38,33 @@ def sheets(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Tabl
     ]  # fmt: skip
     store.write(folder, {"episodes": cells})
     found = print_report(folder, Console(file=io.StringIO()))
-    return [sheet for sheet in found if sheet.name.startswith("tool F1")]
+    return [table for table in found if table.name.startswith("tool F1")]
 
 
 def test_counts_are_summed_over_cells_before_they_are_divided(tmp_path: Path) -> None:
-    (sheet,) = sheets(tmp_path, [*COUNTS])
-    assert sheet.name == "tool F1 by category lexical gta"
-    assert list(sheet.figures) == ["gold calls", "macro", "perception", "logic", "creativity"]
-    assert sheet.rows == [
+    (table,) = tables(tmp_path, [*COUNTS])
+    assert table.name == "tool F1 by category lexical gta"
+    assert list(table.figures) == ["gold calls", "macro", "perception", "logic", "creativity"]
+    assert table.rows == [
         ["none", "react", "6", "61.9", "57.1", "66.7", "none"],  # 2·2/(3+4), 2·1/(1+2)
         ["none", "zero_shot", "3", "66.7", "66.7", "66.7", "none"],
     ]
-    queried = duckdb.connect().execute(sheet.query).df()
+    queried = duckdb.connect().execute(table.query).df()
     columns = ["planner", "kind", "cells", "hits", "predicted", "gold", "f1"]
-    one, other = (frame[columns].sort_values(columns[:2], ignore_index=True) for frame in (queried, sheet.values))
+    one, other = (frame[columns].sort_values(columns[:2], ignore_index=True) for frame in (queried, table.values))
     pd.testing.assert_frame_equal(one, other, check_dtype=False)
 
 
 def test_many_kinds_are_shown_by_their_mean(tmp_path: Path) -> None:
     kinds = {f'kind "{place}" of $.tools': [place % 2, 1, 1] for place in range(33)}
-    (sheet,) = sheets(tmp_path, [kinds])
-    assert list(sheet.figures) == ["gold calls", "macro"]
-    assert sheet.rows[0] == ["none", "react", "33", "48.5"]
-    assert "33 kinds" in sheet.notes[0]
+    (table,) = tables(tmp_path, [kinds])
+    assert list(table.figures) == ["gold calls", "macro"]
+    assert table.rows[0] == ["none", "react", "33", "48.5"]
+    assert "33 kinds" in table.notes[0]
 
 
 def test_without_counts_there_is_no_table(tmp_path: Path) -> None:
-    assert sheets(tmp_path, [None]) == []
+    assert tables(tmp_path, [None]) == []
 
 
 def test_the_small_summand_changes_nothing_that_is_shown() -> None:

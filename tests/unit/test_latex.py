@@ -37,10 +37,10 @@ def compiled(folder: Path, tables: list[str]) -> str:
 
 def test_all_tables_of_a_report_compile(tmp_path: Path) -> None:
     simulated.write(tmp_path / "swept", count=30)
-    sheets = print_report(tmp_path / "swept", Console(file=io.StringIO()))
-    write_tables(tmp_path / "tables", sheets)
+    tables = print_report(tmp_path / "swept", Console(file=io.StringIO()))
+    write_tables(tmp_path / "tables", tables)
     files = sorted((tmp_path / "tables").glob("*.tex"))
-    assert len(files) == len(sheets) > 10
+    assert len(files) == len(tables) > 10
     log = compiled(tmp_path, [file.read_text(encoding="utf-8") for file in files])
     assert "Missing character" not in log, "nothing that is written is left out"
     assert "Overfull" not in log, "no table is wider than the text"

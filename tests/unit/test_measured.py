@@ -52,24 +52,24 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_the_report_has_them_with_unit_and_direction(root: Path) -> None:
-    sheets = {sheet.name: sheet for sheet in print_report(root, Console(file=io.StringIO(), width=200))}
-    sheet = sheets["metrics tiny slate"]
-    assert sheet.figures[2:] == ["answered (%) ↑", "at_once (%) ↑", "desk_minutes (minutes) ↓"]
-    rows = {row[1]: row for row in sheet.rows}
+    tables = {table.name: table for table in print_report(root, Console(file=io.StringIO(), width=200))}
+    table = tables["metrics tiny slate"]
+    assert table.figures[2:] == ["answered (%) ↑", "at_once (%) ↑", "desk_minutes (minutes) ↓"]
+    rows = {row[1]: row for row in table.rows}
     assert rows["react"][-3].startswith("80.0")
     assert rows["zero_shot"][-3].startswith("40.0")
     assert float(rows["zero_shot"][-1].split()[0]) == pytest.approx(3.0, abs=0.1)
-    assert "desk_minutes: what lookups take" in sheet.caption
-    assert not [sheet for sheet in measures.sheets(root) if "tool_calls" in sheet.figures]
+    assert "desk_minutes: what lookups take" in table.caption
+    assert not [table for table in measures.tables(root) if "tool_calls" in table.figures]
 
 
 def test_ours_have_a_table_where_somebody_asks(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode("react", case, True, tool_match_rate=0.5) for case in range(4)]})
-    assert measures.sheets(tmp_path) == []
-    (sheet,) = measures.sheets(tmp_path, ["tool_match_rate"])
-    assert sheet.figures[-1] == "tool_match_rate (%) ↑"
+    assert measures.tables(tmp_path) == []
+    (table,) = measures.tables(tmp_path, ["tool_match_rate"])
+    assert table.figures[-1] == "tool_match_rate (%) ↑"
     with pytest.raises(AnalysisError, match=r"metric=tool_macth: no metric with numbers; allowed: .*tool_match_rate"):
-        measures.sheets(tmp_path, ["tool_macth"])
+        measures.tables(tmp_path, ["tool_macth"])
 
 
 def test_a_formula_takes_them(root: Path) -> None:
@@ -133,13 +133,13 @@ def test_a_plugins_sweep_has_them_in_every_table(tmp_path: Path) -> None:
     cells = list(plan.cells_of(setting))
     rows = asyncio.run(run_chunk(build(setting, plan.budget), setting, cells, Stamp("test", None))).take()
     store.write(tmp_path, {"episodes": rows["episodes"], "metrics": store.metric_rows(plan.metrics.values())})
-    (sheet,) = measures.sheets(tmp_path)
-    assert [figure.split()[0] for figure in sheet.figures[2:]] == [
+    (table,) = measures.tables(tmp_path)
+    assert [figure.split()[0] for figure in table.figures[2:]] == [
         "answered_lookups", "desk_minutes", "nothing_asked_twice"
     ]  # fmt: skip
-    assert all(row["desk_minutes"] == 2 * row["tool_calls"] for row in sheet_rows(tmp_path))
+    assert all(row["desk_minutes"] == 2 * row["tool_calls"] for row in table_rows(tmp_path))
 
 
-def sheet_rows(root: Path) -> list[dict[str, float]]:
+def table_rows(root: Path) -> list[dict[str, float]]:
     found: list[dict[str, float]] = store.read(root, "episodes", ["desk_minutes", "tool_calls"]).to_pylist()
     return found

@@ -48,9 +48,9 @@ def test_a_planted_gain_is_recovered_by_each_planner_against_itself_alone(tmp_pa
     assert gains["react"]["success_low"] > 0.5
     assert gains["react"]["success_holm"] < 0.001
     assert gains["lats"]["success_low"] < 0 < gains["lats"]["success_high"]
-    (sheet,) = remembered.sheets(tmp_path)
-    assert [line[:2] for line in sheet.rows] == [["none", "lats"], ["none", "react"]]
-    assert "*†" in dict(zip(sheet.figures, sheet.rows[1][3:], strict=True))["gain"]
+    (table,) = remembered.tables(tmp_path)
+    assert [line[:2] for line in table.rows] == [["none", "lats"], ["none", "react"]]
+    assert "*†" in dict(zip(table.figures, table.rows[1][3:], strict=True))["gain"]
 
 
 def test_only_cases_that_ran_both_ways_count_and_only_known_ones(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_only_cases_that_ran_both_ways_count_and_only_known_ones(tmp_path: Path)
 
 def test_without_memory_there_is_no_table(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [row("react", "none", case, True) for case in range(4)]})
-    assert remembered.sheets(tmp_path) == []
+    assert remembered.tables(tmp_path) == []

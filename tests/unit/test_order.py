@@ -16,7 +16,7 @@ from scipy import stats
 from analysis.errors import AnalysisError
 from analysis.page.table import Table
 from analysis.papers import files, order
-from analysis.papers import published as sheets
+from analysis.papers import published as tables
 from analysis.papers.files import Published
 from analysis.papers.order import AGREES, DISAGREES, UNKNOWN, Order
 from analysis.stats.intervals import CLUSTER
@@ -143,41 +143,41 @@ def rows(planners: Mapping[str, float], cases: int = 60, **other: Any) -> list[d
 
 def ordered(root: Path, cells: Sequence[Mapping[str, Any]], **change: Any) -> Table | None:
     store.write(root, {"episodes": list(cells)})
-    found = sheets.sheets(root, [Published.model_validate(TABLE | change)])
-    assert [sheet.name for sheet in found[:1]] == ["published paper 1"]
-    return next((sheet for sheet in found if sheet.name == order.NAME), None)
+    found = tables.tables(root, [Published.model_validate(TABLE | change)])
+    assert [table.name for table in found[:1]] == ["published paper 1"]
+    return next((table for table in found if table.name == order.NAME), None)
 
 
 def test_a_report_has_the_order_behind_the_published_tables(tmp_path: Path) -> None:
-    sheet = ordered(tmp_path, rows(PLANTED))
-    assert sheet is not None
-    (row,) = sheet.rows
+    table = ordered(tmp_path, rows(PLANTED))
+    assert table is not None
+    (row,) = table.rows
     assert row[:6] == ["paper 1", "shop", "Success", "Big", "tiny", "slate"]
     assert row[6:] == ["4", "6 of 6", "30", "+1.00", "[+1.00, +1.00]", "0.04", AGREES]
-    assert sheet.reading == "Of 1 orders, 1 agree with the published one, 0 disagree and 0 cannot be told."
-    assert not sheet.notes, "no simulated policy"
-    asked = duckdb.connect().execute(sheet.query).df().groupby("planner")["success"].mean()
+    assert table.reading == "Of 1 orders, 1 agree with the published one, 0 disagree and 0 cannot be told."
+    assert not table.notes, "no simulated policy"
+    asked = duckdb.connect().execute(table.query).df().groupby("planner")["success"].mean()
     assert asked.sort_values().index.tolist() == list(PLANTED)
 
 
 def test_of_a_simulated_policy_it_is_said_to_be_planted(tmp_path: Path) -> None:
-    sheet = ordered(tmp_path, rows(PLANTED, engine="simulated"))
-    assert sheet is not None
-    assert "planted" in sheet.notes[0]
+    table = ordered(tmp_path, rows(PLANTED, engine="simulated"))
+    assert table is not None
+    assert "planted" in table.notes[0]
 
 
 def test_each_model_is_compared_with_each_and_each_data_set_alone(tmp_path: Path) -> None:
     other = [dict(row, figures={"Big": row["figures"]["Big"], "Small": [50.0]}) for row in TABLE["rows"]]
     cells = [*rows(PLANTED), *rows(PLANTED, model="other"), *rows(PLANTED, robustness="extraneous")]
-    sheet = ordered(tmp_path, cells, rows=other)
-    assert sheet is not None
-    assert [(row[3], row[4], row[5]) for row in sheet.rows] == [
+    table = ordered(tmp_path, cells, rows=other)
+    assert table is not None
+    assert [(row[3], row[4], row[5]) for row in table.rows] == [
         (theirs, ours, data)
         for data, models in (("slate", ("other", "tiny")), ("slate / extraneous", ("tiny",)))
         for theirs in ("Big", "Small")
         for ours in models
-    ], sheet.rows
-    assert {row[-1] for row in sheet.rows if row[3] == "Small"} == {UNKNOWN}, "figures that are all equal"
+    ], table.rows
+    assert {row[-1] for row in table.rows if row[3] == "Small"} == {UNKNOWN}, "figures that are all equal"
 
 
 @pytest.mark.parametrize("change", [{"ours": {"dataset": "slate", "planner": "react"}}, {"metrics": "none"}])
@@ -199,9 +199,9 @@ def test_rows_of_other_conditions_are_other_parts_and_a_row_of_two_settings_is_t
     ]
     changed = {"react[temperature=0]": 0.99, "tot[a=1]": 0.5, "tot[b=1]": 0.5}
     planners = {name: share for name, share in PLANTED.items() if name != "tot"} | changed
-    sheet = ordered(tmp_path, rows(planners), rows=[*TABLE["rows"], *other])
-    assert sheet is not None
-    assert [(row[1], row[6], row[9]) for row in sheet.rows] == [("shop", "3", "+1.00"), ("shop 2", "3", "+1.00")]
+    table = ordered(tmp_path, rows(planners), rows=[*TABLE["rows"], *other])
+    assert table is not None
+    assert [(row[1], row[6], row[9]) for row in table.rows] == [("shop", "3", "+1.00"), ("shop 2", "3", "+1.00")]
 
 
 def test_a_row_that_is_not_there_is_told_with_the_file_and_what_there_is() -> None:

@@ -37,7 +37,7 @@ class Reported(NamedTuple):
     root: Path
     printed: str
     text: str
-    sheets: Sequence[Table]
+    tables: Sequence[Table]
 
 
 def written(root: Path) -> tuple[str, Sequence[Table]]:
@@ -70,19 +70,19 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_page_holds_every_table_figure_and_query(swept: Reported, drawn: Sequence[Drawing]) -> None:
-    text, sheets = swept.text, swept.sheets
+    text, tables = swept.text, swept.tables
     assert len(text.encode()) < 2_000_000
-    assert text.count("<table>") == len(sheets) == 19
+    assert text.count("<table>") == len(tables) == 19
     assert text.count("<svg") == len(drawn) + 1 == 9, "success of every planner besides"
-    assert text.count("<pre><code>") == len(sheets) + 9
+    assert text.count("<pre><code>") == len(tables) + 9
     places = [text.index(mark) for mark in ("This shows lexical: ", 'class="summary"', "<svg", "<nav", "<table>")]
     assert places == sorted(places), "what can be quoted, then pictures, then all tables"
     headings = ["Planning horizon", "By model and data set", "Cost against success"]
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", text) == headings
     contents = text[text.index("<nav") : text.index("</nav>")]
     assert re.findall(r"<summary>(.*?) \(\d+\)</summary>", contents) == headings, "they fold by subject"
-    for sheet in sheets:
-        for cell in (cell for row in sheet.rows for cell in row):
+    for table in tables:
+        for cell in (cell for row in table.rows for cell in row):
             assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
 
 
@@ -133,8 +133,8 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
 
 
 def test_a_long_table_is_cut_and_says_so(swept: Reported) -> None:
-    sheet = swept.sheets[0]
-    long = html._bounded(replace(sheet, lines=[sheet.read[0]] * 3000))
+    table = swept.tables[0]
+    long = html._bounded(replace(table, lines=[table.read[0]] * 3000))
     assert len(long.rows) == 2000
     assert "of 3,000 rows" in long.notes[-1]
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from analysis.page.render import FORMATS
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables.results import all_of, any_of, by_case, rates
+from analysis.tables.success import all_of, any_of, by_case, rates
 from grid import store
 from tests import searched
 
@@ -47,7 +47,7 @@ def test_a_planted_rate_is_recovered_and_covered() -> None:
 
 
 def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> Table | None:
-    """The sheet of a sweep: by planner each case's trials; None: nobody can tell whether it succeeded."""
+    """The table of a sweep: by planner each case's trials; None: nobody can tell whether it succeeded."""
     cells: list[dict[str, Any]] = [
         searched.episode(planner, case, won, trial)
         for planner, cases in wins.items()
@@ -55,7 +55,7 @@ def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> 
         for trial, won in enumerate(trials)
     ]
     store.write(root, {"episodes": cells})
-    found = [sheet for sheet in print_report(root, Console(file=io.StringIO())) if sheet.name.startswith("pass^k")]
+    found = [table for table in print_report(root, Console(file=io.StringIO())) if table.name.startswith("pass^k")]
     return found[0] if found else None
 
 
@@ -65,32 +65,32 @@ def test_one_trial_has_no_table(tmp_path: Path) -> None:
 
 def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
     wins: list[list[bool | None]] = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
-    sheet = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
-    assert sheet is not None
-    assert list(sheet.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
-    row = sheet.values.set_index("planner").loc["react"]
+    table = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
+    assert table is not None
+    assert list(table.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
+    row = table.values.set_index("planner").loc["react"]
     assert row["all_1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
     assert row["all_2"] == pytest.approx((1 / 3 + 1 + 0) / 3)
     assert row["any_2"] == pytest.approx((1 + 1 + 0) / 3)
     assert (row["all_3"], row["any_3"], row["all_3_cases"]) == (0.0, 0.5, 2)
-    (note,) = sheet.notes
+    (note,) = table.notes
     assert note.endswith("1 at k = 1, 1 at k = 2, 2 at k = 3")
-    asked = duckdb.connect().execute(sheet.query).df().set_index(["planner", "case_id"])
+    asked = duckdb.connect().execute(table.query).df().set_index(["planner", "case_id"])
     assert asked["cells"]["react"].to_dict() == {"case-0": 3, "case-1": 2, "case-3": 3}
     assert asked["success"]["react"].mean() == pytest.approx(row["all_1"])
 
 
 def test_a_terminal_shows_four_ks_and_files_all(tmp_path: Path) -> None:
-    sheet = written(tmp_path, {"react": [[True] * 3 + [False] * 3, [True] * 6]})
-    assert sheet is not None
+    table = written(tmp_path, {"react": [[True] * 3 + [False] * 3, [True] * 6]})
+    assert table is not None
     out = io.StringIO()
     print_report(tmp_path, Console(file=out, width=120))
     assert "pass^4" in out.getvalue()
     assert "pass@4" in out.getvalue()
     assert "pass^5" not in out.getvalue()
     assert "pass@5" not in out.getvalue()
-    assert "pass@6" in sheet.figures
-    assert FORMATS["md"](sheet).count("pass@6") == 1
+    assert "pass@6" in table.figures
+    assert FORMATS["md"](table).count("pass@6") == 1
 
 
 def test_trials_are_counted_by_setting_and_case() -> None:

@@ -11,7 +11,7 @@ from analysis.tables import search
 from analysis.tables.search_cells import success_at
 from grid.settings.config import BudgetConfig
 from tests import planted
-from tests.searched import BUDGET, episode, improvements, only, sheets, write
+from tests.searched import BUDGET, episode, improvements, only, tables, write
 
 
 def test_success_at_limits_by_hand(tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ def test_success_at_limits_by_hand(tmp_path: Path) -> None:
 
 def test_no_limit_beyond_the_budget_has_a_column(tmp_path: Path) -> None:
     write(tmp_path, [episode("mcts", 0, False, budget=dict(BUDGET) | {"llm_calls": 100}, n_nodes=3)])
-    assert sheets(tmp_path)["passes"].figures == ["16", "32", "64"]
+    assert tables(tmp_path)["passes"].figures == ["16", "32", "64"]
     write(tmp_path / "less", [episode("mcts", 0, False, budget=dict(BUDGET) | {"llm_calls": 10}, n_nodes=3)])
-    assert "passes" not in sheets(tmp_path / "less")
+    assert "passes" not in tables(tmp_path / "less")
 
 
 @pytest.mark.parametrize("planner", ["egb_tree", "tooltree", "lats", "egb_logits"])
@@ -87,9 +87,9 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
     assert row["holm"] < 0.01
     assert told["egb_tree", "tooltree", 16]["success"] == 0.0, "nobody has anything by then"
     assert told[asking, "egb_logits", 64]["success"] == 0.0
-    sheet = sheets(tmp_path)["passes"]
-    shown = {(row[2], row[3]): row[-1] for row in sheet.rows}
+    table = tables(tmp_path)["passes"]
+    shown = {(row[2], row[3]): row[-1] for row in table.rows}
     assert shown["egb_tree", "less tooltree"].startswith("+30.0*† [")
-    assert [row[1] for row in sheet.rows] == ["no"] * 3 + ["yes"] * 6
-    assert sheet.sections == {3}
-    assert "Holm" in sheet.caption
+    assert [row[1] for row in table.rows] == ["no"] * 3 + ["yes"] * 6
+    assert table.sections == {3}
+    assert "Holm" in table.caption

@@ -36,8 +36,8 @@ def won() -> dict[str, list[bool]]:
 def test_rewards_paired_differences_and_drafts_are_those_planted(tmp_path: Path) -> None:
     drafts = ["d"] * 45 + ["e"] * 15
     write(tmp_path, ran("slate", won(), drafts))
-    (sheet,) = plan_execution.sheets(tmp_path)
-    (row,) = sheet.values.to_dict("records")
+    (table,) = plan_execution.tables(tmp_path)
+    (row,) = table.values.to_dict("records")
     assert (row["direct"], row["plan_first"], row["refined"]) == (0.5, 0.0, 0.5)
     assert (row["plan_gain"], row["refine_gain"]) == (-0.5, 0.5)
     assert row["refine_gain_low"] > 0 > row["plan_gain_high"]
@@ -45,15 +45,15 @@ def test_rewards_paired_differences_and_drafts_are_those_planted(tmp_path: Path)
     assert (row["unrefined_correct"], row["plan_correct"]) == (0.5, 1.0)
     assert (row["unrefined_grade"], row["plan_grade"]) == (pytest.approx(0.6), 1.0)
     assert (row["cases"], row["clusters"], row["method"]) == (COUNT, COUNT, "Self_R+")
-    assert "a plan first costs reward" in sheet.reading
-    assert "refining the plan gains reward" in sheet.reading
+    assert "a plan first costs reward" in table.reading
+    assert "refining the plan gains reward" in table.reading
 
 
 def test_data_sets_stand_apart_and_together(tmp_path: Path) -> None:
     lost = dict.fromkeys(("direct", "plan", "refine"), [False] * COUNT)
     write(tmp_path, [*ran("slate", won(), ["d"] * COUNT), *ran("workbench", lost, ["d"] * COUNT)])
-    (sheet,) = plan_execution.sheets(tmp_path)
-    found = {row["dataset"]: row for row in sheet.values.to_dict("records")}
+    (table,) = plan_execution.tables(tmp_path)
+    found = {row["dataset"]: row for row in table.values.to_dict("records")}
     assert {name: row["direct"] for name, row in found.items()} == {
         "slate": 0.5, "workbench": 0.0, plan_execution.ALL_DATA: 0.25
     }  # fmt: skip
@@ -64,10 +64,10 @@ def test_a_difference_is_over_the_cases_that_both_modes_have(tmp_path: Path) -> 
     rows = [episode("direct", None, case, success=case < 10, dataset="slate") for case in range(20)]
     rows += [episode("plan_first", None, case, success=True, dataset="slate") for case in range(10)]
     write(tmp_path, rows)
-    (sheet,) = plan_execution.sheets(tmp_path)
-    (row,) = sheet.values.to_dict("records")
+    (table,) = plan_execution.tables(tmp_path)
+    (row,) = table.values.to_dict("records")
     assert (row["direct"], row["plan_first"], row["plan_gain"], row["plan_gain_cases"]) == (0.5, 1.0, 0.0, 10)
-    assert "refine" not in sheet.figures
+    assert "refine" not in table.figures
 
 
 def test_changed_keys_are_held_against_the_same(tmp_path: Path) -> None:
@@ -77,23 +77,23 @@ def test_changed_keys_are_held_against_the_same(tmp_path: Path) -> None:
             rows.append(episode(f"direct{keys}", None, case, success=False, dataset="slate"))
             rows.append(episode(f"plan_first{keys}", None, case, success=bool(share), dataset="slate"))
     write(tmp_path, rows)
-    (sheet,) = plan_execution.sheets(tmp_path)
-    assert {row["base"]: row["plan_gain"] for row in sheet.values.to_dict("records")} == {"[temperature=1.0]": 1, "": 0}
+    (table,) = plan_execution.tables(tmp_path)
+    assert {row["base"]: row["plan_gain"] for row in table.values.to_dict("records")} == {"[temperature=1.0]": 1, "": 0}
 
 
 def test_what_is_not_executed_has_no_such_table(tmp_path: Path) -> None:
     write(tmp_path, [episode(name, "holistic", 1, success=True) for name in ("direct", "plan_first")])
-    assert plan_execution.sheets(tmp_path) == []
+    assert plan_execution.tables(tmp_path) == []
 
 
 def test_one_mode_alone_has_no_table(tmp_path: Path) -> None:
     write(tmp_path, [episode("direct", None, case, success=True, dataset="slate") for case in range(3)])
-    assert plan_execution.sheets(tmp_path) == []
+    assert plan_execution.tables(tmp_path) == []
 
 
 def test_the_query_gives_the_means_of_the_cases(tmp_path: Path) -> None:
     write(tmp_path, ran("slate", won(), ["d"] * COUNT))
-    (sheet,) = plans.sheets(tmp_path)
-    found = duckdb.execute(sheet.query).df()
+    (table,) = plans.tables(tmp_path)
+    found = duckdb.execute(table.query).df()
     means = found.groupby(["planner", "refine"])["mean_reward"].mean()
     assert means.to_dict() == {("direct", "none"): 0.5, ("plan_first", "none"): 0.0, ("plan_first", TAXONOMY): 0.5}

@@ -50,12 +50,12 @@ def planned(count: int = 100) -> list[dict[str, Any]]:
 
 
 def named(found: list[Table]) -> dict[str, Table]:
-    return {sheet.name.partition(" tiny")[0]: sheet for sheet in found}
+    return {table.name.partition(" tiny")[0]: table for table in found}
 
 
-def rows_of(sheet: Table) -> list[dict[str, str]]:
-    names = [*sheet.labels, *sheet.figures]
-    return [dict(zip(names, row, strict=True)) for row in sheet.rows]
+def rows_of(table: Table) -> list[dict[str, str]]:
+    names = [*table.labels, *table.figures]
+    return [dict(zip(names, row, strict=True)) for row in table.rows]
 
 
 def at(table: pd.DataFrame, **wanted: str) -> dict[Any, Any]:
@@ -68,8 +68,8 @@ def at(table: pd.DataFrame, **wanted: str) -> dict[Any, Any]:
 
 def test_planted_error_rates_are_found(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(efficiency.sheets(tmp_path))["plans"]
-    values = sheet.values
+    table = named(efficiency.tables(tmp_path))["plans"]
+    values = table.values
     whole = at(values, task="holistic", planner="fh")
     for error in ("E1", "E3", "E4", "E5", "E6"):
         assert whole[error] == pytest.approx(RATES[error])
@@ -86,9 +86,9 @@ def test_planted_error_rates_are_found(tmp_path: Path) -> None:
 
 def test_a_terminal_has_fewer_intervals_and_a_page_all(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(efficiency.sheets(tmp_path))["plans"]
-    first, brief = sheet.rows[0], [*printed(sheet)[0].values()]
-    assert all("[" in cell for cell in first[len(sheet.labels) + 2 :] if cell != "–")
+    table = named(efficiency.tables(tmp_path))["plans"]
+    first, brief = table.rows[0], [*printed(table)[0].values()]
+    assert all("[" in cell for cell in first[len(table.labels) + 2 :] if cell != "–")
     assert sum("[" in cell for cell in brief) == 1
     assert [cell.partition(" [")[0] for cell in first] == [cell.partition(" [")[0] for cell in brief]
 
@@ -97,13 +97,13 @@ def test_what_refuses_everything_stands_beside_unless_it_ran(tmp_path: Path) -> 
     write(tmp_path / "without", planned())
     (row,) = [
         row
-        for row in rows_of(named(efficiency.sheets(tmp_path / "without"))["plans"])
+        for row in rows_of(named(efficiency.tables(tmp_path / "without"))["plans"])
         if row["planner"] == REFUSES and row["task"] == "holistic"
     ]
     assert (row["CR"], row["grade"], row["cases"]) == ("0.0", "–", "100")
     ran = [episode("refuser", "holistic", case, success=False, plan_errors=["E2"]) for case in range(5)]
     write(tmp_path / "with", [*planned(), *ran])
-    assert REFUSES not in {row["planner"] for row in rows_of(named(efficiency.sheets(tmp_path / "with"))["plans"])}
+    assert REFUSES not in {row["planner"] for row in rows_of(named(efficiency.tables(tmp_path / "with"))["plans"])}
 
 
 def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> No
             for case in range(20)
         ]
     write(tmp_path, rows)
-    found = named(efficiency.sheets(tmp_path))
+    found = named(efficiency.tables(tmp_path))
     broken = found["broken"].values
     for name, count in planted.items():
         assert at(broken, planner="stepwise")[f"behaved_{name}"] == pytest.approx(count / 100)
@@ -162,7 +162,7 @@ def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path
     one, all_ = (at(table, n_e=name) for name in ("2", "all"))
     width = [row["extraneous_change_high"] - row["extraneous_change_low"] for row in (one, all_)]
     assert width[1] == pytest.approx(width[0], rel=0.05), "five variants that agree say no more than one"
-    (line,) = named(efficiency.sheets(tmp_path))["extraneous"].reading.splitlines()
+    (line,) = named(efficiency.tables(tmp_path))["extraneous"].reading.splitlines()
     assert line.startswith("holistic, fh: with − without = -20.0 points [")
     assert line.endswith("extraneous tools cost correct plans.")
 
@@ -204,7 +204,7 @@ def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: 
     write(tmp_path, rows)
     read = plan_cells.read(tmp_path)
     assert list(efficiency.profile(read, "stage")["success"]) == [0.0, 1.0, 0.0]
-    (plans,) = [sheet for sheet in efficiency.sheets(tmp_path) if sheet.name.startswith("plans ")]
+    (plans,) = [table for table in efficiency.tables(tmp_path) if table.name.startswith("plans ")]
     assert set(plans.values["success"]) == {1.0, 0.0}, "the other row is who refuses everything"
     assert list(plans.values["cases"]) == [10, 10]
 
@@ -212,8 +212,8 @@ def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: 
 def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
     write(tmp_path, rows)
-    sheet = named(efficiency.sheets(tmp_path))["extraneous"]
-    assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in sheet.notes
+    table = named(efficiency.tables(tmp_path))["extraneous"]
+    assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in table.notes
 
 
 @pytest.mark.parametrize(
@@ -238,9 +238,9 @@ def test_changes_by_refinement_are_counted(label: str, name: str, tmp_path: Path
     assert (row["better"], row["worse"], row["method"], row["base"]) == (better, worse, name, "holistic")
     assert row["refined_change"] == pytest.approx((better - worse) / 80) == pytest.approx(0.25)
     assert row["refined_change_low"] > 0
-    sheet = named(efficiency.sheets(tmp_path))["refinement"]
-    assert f"{better} plans became correct, {worse} wrong." in sheet.reading
-    assert {row["planner"] for row in rows_of(named(efficiency.sheets(tmp_path))["plans"])} >= {
+    table = named(efficiency.tables(tmp_path))["refinement"]
+    assert f"{better} plans became correct, {worse} wrong." in table.reading
+    assert {row["planner"] for row in rows_of(named(efficiency.tables(tmp_path))["plans"])} >= {
         "holistic", f"holistic / refine {label}",
     }  # fmt: skip
 
@@ -267,7 +267,7 @@ def priced(seed: int) -> list[dict[str, Any]]:
 def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) -> None:
     rows = priced(seed)
     write(tmp_path, rows)
-    table = efficiency.costs(plan_cells.read(tmp_path))
+    frame = efficiency.costs(plan_cells.read(tmp_path))
     able = [row for row in rows if row["planner"] != "refuser"]
     common = {
         case
@@ -279,7 +279,7 @@ def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) ->
         for planner in ("fh", "sh"):
             own = [row for row in rows if (row["model"], row["planner"]) == (model, planner)]
             by_case = pd.DataFrame([row for row in own if row["case_id"] in common]).groupby("case_id")
-            found = at(table, model=model, planner=planner)
+            found = at(frame, model=model, planner=planner)
             assert found["common"] == len(common)
             assert found["common_cost"] == pytest.approx(by_case["plan_cost"].mean().mean())
             assert found["common_least_cost"] == pytest.approx(by_case["least_cost"].mean().mean())
@@ -287,8 +287,8 @@ def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) ->
             assert found["solved_cost"] == pytest.approx(solved["plan_cost"].mean().mean())
             every = pd.DataFrame(own).groupby("case_id")["plan_cost"].mean().mean()
             assert found["plan_cost"] == pytest.approx(every)
-    (sheet,) = efficiency.efficiency_tables(tmp_path, plan_cells.read(tmp_path))
-    assert any("solve no case" in note and "refuser (tiny)" in note for note in sheet.notes)
+    (table,) = efficiency.efficiency_tables(tmp_path, plan_cells.read(tmp_path))
+    assert any("solve no case" in note and "refuser (tiny)" in note for note in table.notes)
 
 
 def by_steps() -> list[dict[str, Any]]:
@@ -312,7 +312,7 @@ def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> 
     stage = efficiency.profile(read, "stage")
     assert list(stage["stage"]) == ["early", "middle", "late"]
     assert list(stage["success"].round(4)) == [0.9, 0.9, 0.7], "of one step alone, as in the paper"
-    assert "cases of one step (k = 1)" in named(efficiency.sheets(tmp_path))["stage"].caption
+    assert "cases of one step (k = 1)" in named(efficiency.tables(tmp_path))["stage"].caption
 
 
 def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: Path) -> None:
@@ -349,9 +349,9 @@ def test_tasks_of_one_data_set_that_were_chosen_apart_are_one_table(tmp_path: Pa
         for case in range(4)
     ]  # fmt: skip
     write(tmp_path, rows)
-    (sheet,) = [one for one in efficiency.sheets(tmp_path) if one.name.startswith("refinement ")]
-    assert sheet.name == "refinement tiny on apb_synthetic"
-    assert [row[:3] for row in sheet.rows] == [
+    (table,) = [one for one in efficiency.tables(tmp_path) if one.name.startswith("refinement ")]
+    assert table.name == "refinement tiny on apb_synthetic"
+    assert [row[:3] for row in table.rows] == [
         ["holistic", "holistic", "Self_R+"],
         ["step-wise", "stepwise", "Self_R+"],
     ]
@@ -374,14 +374,14 @@ def test_a_data_set_is_named_without_the_choice_of_its_tasks(label: str, short: 
 
 def test_a_sweep_without_plans_has_none_of_these(tmp_path: Path) -> None:
     write(tmp_path, [episode("react", None, case, success=True, dataset="slate") for case in range(3)])
-    assert efficiency.sheets(tmp_path) == []
+    assert efficiency.tables(tmp_path) == []
 
 
 def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) -> None:
     write(tmp_path, [*planned(20), *distracted(20), *by_steps(), *priced(1)])
     found = print_report(tmp_path, Console(file=io.StringIO(), width=200))
-    mine = [sheet for sheet in found if sheet.section == SECTION]
-    assert {sheet.name.split()[0] for sheet in mine} >= {"plans", "extraneous", "horizon_k", "stage", "costs"}
+    mine = [table for table in found if table.section == SECTION]
+    assert {table.name.split()[0] for table in mine} >= {"plans", "extraneous", "horizon_k", "stage", "costs"}
     drawn = [one for one in drawings.drawings(tmp_path) if one.section == SECTION]
     assert [one.name for one in drawn] == ["plans-errors", "plans-extraneous", "plans-horizon-k", "plans-stage"]
     parts: list[Table | Drawing] = [*mine, *drawn]
@@ -396,8 +396,8 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
 
 def test_a_query_gives_the_numbers_of_its_table(tmp_path: Path) -> None:
     write(tmp_path, planned())
-    sheet = named(efficiency.sheets(tmp_path))["plans"]
-    own = duckdb.connect().execute(sheet.query).df()
+    table = named(efficiency.tables(tmp_path))["plans"]
+    own = duckdb.connect().execute(table.query).df()
     whole = own[(own["task_family"] == "holistic") & (own["planner"] == "fh")]
     assert whole["E5"].mean() == pytest.approx(RATES["E5"])
     assert whole["E2_holistic"].mean() == pytest.approx(RATES["E2"])

@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.page import html
 from analysis.page.table import Table
 from analysis.papers import files
-from analysis.papers import published as sheets
+from analysis.papers import published as tables
 from analysis.papers.files import Published
 from grid import store
 from tests.loops import each
@@ -194,12 +194,12 @@ def test_a_file_is_data_and_bounded(text: str, tmp_path: Path) -> None:
 
 
 def beside(root: Path, **change: Any) -> Table:
-    (found,) = sheets.sheets(root, [Published.model_validate(VALUES | change)])
+    (found,) = tables.tables(root, [Published.model_validate(VALUES | change)])
     return found
 
 
-def by_labels(sheet: Table) -> dict[tuple[str, ...], dict[str, str]]:
-    return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in by_metric(sheet)}
+def by_labels(table: Table) -> dict[tuple[str, ...], dict[str, str]]:
+    return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in by_metric(table)}
 
 
 def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> None:
@@ -208,11 +208,11 @@ def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> 
     cells += [episode(case, data={**SIMPLE, "kind": "sequential"}, exact_match=True) for case in range(4)]
     cells += [episode(case, "react", exact_match=True) for case in range(4)]
     store.write(tmp_path, {"episodes": cells})
-    sheet = beside(tmp_path)
-    assert sheet.figures == ["cases", "EM", "Usage, %"]
-    models = [row[1] for row in sheet.rows if row[0] == "simple"]
+    table = beside(tmp_path)
+    assert table.figures == ["cases", "EM", "Usage, %"]
+    models = [row[1] for row in table.rows if row[0] == "simple"]
     assert models == ["Big", "Small", "tiny (ours)"], "ours below theirs"
-    rows = by_labels(sheet)
+    rows = by_labels(table)
     em, usage = rows["simple", "zero_shot", "EM"], rows["simple", "zero_shot", "Usage, %"]
     assert em["tiny (ours)"].startswith("0.750 ["), "of the other settings nothing"
     assert (em["cases"], em["Big"], em["Small"]) == ("4", "0.500", "0.250")
@@ -234,11 +234,11 @@ def test_a_row_may_have_any_of_several_datasets(tmp_path: Path) -> None:
 
 def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode(0, success=True)]})
-    sheet = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
-    assert sheet.figures == ["cases", "EM", "Usage, %", "Success, %"]
-    row = by_labels(sheet)["simple", "zero_shot", "Success, %"]
+    table = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
+    assert table.figures == ["cases", "EM", "Usage, %", "Success, %"]
+    row = by_labels(table)["simple", "zero_shot", "Success, %"]
     assert (row["tiny (ours)"], row["Big"], row["Small"]) == ("100.00", "–", "–")
-    assert ("hard", "–", "Success, %") not in by_labels(sheet), "neither of us has it"
+    assert ("hard", "–", "Success, %") not in by_labels(table), "neither of us has it"
 
 
 def test_win_rates_are_against_zero_shot_and_their_mean_with_pass_needs_both(tmp_path: Path) -> None:
@@ -275,8 +275,8 @@ def test_models_are_lines_and_so_are_further_settings(tmp_path: Path) -> None:
     cells += [episode(case, "zero_shot[temperature=1]", model="good", exact_match=False) for case in range(4)]
     cells += [episode(case, robustness="extraneous", model="bad", exact_match=True) for case in range(4)]
     store.write(tmp_path, {"episodes": cells})
-    sheet = beside(tmp_path)
-    rows = by_labels(sheet)
+    table = beside(tmp_path)
+    rows = by_labels(table)
     ours = {
         key[1]: [row[model].partition(" [")[0] for model in ("bad (ours)", "good (ours)")]
         for key, row in rows.items()
@@ -293,7 +293,7 @@ def test_a_sweep_of_other_things_has_no_such_table(tmp_path: Path) -> None:
     for number, cell in enumerate((episode(0, dataset="slate"), episode(0, "react"), episode(0, exact_match=None))):
         root = tmp_path / str(number)
         store.write(root, {"episodes": [cell]})
-        assert sheets.sheets(root, [Published.model_validate(VALUES)]) == []
+        assert tables.tables(root, [Published.model_validate(VALUES)]) == []
 
 
 def test_a_name_in_a_page_is_text(tmp_path: Path) -> None:

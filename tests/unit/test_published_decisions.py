@@ -50,11 +50,11 @@ def step(of: dict[str, Any], place: int, entropy: float | None, right: bool, **o
 
 def shown(tmp_path: Path, cells: list[Any], steps: list[Any], table: dict[str, Any] = TABLE) -> list[Table]:
     store.write(tmp_path, {"episodes": cells, "steps": steps})
-    return published.sheets(tmp_path, [Published.model_validate(table)])
+    return published.tables(tmp_path, [Published.model_validate(table)])
 
 
-def ours(sheet: Table, label: str, metric: str, part: str = "mean") -> float:
-    rows = sheet.values[(sheet.values[sheet.labels[0]] == label) & (sheet.values["model"] == "tiny (ours)")]
+def ours(table: Table, label: str, metric: str, part: str = "mean") -> float:
+    rows = table.values[(table.values[table.labels[0]] == label) & (table.values["model"] == "tiny (ours)")]
     return float(rows[metric if part == "mean" else f"{metric} {part}"].iloc[0])
 
 
@@ -71,13 +71,13 @@ def test_bins_by_hand(tmp_path: Path) -> None:
         step(second, 1, 3.0, right=False, branch=1), step(second, 2, 3.0, right=False, tool_required=False),
         step(second, 3, None, right=False),
     ]  # fmt: skip
-    (sheet,) = shown(tmp_path, [first, again, second], steps)
-    assert ours(sheet, "low", "Steps") == 2, "one of case 0 in each trial, one of case 1"
-    assert ours(sheet, "low", "Errors") == 0.5
-    assert ours(sheet, "low", "Rate") == 25
-    assert (ours(sheet, "high", "Steps"), ours(sheet, "high", "Rate")) == (1, 100)
-    assert sheet.rows[0][-3:] == ["10", "1", "10.00"], "the paper's figures above"
-    assert "branch = 0" in sheet.query
+    (table,) = shown(tmp_path, [first, again, second], steps)
+    assert ours(table, "low", "Steps") == 2, "one of case 0 in each trial, one of case 1"
+    assert ours(table, "low", "Errors") == 0.5
+    assert ours(table, "low", "Rate") == 25
+    assert (ours(table, "high", "Steps"), ours(table, "high", "Rate")) == (1, 100)
+    assert table.rows[0][-3:] == ["10", "1", "10.00"], "the paper's figures above"
+    assert "branch = 0" in table.query
 
 
 def test_a_rate_is_that_of_all_decisions_and_its_interval_knows_clusters(tmp_path: Path) -> None:
@@ -90,13 +90,13 @@ def test_a_rate_is_that_of_all_decisions_and_its_interval_knows_clusters(tmp_pat
         for one, n in zip(cells, counts, strict=True)
         for place in range(n)
     ]
-    (sheet,) = shown(tmp_path, cells, steps)
+    (table,) = shown(tmp_path, cells, steps)
     for label, low, high in (("low", 0.0, 0.5), ("high", 0.5, 9.9)):
         own = [one for one in steps if low <= one["entropy"] < high]
         wrong = sum(not one["tool_matches"] for one in own)
-        assert ours(sheet, label, "Steps") == len(own)
-        assert ours(sheet, label, "Rate") == pytest.approx(100 * wrong / len(own))
-        assert 0 <= ours(sheet, label, "Rate", "low") < ours(sheet, label, "Rate") < ours(sheet, label, "Rate", "high")
+        assert ours(table, label, "Steps") == len(own)
+        assert ours(table, label, "Rate") == pytest.approx(100 * wrong / len(own))
+        assert 0 <= ours(table, label, "Rate", "low") < ours(table, label, "Rate") < ours(table, label, "Rate", "high")
 
 
 def test_with_one_decision_a_case_a_rate_is_a_share_of_cases(tmp_path: Path) -> None:
@@ -104,17 +104,17 @@ def test_with_one_decision_a_case_a_rate_is_a_share_of_cases(tmp_path: Path) -> 
 
     cells = [cell(case) for case in range(30)]
     steps = [step(one, 0, 0.1, right=place % 3 > 0) for place, one in enumerate(cells)]
-    (sheet,) = shown(tmp_path, cells, steps)
+    (table,) = shown(tmp_path, cells, steps)
     index = pd.MultiIndex.from_tuples([(one["cluster"], one["case_id"]) for one in cells], names=["cluster", "case_id"])
     expected = share(pd.Series([float(place % 3 == 0) for place in range(30)], index=index))
-    found = [ours(sheet, "low", "Rate", part) for part in ("mean", "low", "high")]
+    found = [ours(table, "low", "Rate", part) for part in ("mean", "low", "high")]
     assert found == pytest.approx([100 * part for part in expected])
-    assert [row[:2] for row in sheet.rows if row[0] == "high"] == [["high", "Big"]], "no decision of ours there"
+    assert [row[:2] for row in table.rows if row[0] == "high"] == [["high", "Big"]], "no decision of ours there"
 
 
 def test_tools_are_those_of_the_references_counted_once_a_case(tmp_path: Path) -> None:
     """Trials and planners' choices change nothing: three calls of two tools."""
-    table = {key: value for key, value in TABLE.items() if key != "rows"} | {
+    frame = {key: value for key, value in TABLE.items() if key != "rows"} | {
         "metrics": {
             "All": {"column": None, "unit": "amount"},
             "Used": {"column": "tools", "unit": "amount"},
@@ -125,10 +125,10 @@ def test_tools_are_those_of_the_references_counted_once_a_case(tmp_path: Path) -
     cells = [cell(0), cell(0, 1), cell(1)]
     steps = [step(one, 0, None, right=False, reference_tool="a") for one in cells]
     steps += [step(one, 1, None, right=True, reference_tool="b") for one in cells[:2]]
-    (sheet,) = shown(tmp_path, cells, steps, table)
-    assert (ours(sheet, "data", "Used"), ours(sheet, "data", "Calls")) == (2, 1.5)
-    assert sheet.rows[0][-3:] == ["1,000", "253", "6.30"]
-    assert sheet.rows[1][-3] == "–", "what no result tells"
+    (table,) = shown(tmp_path, cells, steps, frame)
+    assert (ours(table, "data", "Used"), ours(table, "data", "Calls")) == (2, 1.5)
+    assert table.rows[0][-3:] == ["1,000", "253", "6.30"]
+    assert table.rows[1][-3] == "–", "what no result tells"
 
 
 def test_a_sweep_without_decisions_has_no_such_table(tmp_path: Path) -> None:

@@ -102,17 +102,17 @@ def test_table_3_is_what_the_official_notebook_printed() -> None:
             assert f"{'' if stars.startswith('-') else '+'}{stars}" == found[family, model][LABELS.index(label)]
 
 
-def by_labels(sheet: Table) -> dict[tuple[str, str], dict[str, str]]:
-    if "model" in sheet.labels:
-        return {(row[sheet.labels[0]], row[sheet.labels[1]]): row for row in by_metric(sheet)}
-    names = [*sheet.labels, *sheet.figures]
-    return {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in sheet.rows}
+def by_labels(table: Table) -> dict[tuple[str, str], dict[str, str]]:
+    if "model" in table.labels:
+        return {(row[table.labels[0]], row[table.labels[1]]): row for row in by_metric(table)}
+    names = [*table.labels, *table.figures]
+    return {(row[0], row[1]): dict(zip(names, row, strict=True)) for row in table.rows}
 
 
 def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     return {
-        sheet.name.split()[-1]: sheet
-        for sheet in published.coefficient_sheets(regression.fits(frame, PLANNING_HORIZON), "query")
+        table.name.split()[-1]: table
+        for table in published.coefficient_tables(regression.fits(frame, PLANNING_HORIZON), "query")
     }
 
 
@@ -182,7 +182,7 @@ def test_fits_of_other_settings_and_refused_ones_stand_beside_nothing() -> None:
 
 
 def beside(root: Path, table: Published) -> Table:
-    (found,) = published.sheets(root, [table])
+    (found,) = published.tables(root, [table])
     return found
 
 
@@ -194,14 +194,14 @@ def test_what_strict_tools_cost_stands_beside_table_4(tmp_path: Path) -> None:
     strict = strict[strict["case"] < 16]
     frame = pd.concat([rows, strict]).drop(columns=["case", "control", "nodes"])
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in frame.to_dict("records")]})
-    sheet = beside(tmp_path, TABLES["4"])
-    found = by_labels(sheet)
+    table = beside(tmp_path, TABLES["4"])
+    found = by_labels(table)
     assert list(found) == [("Mul. HotpotQA", "FH"), ("Mul. HotpotQA", "SH")]
     row = found["Mul. HotpotQA", "SH"]
     assert (row["cases"], row["our setting"]) == ("16", "sh")
     assert row["lexical (ours)"].startswith(f"{-5 / 16:+.3f} [")
     assert row["Gemini-3-Flash"] == "-0.190"
-    (left_out,) = [note for note in sheet.notes if "left out" in note]
+    (left_out,) = [note for note in table.notes if "left out" in note]
     assert left_out == (
         "the paper's rows of KQA Pro, GrailQA, WebQSP, GraphQ are left out: of their data nothing is here"
     )
@@ -221,7 +221,7 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
     frame = families.episodes("hotpotqa_multi", 0, 20, robustness="tools_strict")
     rows = frame.drop(columns=["case", "control", "nodes"]).to_dict("records")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows]})
-    assert published.sheets(tmp_path, [TABLES["4"]]) == []
+    assert published.tables(tmp_path, [TABLES["4"]]) == []
 
 
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
@@ -230,11 +230,11 @@ def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     told = {note.rpartition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
     facts = {f"{name} ({SYNTHETIC})" for name in families.FAMILIES["atomic_kbqa"]}
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}
-    sheets_of = {sheet.title: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
-    named = {title: sheet.caption.partition(": real questions")[0] for title, sheet in sheets_of.items()}
+    tables_of = {table.title: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
+    named = {title: table.caption.partition(": real questions")[0] for title, table in tables_of.items()}
     assert named["planning_horizon, table 2, published beside ours: accuracy and tokens, forgiving tools"] == (
         "grailqa, graphquestions, webqsp"
     )
     assert named["lexical on grailqa"] == "grailqa"
     for other in ("lexical on kqa_synthetic", "lexical on hotpotqa_multi"):
-        assert "real questions" not in sheets_of[other].caption
+        assert "real questions" not in tables_of[other].caption

@@ -151,12 +151,12 @@ def test_every_row_says_which_cells_of_ours_stand_beside() -> None:
 
 
 def beside(root: Path, table: str) -> Table:
-    (found,) = published.sheets(root, [TABLES[table]])
+    (found,) = published.tables(root, [TABLES[table]])
     return found
 
 
-def shown(sheet: Table, *labels: str) -> dict[str, str]:
-    (row,) = [row for row in by_metric(sheet) if {*labels} <= set(row.values())]
+def shown(table: Table, *labels: str) -> dict[str, str]:
+    (row,) = [row for row in by_metric(table) if {*labels} <= set(row.values())]
     return row
 
 
@@ -173,17 +173,17 @@ def test_a_setting_stands_beside_each_row_with_that_rows_cells(tmp_path: Path) -
             rows.append(episode("stepwise", "stepwise", case, success=held[case], horizon_k=k, stage="late", **own))
     rows += [episode("holistic", "holistic", case, success=False, plan_errors=["E2"]) for case in range(20)]
     write(tmp_path, rows)
-    sheet = beside(tmp_path, "14")
+    table = beside(tmp_path, "14")
     for k, share in right.items():
-        row = shown(sheet, f"k = {k}", "CR, %")
+        row = shown(table, f"k = {k}", "CR, %")
         assert row["tiny (ours)"].startswith(f"{100 * share:.2f} [")
         assert (row["cases"], row["our setting"]) == ("20", "stepwise / apb_synthetic")
-        assert shown(sheet, f"k = {k}", "E4, %")["tiny (ours)"].startswith(f"{100 - 100 * share:.2f} [")
-    assert shown(sheet, "k = 1", "CR, %")["GPT-5"] == "87.33"
+        assert shown(table, f"k = {k}", "E4, %")["tiny (ours)"].startswith(f"{100 - 100 * share:.2f} [")
+    assert shown(table, "k = 1", "CR, %")["GPT-5"] == "87.33"
     whole = shown(beside(tmp_path, "1"), "holistic", "E2, %")
     assert whole["tiny (ours)"].startswith("100.00 [")
     assert whole["GPT-5"] == "2.90"
-    assert published.sheets(tmp_path, [TABLES["16"]]) == [], "nobody was given extraneous tools"
+    assert published.tables(tmp_path, [TABLES["16"]]) == [], "nobody was given extraneous tools"
 
 
 def test_counts_are_scaled_to_the_papers_cases_and_changes_paired(tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_counts_are_scaled_to_the_papers_cases_and_changes_paired(tmp_path: Path
         for case in range(20)
     ]
     write(tmp_path, rows)
-    sheet = beside(tmp_path, "2")
-    assert shown(sheet, "holistic", "TC")["tiny (ours)"].startswith("375 [")
-    assert shown(sheet, "holistic", "Δ, points")["tiny (ours)"].startswith("-25.00 [-")
-    assert shown(sheet, "holistic", "CR base, %")["tiny (ours)"].startswith("75.00 [")
-    assert shown(sheet, "step-wise", "CR base, %").get("tiny (ours)", "–") == "–"
+    table = beside(tmp_path, "2")
+    assert shown(table, "holistic", "TC")["tiny (ours)"].startswith("375 [")
+    assert shown(table, "holistic", "Δ, points")["tiny (ours)"].startswith("-25.00 [-")
+    assert shown(table, "holistic", "CR base, %")["tiny (ours)"].startswith("75.00 [")
+    assert shown(table, "step-wise", "CR base, %").get("tiny (ours)", "–") == "–"
 
 
 def test_cases_are_counted_by_their_steps(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_cases_are_counted_by_their_steps(tmp_path: Path) -> None:
         tmp_path,
         [episode("holistic", "holistic", case, success=True, plan_nodes=count) for case, count in enumerate(steps)],
     )
-    sheet, counted = beside(tmp_path, "10"), {"samples": 6, "1 to 10 steps": 2, "11 to 20": 3, "above 20": 1}
-    assert {name: shown(sheet, "all", name)["tiny (ours)"] for name in counted} == {
+    table, counted = beside(tmp_path, "10"), {"samples": 6, "1 to 10 steps": 2, "11 to 20": 3, "above 20": 1}
+    assert {name: shown(table, "all", name)["tiny (ours)"] for name in counted} == {
         name: str(count) for name, count in counted.items()
     }
 
@@ -222,10 +222,10 @@ def test_refinements_stand_beside_their_methods(refine: str, method: str, tmp_pa
         for case in range(10)
     ]  # fmt: skip
     write(tmp_path, rows)
-    sheet = beside(tmp_path, "4")
-    ours = {tuple(row[:2]) for row in sheet.rows if row[2].endswith(" (ours)")}
+    table = beside(tmp_path, "4")
+    ours = {tuple(row[:2]) for row in table.rows if row[2].endswith(" (ours)")}
     assert ours == {("holistic", method)}
-    assert shown(sheet, "holistic", method, "Δ, points")["tiny (ours)"].startswith("+40.00 [")
+    assert shown(table, "holistic", method, "Δ, points")["tiny (ours)"].startswith("+40.00 [")
 
 
 def test_counts_are_of_as_many_plans_as_the_papers_row_has(tmp_path: Path) -> None:
@@ -235,13 +235,13 @@ def test_counts_are_of_as_many_plans_as_the_papers_row_has(tmp_path: Path) -> No
         for case in range(first, first + 10)
     ]
     write(tmp_path, rows)
-    sheet = beside(tmp_path, "12")
-    assert shown(sheet, "1 to 5", "E3 (N)")["tiny (ours)"].startswith("11 ["), "3 of 10, over 36"
-    assert shown(sheet, "1 to 5", "CR, %")["tiny (ours)"].startswith("50.00 [")
-    assert re.findall(r"\d+", shown(sheet, "1 to 5", "E1 (N)")["tiny (ours)"])[0] == "0"
-    most = [int(re.findall(r"\d+", shown(sheet, "1 to 5", f"E{n} (N)")["tiny (ours)"])[-1]) for n in (1, 3)]
+    table = beside(tmp_path, "12")
+    assert shown(table, "1 to 5", "E3 (N)")["tiny (ours)"].startswith("11 ["), "3 of 10, over 36"
+    assert shown(table, "1 to 5", "CR, %")["tiny (ours)"].startswith("50.00 [")
+    assert re.findall(r"\d+", shown(table, "1 to 5", "E1 (N)")["tiny (ours)"])[0] == "0"
+    most = [int(re.findall(r"\d+", shown(table, "1 to 5", f"E{n} (N)")["tiny (ours)"])[-1]) for n in (1, 3)]
     assert max(most) <= 36, "no bound is above the plans that there are"
-    assert shown(sheet, "6 to 10", "CR, %")["tiny (ours)"] == "–"
+    assert shown(table, "6 to 10", "CR, %")["tiny (ours)"] == "–"
 
 
 def test_grades_are_paired_as_correctness_is(tmp_path: Path) -> None:
@@ -252,10 +252,10 @@ def test_grades_are_paired_as_correctness_is(tmp_path: Path) -> None:
         for number in (2, 10)
     ]
     write(tmp_path, rows)
-    sheet = beside(tmp_path, "18")
-    assert shown(sheet, "holistic", "Score orig")["tiny (ours)"].startswith("1.000")
-    assert shown(sheet, "holistic", "Score Δ")["tiny (ours)"].startswith("-0.380 [-")
-    assert shown(sheet, "holistic", "CR Δ, points")["tiny (ours)"].startswith("-100.00")
+    table = beside(tmp_path, "18")
+    assert shown(table, "holistic", "Score orig")["tiny (ours)"].startswith("1.000")
+    assert shown(table, "holistic", "Score Δ")["tiny (ours)"].startswith("-0.380 [-")
+    assert shown(table, "holistic", "CR Δ, points")["tiny (ours)"].startswith("-100.00")
 
 
 def test_a_wrong_kind_of_cells_is_refused() -> None:

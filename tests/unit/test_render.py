@@ -19,7 +19,7 @@ from tests.support.tables import table_of
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red]x[/red] `c`"
 
 
-def sheet(label: str, value: str = "-0.5 [-1.0, +0.1]", number: float = 1 / 3) -> Table:
+def table(label: str, value: str = "-0.5 [-1.0, +0.1]", number: float = 1 / 3) -> Table:
     values = pd.DataFrame({"planner": [label], "success": [number]})
     return table_of([[label, value]], values, title=f"title {label}", about="caption 95%")
 
@@ -31,7 +31,7 @@ def printed(shown: Table) -> str:
 
 
 def test_terminal_shows_texts_literally() -> None:
-    assert printed(sheet(NASTY)).count(NASTY) == 2
+    assert printed(table(NASTY)).count(NASTY) == 2
 
 
 HIDDEN = "red\x1b[31m\nalert\x07 \u202egnp.exe\u2028end"
@@ -39,14 +39,14 @@ SHOWN = r"red\x1b[31m\nalert\x07 \u202egnp.exe\u2028end"
 
 
 def test_what_hides_or_moves_is_shown_as_an_escape() -> None:
-    assert printed(sheet(HIDDEN)).count(SHOWN) == 2
-    assert markdown(sheet(HIDDEN)) == markdown(sheet(SHOWN))
-    assert latex(sheet(HIDDEN)) == latex(sheet(SHOWN))
-    assert SHOWN.replace("\\n", "\n") in csv(sheet(HIDDEN))
+    assert printed(table(HIDDEN)).count(SHOWN) == 2
+    assert markdown(table(HIDDEN)) == markdown(table(SHOWN))
+    assert latex(table(HIDDEN)) == latex(table(SHOWN))
+    assert SHOWN.replace("\\n", "\n") in csv(table(HIDDEN))
 
 
 def test_markdown_escapes_what_has_a_meaning() -> None:
-    lines = markdown(sheet(NASTY)).splitlines()
+    lines = markdown(table(NASTY)).splitlines()
     assert lines[2:4] == ["| planner | success |", "| --- | ---: |"]
     assert lines[4] == (
         r"| a\|b \& 50% $x\_1$ \{y\} \#1 \~ ^ \\cmd \<b\>\*bold\*\</b\> \[red\]x\[/red\] \`c\` | -0.5 \[-1.0, +0.1\] |"
@@ -54,7 +54,7 @@ def test_markdown_escapes_what_has_a_meaning() -> None:
 
 
 def test_latex_escapes_what_has_a_meaning() -> None:
-    text = latex(sheet(NASTY))
+    text = latex(table(NASTY))
     row = next(line for line in text.splitlines() if line.startswith("a"))
     assert row == (
         r"a\textbar{}b \& 50\% \$x\_1\$ \{y\} \#1 \textasciitilde{} \textasciicircum{} \textbackslash{}cmd "
@@ -67,7 +67,7 @@ def test_latex_escapes_what_has_a_meaning() -> None:
 
 
 def test_csv_holds_unrounded_values() -> None:
-    rows = list(reader.reader(io.StringIO(csv(sheet('a,"b"\nc')))))
+    rows = list(reader.reader(io.StringIO(csv(table('a,"b"\nc')))))
     assert rows == [["planner", "success"], ['a,"b"\nc', str(1 / 3)]]
 
 
@@ -75,7 +75,7 @@ def test_csv_holds_unrounded_values() -> None:
     "text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "-", "=1e5", "+1.2*"]
 )
 def test_a_cell_that_a_spreadsheet_would_compute_is_a_text(text: str) -> None:
-    [_, [cell, _]] = reader.reader(io.StringIO(csv(sheet(text))))
+    [_, [cell, _]] = reader.reader(io.StringIO(csv(table(text))))
     assert cell.startswith("'")
     assert not set(cell) & set("\t\r")
     values = pd.DataFrame({text: [1]})
@@ -85,23 +85,23 @@ def test_a_cell_that_a_spreadsheet_would_compute_is_a_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["-1.3", "+2", "-1e-05", "a=b", "mean - 2", "react[k=4]", ""])
 def test_numbers_and_other_texts_are_cells_as_they_are(text: str) -> None:
-    assert list(reader.reader(io.StringIO(csv(sheet(text)))))[1] == [text, str(1 / 3)]
+    assert list(reader.reader(io.StringIO(csv(table(text)))))[1] == [text, str(1 / 3)]
 
 
 def test_negative_numbers_stay_numbers() -> None:
-    assert csv(sheet("react", number=-1.3)) == "planner,success\nreact,-1.3\n"
+    assert csv(table("react", number=-1.3)) == "planner,success\nreact,-1.3\n"
 
 
 @given(st.text(max_size=30))
 def test_any_text_keeps_one_row_one_row(label: str) -> None:
-    assert len(markdown(sheet(label)).split("\n")) == len(markdown(sheet("x")).split("\n"))
-    assert len(latex(sheet(label)).split("\n")) == len(latex(sheet("x")).split("\n"))
-    row = latex(sheet(label)).split("\n")[10]
+    assert len(markdown(table(label)).split("\n")) == len(markdown(table("x")).split("\n"))
+    assert len(latex(table(label)).split("\n")) == len(latex(table("x")).split("\n"))
+    row = latex(table(label)).split("\n")[10]
     assert row.replace(r"\&", "").count("&") == 1
 
 
 def test_a_table_without_room_is_not_printed_unless_all_of_it_is_asked_for() -> None:
-    wide = sheet("a label of many words", value="[-1.0, +0.1] " * 10)
+    wide = table("a label of many words", value="[-1.0, +0.1] " * 10)
     out = io.StringIO()
     assert not show(Console(file=out, width=100), wide)
     assert out.getvalue() == ""
@@ -112,7 +112,7 @@ def test_a_table_without_room_is_not_printed_unless_all_of_it_is_asked_for() -> 
 
 def test_a_terminal_has_the_columns_and_the_caption_that_are_meant_for_it() -> None:
     brief = replace(texts(["success"], 1)[0], brief=lambda row: "brief")
-    both = replace(sheet("react"), columns=[brief], briefly="a short caption")
+    both = replace(table("react"), columns=[brief], briefly="a short caption")
     assert "brief" in printed(both)
     assert "a short caption" in printed(both)
     assert "95%" not in printed(both)

@@ -64,12 +64,12 @@ def test_the_report_has_a_row_a_setting_and_its_query_finds_the_same(tmp_path: P
         for place, found in enumerate(counts)
     ]  # fmt: skip
     store.write(tmp_path, {"episodes": cells})
-    sheets = print_report(tmp_path, Console(file=io.StringIO()))
-    (sheet,) = [sheet for sheet in sheets if sheet.name.startswith("replacements")]
-    assert [row[:6] for row in sheet.rows] == [
+    tables = print_report(tmp_path, Console(file=io.StringIO()))
+    (table,) = [table for table in tables if table.name.startswith("replacements")]
+    assert [row[:6] for row in table.rows] == [
         ["tools_forgiving", planner, "3", "15", "3", "1"] for planner in ("fh", "sh")
     ]
-    assert all(row[6].startswith("33.3% [") for row in sheet.rows)
+    assert all(row[6].startswith("33.3% [") for row in table.rows)
     names = ["robustness", "planner", "cells", "tool_calls", REPLACED, WRONG, "wrong_share"]
-    queried = duckdb.connect().execute(sheet.query).df()
-    assert queried[names].to_dict("records") == sheet.values[names].to_dict("records")
+    queried = duckdb.connect().execute(table.query).df()
+    assert queried[names].to_dict("records") == table.values[names].to_dict("records")

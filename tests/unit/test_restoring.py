@@ -173,10 +173,10 @@ def written(root: Path, *settings: Restored) -> None:
 
 def test_table_6_from_the_tables(tmp_path: Path) -> None:
     written(tmp_path, *ALL)
-    (sheet,) = restoration.sheets(tmp_path)
-    assert [row[5] for row in sheet.rows] == list(restoration.SHOWN.values())
-    table = restoration.table(tmp_path)
-    found = {row["restored"]: row for row in table.to_dict("records")}
+    (table,) = restoration.tables(tmp_path)
+    assert [row[5] for row in table.rows] == list(restoration.SHOWN.values())
+    frame = restoration.table(tmp_path)
+    found = {row["restored"]: row for row in frame.to_dict("records")}
     for restored in ALL:
         own = decisions(restored)
         wrong = float((own["passed"] != own["right"].astype(bool)).mean())
@@ -185,7 +185,7 @@ def test_table_6_from_the_tables(tmp_path: Path) -> None:
         assert found[restored]["gain"] == pytest.approx(found[restored]["success"] - found["none"]["success"])
     assert found["both"]["error"] == 0
     assert found["both"]["gain"] > 0
-    told = duckdb.connect().execute(sheet.query).df().groupby("restored")[["decisions", "false_positives"]].sum()
+    told = duckdb.connect().execute(table.query).df().groupby("restored")[["decisions", "false_positives"]].sum()
     assert told["decisions"].to_dict() == {name: row["decisions"] for name, row in found.items()}
     shares = told["false_positives"] / told["decisions"]
     assert shares.to_dict() == pytest.approx({name: row["false_positives"] for name, row in found.items()})
@@ -194,7 +194,7 @@ def test_table_6_from_the_tables(tmp_path: Path) -> None:
 
 def test_without_restored_settings_there_is_no_table(tmp_path: Path) -> None:
     written(tmp_path, "none")
-    assert restoration.sheets(tmp_path) == []
+    assert restoration.tables(tmp_path) == []
     assert restoration.notice(tmp_path) == ""
 
 

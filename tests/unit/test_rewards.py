@@ -29,7 +29,7 @@ CELLS: list[dict[str, Any]] = [
 
 def written(root: Path, cells: list[dict[str, Any]]) -> dict[str, Table]:
     store.write(root, {"episodes": [rewarded(case, **cell) for case, cell in enumerate(cells)]})
-    return {sheet.name.partition(" tiny")[0]: sheet for sheet in print_report(root, Console(file=io.StringIO()))}
+    return {table.name.partition(" tiny")[0]: table for table in print_report(root, Console(file=io.StringIO()))}
 
 
 def rewarded(case: int, success: bool | None, **columns: Any) -> dict[str, Any]:
@@ -37,27 +37,27 @@ def rewarded(case: int, success: bool | None, **columns: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def sheets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     """The tables of CELLS."""
     return written(tmp_path_factory.mktemp("rewards"), CELLS)
 
 
-def test_means_leave_out_what_nobody_can_tell_and_say_so(sheets: dict[str, Table]) -> None:
-    row = sheets["rewards"].values.iloc[0]
+def test_means_leave_out_what_nobody_can_tell_and_say_so(tables: dict[str, Table]) -> None:
+    row = tables["rewards"].values.iloc[0]
     assert (row["reward"], row["reward_cases"], row["unknown"]) == (pytest.approx(1 / 3), 3, 1)
     assert row["success_db"] == 0.75
     assert (row["end_agent_stop"], row["end_unfinished"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert list(sheets["rewards"].figures[:3]) == ["cases", "cells", "no reward"]
-    assert list(sheets["rewards"].rows[0][2:5]) == ["4", "4", "1"]
-    asked = duckdb.connect().execute(sheets["rewards"].query).df()
+    assert list(tables["rewards"].figures[:3]) == ["cases", "cells", "no reward"]
+    assert list(tables["rewards"].rows[0][2:5]) == ["4", "4", "1"]
+    asked = duckdb.connect().execute(tables["rewards"].query).df()
     assert asked[["reward", "success_db", "end_unfinished"]].mean().to_list() == pytest.approx([1 / 3, 0.75, 1 / 3])
 
 
-def test_parts_have_the_cases_whose_basis_they_are_in(sheets: dict[str, Table]) -> None:
-    sheet = sheets["reward parts"]
-    assert [[*row[2:5], row[5].split()[0]] for row in sheet.rows] == [["DB", "4", "4", "75.0"],
+def test_parts_have_the_cases_whose_basis_they_are_in(tables: dict[str, Table]) -> None:
+    table = tables["reward parts"]
+    assert [[*row[2:5], row[5].split()[0]] for row in table.rows] == [["DB", "4", "4", "75.0"],
                                                                      ["NL_ASSERTION", "2", "1", "100.0"]]  # fmt: skip
-    asked = duckdb.connect().execute(sheet.query).df().groupby("part")["met"].mean()
+    asked = duckdb.connect().execute(table.query).df().groupby("part")["met"].mean()
     assert asked.to_dict() == {"DB": 0.75, "NL_ASSERTION": 1.0}
 
 
@@ -65,7 +65,7 @@ def test_parts_have_the_cases_whose_basis_they_are_in(sheets: dict[str, Table]) 
 def test_parts_that_cannot_be_read_are_refused_by_cell(tmp_path: Path, text: str) -> None:
     store.write(tmp_path, {"episodes": [rewarded(0, **CELLS[0] | {"reward_parts": text})]})
     with pytest.raises(AnalysisError, match=r"reward_parts of cell react/"):
-        rewards.sheets(tmp_path)
+        rewards.tables(tmp_path)
 
 
 def test_parts_that_cannot_be_read_end_the_report(tmp_path: Path) -> None:
@@ -88,26 +88,26 @@ def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: in
         cell["cell_id"] = cell["cell_key"] = f"{cell['planner']}/{cell['robustness']}/{cell['case_id']}/{cell['trial']}"
         cell["setting_id"] = f"{cell['planner']}/{cell['robustness']}"
     store.write(tmp_path, {"episodes": cells})
-    sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
-    results = sheets["results tiny slate"]
+    tables = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
+    results = tables["results tiny slate"]
     place = results.figures.index("unknown") + 2
     assert {row[place] for row in results.rows} == {str(2 * (8 - known))}
     assert {row[place + 1] for row in results.rows} == {"50.0" if known else "none"}
     assert "unknown: cells of which nobody can tell" in results.caption
     asked = duckdb.connect().execute(results.query).df()
     assert set(asked["unknown"]) == {8 - known}
-    assert ("pass^k tiny slate" in sheets) == bool(known)
-    disturbed = sheets["disturbances tiny slate"]
+    assert ("pass^k tiny slate" in tables) == bool(known)
+    disturbed = tables["disturbances tiny slate"]
     assert {(row[2], row[4]) for row in disturbed.rows} == {(str(known), "50.0" if known else "–")}
-    assert "nobody can tell" in write_page(tmp_path, list(sheets.values())).read_text(encoding="utf-8")
+    assert "nobody can tell" in write_page(tmp_path, list(tables.values())).read_text(encoding="utf-8")
 
 
 def test_doing_nothing_and_transferring_stand_beside_as_rates_of_cases(tmp_path: Path) -> None:
     cells = [cell | {"nothing_success": case == 0, "transfer_success": case < 2} for case, cell in enumerate(CELLS)]
     cells[3] |= {"nothing_success": None, "transfer_success": None}
-    sheet = written(tmp_path, cells)["results"]
-    rates = {row[1]: (row[2], row[6]) for row in sheet.rows if row[1] != "react"}
+    table = written(tmp_path, cells)["results"]
+    rates = {row[1]: (row[2], row[6]) for row in table.rows if row[1] != "react"}
     assert rates == {NOTHING: ("3", "33.3"), TRANSFER: ("3", "66.7")}
-    assert "neither asks a model" in sheet.caption
-    asked = duckdb.connect().execute(sheet.query).df().set_index("planner")["success"]
+    assert "neither asks a model" in table.caption
+    asked = duckdb.connect().execute(table.query).df().set_index("planner")["success"]
     assert asked[[NOTHING, TRANSFER]].to_list() == pytest.approx([1 / 3, 2 / 3])

@@ -16,11 +16,11 @@ from rich.console import Console
 
 from analysis.figures import search
 from analysis.report import print_report
-from analysis.tables import search as tables
+from analysis.tables import search as of_searches
 from analysis.tables import search_cells
 from grid.core.types import to_json
 from launch.report import write_page
-from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
+from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
 
 KINDS = ("budgets", "frontier", "ablation", "anytime", "passes", "trees")
 
@@ -49,10 +49,10 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
     told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
     assert told == {"mcts": (7 / 8, 0.25, 4), "react": (2 / 8, 0.0, 4)}
     assert found["react"]["success_low"] < 0.25 < found["react"]["success_high"]
-    sheet = sheets(tmp_path)["budgets"]
-    assert "64 executed calls, 5,000 model calls" in sheet.caption
-    assert "stopped by steps" in sheet.figures
-    assert "stopped by tokens" not in sheet.figures, "it stopped nobody"
+    table = tables(tmp_path)["budgets"]
+    assert "64 executed calls, 5,000 model calls" in table.caption
+    assert "stopped by steps" in table.figures
+    assert "stopped by tokens" not in table.figures, "it stopped nobody"
 
 
 def test_who_asked_whether_cases_were_resolved_stands_apart_and_it_is_said(tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_who_asked_whether_cases_were_resolved_stands_apart_and_it_is_said(tmp_p
     write(tmp_path, [episode(planner, case, case < 3, n_nodes=2, resolved_checks=count if case else 0)
                      for planner, count in checks.items() for case in range(6)])  # fmt: skip
     for kind in ("budgets", "frontier"):
-        sheet = sheets(tmp_path)[kind]
-        order = [(row[1], row[2]) for row in sheet.rows]
+        table = tables(tmp_path)[kind]
+        order = [(row[1], row[2]) for row in table.rows]
         assert order == [("no", "mcts"), ("no", "react"), ("yes", "a_lats"), ("yes", "retry")]
-        assert sheet.sections == {2}, "a line between the two"
-        assert "block of their own" in sheet.caption
+        assert table.sections == {2}, "a line between the two"
+        assert "block of their own" in table.caption
 
 
 def test_a_judge_set_right_from_the_reference_stands_with_those_who_asked(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_judge_set_right_from_the_reference_stands_with_those_who_asked(tmp_pa
     rows += [episode("tooltree", case, True, n_nodes=2, judge="own[restored=both]") | {"config": config}
              for case in range(4)]  # fmt: skip
     write(tmp_path, rows)
-    order = [(row[1], row[2]) for row in sheets(tmp_path)["budgets"].rows]
+    order = [(row[1], row[2]) for row in tables(tmp_path)["budgets"].rows]
     assert order == [("no", "tooltree / judge own"), ("yes", "tooltree / judge own[restored=both]")]
 
 
@@ -82,7 +82,7 @@ def test_undisturbed_cases_come_first(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, True, robustness=robustness, n_nodes=2)
                      for planner, robustness in settings for case in range(2)])  # fmt: skip
     for kind in ("budgets", "frontier", "anytime"):
-        assert list(dict.fromkeys(row[0] for row in sheets(tmp_path)[kind].rows)) == ["none", "extraneous"]
+        assert list(dict.fromkeys(row[0] for row in tables(tmp_path)[kind].rows)) == ["none", "extraneous"]
 
 
 def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
@@ -90,10 +90,10 @@ def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
     write(tmp_path, [episode("react", case, False, budget=budget, n_nodes=2)
                      for budget in (BUDGET, small) for case in range(4)]
           + [episode("mcts", case, True, budget=small, n_nodes=2) for case in range(4)])  # fmt: skip
-    found = [sheet for sheet in tables.sheets(tmp_path) if sheet.name.startswith("budgets")]
-    told = {sheet.caption.partition(";")[0].partition(": ")[2]: len(sheet.rows) for sheet in found}
+    found = [table for table in of_searches.tables(tmp_path) if table.name.startswith("budgets")]
+    told = {table.caption.partition(";")[0].partition(": ")[2]: len(table.rows) for table in found}
     assert told == {"64 executed calls, 5,000 model calls": 1, "8 executed calls, 5,000 model calls": 2}
-    assert len({sheet.name for sheet in found}) == 2
+    assert len({table.name for table in found}) == 2
 
 
 # --- who is undominated
@@ -109,7 +109,7 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
         assert found[f"undominated_{cost}"].to_dict() == {"cheap": True, "good": True, "costly": False}
     (figure,) = [one for one in search.drawings(tmp_path) if one.name.startswith("frontier")]
     assert all(figure.svg.count(f">{name}<") == 2 for name in planted_), "by tokens and by seconds"
-    rows = {row[2]: (row[5], row[7]) for row in sheets(tmp_path)["frontier"].rows}
+    rows = {row[2]: (row[5], row[7]) for row in tables(tmp_path)["frontier"].rows}
     assert rows == {"cheap": ("yes", "yes"), "good": ("yes", "yes"), "costly": ("no", "no")}
 
 
@@ -158,9 +158,9 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
     assert -0.2 < pruning["success_low"] < 0 < pruning["success_high"] < 0.2, "no case differs"
     assert pruning["n_nodes_difference"] == pytest.approx(11.5)
     assert np.isnan(plain["tokens_difference"])
-    sheet = sheets(tmp_path)["ablation"]
-    assert sheet.rows[1][5].startswith("-30.0* [")
-    assert sheet.rows[0][5] == ""
+    table = tables(tmp_path)["ablation"]
+    assert table.rows[1][5].startswith("-30.0* [")
+    assert table.rows[0][5] == ""
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     old = rows[0] | earlier | {"input_tokens": 10**9, "success": None}
     write(root, [old], improvements(old, (1, 99.0, True)), nodes(old, [99] * 99, 99))
     write(root, rows, improved, trees)
-    shown = sheets(root)
+    shown = tables(root)
     assert set(shown) == set(KINDS)
-    queried = {kind: rows_of(sheet.query) for kind, sheet in shown.items()}
+    queried = {kind: rows_of(table.query) for kind, table in shown.items()}
     means = queried["budgets"].groupby("planner")[["success", *search_cells.COSTS]].mean()
     for row in shown["budgets"].values.to_dict("records"):
         for name in means.columns:
@@ -232,10 +232,10 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
 
 def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, True, n_nodes=0) for planner in ("react", "fh") for case in range(3)])
-    assert sheets(tmp_path) == {}
+    assert tables(tmp_path) == {}
     assert search.drawings(tmp_path) == []
     write(tmp_path / "stopped", [episode("react", 0, True, budget_reached="steps")])
-    assert "budgets" in sheets(tmp_path / "stopped")
+    assert "budgets" in tables(tmp_path / "stopped")
 
 
 @pytest.mark.parametrize(("success", "cases"), [(True, 1), (False, 1), (None, 1), (True, 4), (None, 4)])
@@ -243,7 +243,7 @@ def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: 
     status = "ok" if success is not None else "failed"
     rows = [episode("mcts", case, success, n_nodes=2, status=status, case_seconds=0.0) for case in range(cases)]
     write(tmp_path, rows)
-    found = sheets(tmp_path)
+    found = tables(tmp_path)
     assert "frontier" not in found, "one planner has nobody to be compared with"
     (row,) = found["budgets"].rows
     shown = {True: "100.0", False: "0.0", None: "none"}[success] + " [1.2, 100.0]" * (success is True and cases > 1)

@@ -144,11 +144,11 @@ def test_a_report_with_uncounted_cells_has_its_lines_and_tables(tmp_path: Path, 
         name = {"planner": planner, "answered_by": "gpt-4o-mini"}
         store.write(tmp_path, {"episodes": [*rows(count, **KNOWN, **name), *rows(2, **UNKNOWN, **name)]})
     with (tmp_path / "printed").open("w") as file:
-        sheets = print_report(tmp_path, Console(file=file, width=200), all_columns=True)
-    printed, page = (tmp_path / "printed").read_text(), write_page(tmp_path, sheets).read_text()
+        tables = print_report(tmp_path, Console(file=file, width=200), all_columns=True)
+    printed, page = (tmp_path / "printed").read_text(), write_page(tmp_path, tables).read_text()
     for text in (printed, page):
         assert "another model answered than was asked for" in text
         assert f"8 of {4 * (count + 2)} cells have no tokens and no money for it" in text
-    costs = next(sheet for sheet in sheets if "money" in sheet.values.columns and "input_tokens" in sheet.values)
+    costs = next(table for table in tables if "money" in table.values.columns and "input_tokens" in table.values)
     means = set(costs.values["input_tokens"].dropna())
     assert means == ({100.0} if count else set())

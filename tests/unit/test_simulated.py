@@ -303,11 +303,11 @@ def test_a_dataset_without_references_is_refused_before_the_sweep(monkeypatch: p
 
 def test_reports_say_what_it_is_and_show_the_closed_form_beside_the_estimate(tmp_path: Path) -> None:
     rows = [grid(planner, cases=6) for planner in ("react", "egb_logits")]
-    store.write(tmp_path, {table: [row for found in rows for row in found[table]] for table in ("episodes", "steps")})
+    store.write(tmp_path, {frame: [row for found in rows for row in found[frame]] for frame in ("episodes", "steps")})
     text = io.StringIO()
-    sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=text))}
-    assert all(sheet.caption.startswith("simulated policy: ") for sheet in sheets.values())
-    (line,) = sheets["closed form"].rows
+    tables = {table.name: table for table in print_report(tmp_path, Console(file=text))}
+    assert all(table.caption.startswith("simulated policy: ") for table in tables.values())
+    (line,) = tables["closed form"].rows
     episodes = rows[0]["episodes"]
     assert line[:4] == ["simulated", "slate", "none", "react"]
     assert line[6] == f"{100 * np.mean([row['success'] for row in episodes]):.1f}"

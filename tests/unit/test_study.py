@@ -126,33 +126,33 @@ def rows_of(query: str) -> pd.DataFrame:
 
 
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
-    sheets = {sheet.name: sheet for sheet in print_report(folder, Console(file=io.StringIO()))}
-    rows = {name: rows_of(sheet.query) for name, sheet in sheets.items() if not sheet.query.startswith("python ")}
-    assert set(sheets) - set(rows) == {"failures lexical kqa_synthetic"}, "what rules say is in no table"
+    tables = {table.name: table for table in print_report(folder, Console(file=io.StringIO()))}
+    rows = {name: rows_of(table.query) for name, table in tables.items() if not table.query.startswith("python ")}
+    assert set(tables) - set(rows) == {"failures lexical kqa_synthetic"}, "what rules say is in no table"
 
-    table = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
-    shown = sheets["accuracy tools_forgiving"].values.iloc[0]
+    frame = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
+    shown = tables["accuracy tools_forgiving"].values.iloc[0]
     for planner in ("fh", "sh"):
         for name in ("success", "input_tokens"):
-            assert table[name][planner] == pytest.approx(shown[f"{name}_{planner}"]), "earlier tries do not count"
+            assert frame[name][planner] == pytest.approx(shown[f"{name}_{planner}"]), "earlier tries do not count"
     results = rows["results lexical kqa_synthetic"].groupby(["robustness", "planner"])["success"].agg(["mean", "std"])
-    for row in sheets["results lexical kqa_synthetic"].values.to_dict("records"):
+    for row in tables["results lexical kqa_synthetic"].values.to_dict("records"):
         found = results.loc[row["robustness"], row["planner"]]
         assert tuple(found) == pytest.approx((row["success_mean"], row["success_std"]))
         share = rows["results lexical kqa_synthetic"].groupby(["robustness", "planner"])["unassigned"].mean()
         assert share.loc[row["robustness"], row["planner"]] == pytest.approx(row["unassigned"], nan_ok=True)
     repeated = rows["repeated tools_strict"].groupby("planner")["repeated_call"].mean()
-    assert repeated["sh"] == pytest.approx(sheets["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
+    assert repeated["sh"] == pytest.approx(tables["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
     assert len(rows["regression"]) == 60 * 3 * 2 * 2
     for drawing in (one for one in drawings.drawings(folder) if one.section == FIRST_SECTION):
         assert len(rows_of(drawing.query)) == (60 if drawing.name == "instances" else 60 * 2 * 2)
 
 
 def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
-    sheets = {sheet.name: sheet for sheet in study.sheets(folder)}
-    published = [sheet for sheet in beside.sheets(folder) if sheet.name.startswith(study.OF_PAPER)]
+    tables = {table.name: table for table in study.tables(folder)}
+    published = [table for table in beside.tables(folder) if table.name.startswith(study.OF_PAPER)]
     order = [
-        sheet.title.partition(":")[0].removesuffix(" beside ours") for sheet in study.sheets(folder, None, published)
+        table.title.partition(":")[0].removesuffix(" beside ours") for table in study.tables(folder, None, published)
     ]
     paper = "planning_horizon, table"
     assert order == [
@@ -161,12 +161,12 @@ def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
         f"{paper} 5 low robustness, published", "all regression coefficients (planning_horizon C.1)",
         f"{paper} C.1, published",
     ]  # fmt: skip
-    change = sheets["robustness"].values.iloc[0]
+    change = tables["robustness"].values.iloc[0]
     assert change["change_fh_high"] < 0, "strict tools were planted 0.7 lower on the logit scale"
-    depth = sheets["coefficients"].values.query("name == 'depth_edges'")
+    depth = tables["coefficients"].values.query("name == 'depth_edges'")
     assert (depth["high"] < 0).all()
     assert len(depth) == 2, "a fit for each robustness setting"
-    assert sheets["regression"].figures[2:] == [
+    assert tables["regression"].figures[2:] == [
         "depth_edges", "SH", "breadth_edges", "depth_edges:SH", "breadth_edges:SH"
     ]  # fmt: skip
 
@@ -180,19 +180,19 @@ def test_figures_say_that_a_policy_is_simulated(tmp_path: Path) -> None:
 def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 50).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
-    assert study.sheets(tmp_path) == []
+    assert study.tables(tmp_path) == []
     assert [one.name for one in drawings.drawings(tmp_path) if one.section == FIRST_SECTION] == []
     spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
-    regression, _ = study.sheets(tmp_path, spec)
+    regression, _ = study.tables(tmp_path, spec)
     assert regression.title == "regression coefficients", "no coefficients of the paper's beside another formula's"
     assert regression.rows[0][:5] == ["kqa_synthetic", "lexical", "tools_forgiving", "150", "50"]
 
 
 def test_the_published_analysis_has_the_same_coefficients_and_the_papers_beside(folder: Path) -> None:
     own, published = (load(study.PLANNING_HORIZON.with_stem(name)) for name in ("planning_horizon", "as_published"))
-    ours, theirs = ({sheet.name: sheet for sheet in study.sheets(folder, spec)} for spec in (own, published))
+    ours, theirs = ({table.name: table for table in study.tables(folder, spec)} for spec in (own, published))
     assert [*ours] == [*theirs]
-    assert [sheet.title for sheet in ours.values()] == [sheet.title for sheet in theirs.values()]
+    assert [table.title for table in ours.values()] == [table.title for table in theirs.values()]
     both = ours["coefficients"].values.merge(theirs["coefficients"].values, on=["robustness", "name"])
     assert len(both) == len(ours["coefficients"].values) > 0
     assert both["coefficient_x"].to_numpy() == pytest.approx(both["coefficient_y"].to_numpy())
@@ -203,7 +203,7 @@ def test_the_published_analysis_has_the_same_coefficients_and_the_papers_beside(
 
 def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: Path) -> None:
     simulated.write(tmp_path, count=6)
-    regression = next(sheet for sheet in study.sheets(tmp_path) if sheet.name == "regression")
+    regression = next(table for table in study.tables(tmp_path) if table.name == "regression")
     assert any("not fitted" in note for note in regression.notes)
 
 
@@ -216,10 +216,10 @@ def test_a_note_under_table_2_says_what_demonstrations_left_out(kind: str, told:
     config: dict[str, Any] = {"dataset": {"demonstrations_hold_out": kind}, "planner": {"demonstrations": 10}}
     rows = [simulated.row(row) for row in simulated.episodes(0, 20).to_dict("records")]
     store.write(tmp_path, {"episodes": [row | {"config": to_json(config)} for row in rows]})
-    tables = [sheet for sheet in study.sheets(tmp_path) if sheet.title.startswith("table 2")]
+    tables = [table for table in study.tables(tmp_path) if table.title.startswith("table 2")]
     assert tables
-    for sheet in tables:
-        assert any(told in note and f"demonstrations_hold_out={kind}" in note for note in sheet.notes)
+    for table in tables:
+        assert any(told in note and f"demonstrations_hold_out={kind}" in note for note in table.notes)
     none = config | {"planner": {"demonstrations": 0}}
     others = pd.DataFrame({"dataset": ["kqapro", "other"], "config": [to_json(none), "{}"]})
     assert study.held_out(others) == [], "no demonstrations, or nothing tells"

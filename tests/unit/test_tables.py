@@ -228,12 +228,12 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     costs = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
     told = {"created_at": NOON, "attempt_id": "a"} | costs
     store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
-    sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
-    place = [*sheet.labels, *sheet.figures].index("success")
-    assert {line[1]: line[place] for line in sheet.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
-    brief = {line["planner"]: line["success"] for line in shown_tables.printed(sheet)}
+    table = print_report(tmp_path, Console(file=io.StringIO()))[0]
+    place = [*table.labels, *table.figures].index("success")
+    assert {line[1]: line[place] for line in table.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
+    brief = {line["planner"]: line["success"] for line in shown_tables.printed(table)}
     assert brief == {"egb_logits": "50.0", "react": "25.0"}
-    assert sheet.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
+    assert table.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
 
 
 def test_success_on_the_solvable_cases() -> None:
@@ -250,7 +250,7 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
     told = {"created_at": NOON, "attempt_id": "a", **dict.fromkeys(["input_tokens", "llm_calls"], 1)}
     told |= dict.fromkeys(["output_tokens", "forward_passes"], 1)
     store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
-    found = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
+    found = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
     costs = found["costs lexical slate"]
     place = [*costs.labels, *costs.figures].index("checks")
     assert {line[1]: line[place : place + 2] for line in costs.rows} == {
@@ -273,7 +273,7 @@ def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
     rows = [row(planner, case, 0, 1.0) | told | {"success": True} | spent[planner]
             for planner in spent for case in range(3)]  # fmt: skip
     store.write(tmp_path, {"episodes": rows})
-    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     place = costs.figures.index("judge in")
     shown = ["judge in", "judge out", "judge calls"]
     assert costs.figures[place : place + 3] == shown, "no column of what nobody spent"
@@ -293,14 +293,14 @@ def test_costs_tell_how_many_times_reacts_tokens_a_planner_took(tmp_path: Path) 
              for case in range(4)]  # fmt: skip
     rows += [row("lats", 9, 0, 1.0) | told | {"input_tokens": 10**6}]
     store.write(tmp_path, {"episodes": rows})
-    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     assert "cached" not in costs.figures, "no column of what nobody has"
     place = [*costs.labels, *costs.figures].index("x react")
     found = {line[1]: line[place] for line in costs.rows}
     assert found["react"] == "–"
     assert found["lats"].startswith("2.4 ["), "(200 + 400 + 600 + 800 + 4 x 100) / (100 + 200 + 300 + 400)"
     store.write(tmp_path / "alone", {"episodes": rows[4:]})
-    alone = {sheet.name: sheet for sheet in print_report(tmp_path / "alone", Console(file=io.StringIO()))}
+    alone = {table.name: table for table in print_report(tmp_path / "alone", Console(file=io.StringIO()))}
     assert "x react" not in alone["costs lexical slate"].figures
 
 
@@ -308,7 +308,7 @@ def test_costs_tell_what_came_from_a_prefix_cache(tmp_path: Path) -> None:
     told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un", "judge"))}
     told |= {"created_at": NOON, "attempt_id": "a", "success": True, "input_tokens": 1000, "cached_input_tokens": 750}
     store.write(tmp_path, {"episodes": [row("react", case, 0, 1.0) | told for case in range(3)]})
-    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     found = dict(zip([*costs.labels, *costs.figures], costs.rows[0], strict=True))
     assert (found["tokens in"], found["cached"]) == ("1,000", "750")
     assert costs.caption.count("prefix cache") == 1
@@ -322,8 +322,8 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
         rows = [row(planner, case, 0, 1.0) | told | {"money": each and each * case}
                 for planner, each in dollars.items() for case in range(3)]  # fmt: skip
         store.write(tmp_path / name, {"episodes": rows})
-        sheets = {sheet.name: sheet for sheet in print_report(tmp_path / name, Console(file=io.StringIO()))}
-        found = sheets["results lexical slate"]
+        tables = {table.name: table for table in print_report(tmp_path / name, Console(file=io.StringIO()))}
+        found = tables["results lexical slate"]
         assert ("USD" in found.figures) == ("USD: US dollars per case" in found.caption) == (name == "dear")
         if name == "dear":
             assert {line[1]: line[-1] for line in found.rows[:2]} == {"react": "0.250000", "best_first": "none"}
@@ -341,10 +341,10 @@ def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) ->
         costs: dict[str, object] = {"created_at": NOON, "attempt_id": "a"}
         costs |= {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
         store.write(tmp_path / place, {"episodes": [line | costs for line in rows]})
-        sheets = {sheet.name: sheet for sheet in print_report(tmp_path / place, Console(file=io.StringIO()))}
-        (line,) = sheets["differences react lexical slate"].rows
+        tables = {table.name: table for table in print_report(tmp_path / place, Console(file=io.StringIO()))}
+        (line,) = tables["differences react lexical slate"].rows
         assert line[2:7] == [str(cases), "1", "+100.0  ", "none", "none"]
-        assert "one cluster" in " ".join(sheets["differences react lexical slate"].notes)
+        assert "one cluster" in " ".join(tables["differences react lexical slate"].notes)
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -359,9 +359,9 @@ def test_tables_fit_100_columns(tmp_path: Path, long: bool) -> None:
     told, _, _ = text.getvalue().partition("`agent-grid report ")
     assert max(map(len, told.splitlines())) <= 100
     assert "…" not in told
-    for sheet in (first, second):
-        assert sheet.title in told
-        assert all(cell in told for row in shown_tables.printed(sheet) for cell in list(row.values())[2:])
+    for table in (first, second):
+        assert table.title in told
+        assert all(cell in told for row in shown_tables.printed(table) for cell in list(row.values())[2:])
     whole = io.StringIO()
     print_report(tmp_path, Console(file=whole, width=80), all_columns=True)
     for row in (*first.rows, *second.rows):
@@ -408,10 +408,10 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
 
     def marks() -> tuple[dict[str, str], str]:
         out = io.StringIO()
-        sheet = print_report(tmp_path, Console(file=out, width=400))[0]
-        assert "cells" in shown_tables.printed(sheet)[0]
-        assert "done/those planned" in sheet.short
-        return {line["planner"]: line["cells"] for line in shown_tables.printed(sheet)}, out.getvalue()
+        table = print_report(tmp_path, Console(file=out, width=400))[0]
+        assert "cells" in shown_tables.printed(table)[0]
+        assert "done/those planned" in table.short
+        return {line["planner"]: line["cells"] for line in shown_tables.printed(table)}, out.getvalue()
 
     counts, text = marks()
     assert counts == {"react": "10", "egb": "10", "cot": "1/10"}
@@ -436,18 +436,18 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
 def test_a_complete_sweep_marks_nothing(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.5})
     out = io.StringIO()
-    sheet = print_report(tmp_path, Console(file=out))[0]
-    assert "cells" not in shown_tables.printed(sheet)[0]
-    assert "not complete" not in out.getvalue() + sheet.caption
+    table = print_report(tmp_path, Console(file=out))[0]
+    assert "cells" not in shown_tables.printed(table)[0]
+    assert "not complete" not in out.getvalue() + table.caption
 
 
 def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_would_settle_it(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.4, "cot": 0.3, "tot": 1.0})
-    sheet = print_report(tmp_path, Console(file=io.StringIO()))[1]
-    (note,) = sheet.notes
+    table = print_report(tmp_path, Console(file=io.StringIO()))[1]
+    (note,) = table.notes
     assert note.startswith("largest open difference: egb less react (none), +20.0 points; about ")
     assert "(now 10)" in note
-    stars = {line[1]: line[4] for line in sheet.rows}
+    stars = {line[1]: line[4] for line in table.rows}
     assert stars == {"egb": "+20.0  ", "cot": "+10.0  ", "tot": "+80.0*†"}
 
 
@@ -457,12 +457,12 @@ def test_pass_at_k_and_pass_to_the_k_stand_in_the_wide_table_of_results(tmp_path
     costs: dict[str, object] = {"created_at": NOON, "attempt_id": "a"}
     costs |= {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
     store.write(tmp_path, {"episodes": [line | costs for line in rows]})
-    sheet, together, *_ = print_report(tmp_path, Console(file=io.StringIO()))
-    (line,) = sheet.rows
-    named = dict(zip([*sheet.labels, *sheet.figures], line, strict=True))
+    table, together, *_ = print_report(tmp_path, Console(file=io.StringIO()))
+    (line,) = table.rows
+    named = dict(zip([*table.labels, *table.figures], line, strict=True))
     assert (named["success"].split()[0], named["pass@2"], named["pass^2"]) == ("62.5", "100.0", "25.0")
-    assert not {"pass@2", "pass^2"} & set(shown_tables.printed(sheet)[0])
-    assert "pass^2: all do" in sheet.caption
+    assert not {"pass@2", "pass^2"} & set(shown_tables.printed(table)[0])
+    assert "pass^2: all do" in table.caption
     assert "pass^" in together.title
 
 
@@ -505,10 +505,10 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     assert "0/7 0%" in text, "egb's right choices in the first"
     assert "0.250" in text
     assert "2.000" in text
-    sheet = next(one for one in print_report(tmp_path, Console(file=io.StringIO())) if one.name.startswith("entropy"))
-    (line,) = (dict(zip(sheet.figures, row[2:], strict=True)) for row in sheet.rows if row[1] == "egb")
+    table = next(one for one in print_report(tmp_path, Console(file=io.StringIO())) if one.name.startswith("entropy"))
+    (line,) = (dict(zip(table.figures, row[2:], strict=True)) for row in table.rows if row[1] == "egb")
     assert [line[name] for name in ("right", "right median", "right n", "wrong n")] == ["0.250", "0.250", "7", "3"]
-    assert sheet.values.groupby("planner")["wrong_median"].first().to_dict() == {"egb": 2.0, "react": 2.0}
+    assert table.values.groupby("planner")["wrong_median"].first().to_dict() == {"egb": 2.0, "react": 2.0}
     assert f"{tmp_path}/episodes/*.parquet" in text
     assert "nan" not in text.lower()
 
@@ -519,7 +519,7 @@ def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: 
     for case, share in enumerate((0.5, 0.9)):
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
         store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
-    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     place = [*costs.labels, *costs.figures].index("unassigned")
     assert {line[1]: line[place] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
 
@@ -529,9 +529,9 @@ def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a", "model": model}
         config = json.dumps({"model": {"answer_prefix": prefix}})
         store.write(tmp_path, {"episodes": [found | {"cell_id": model, "config": config}]})
-    sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
-    assert 'begin with "<|x|>" (model.answer_prefix)' in sheets["costs oss slate"].caption
-    assert "begin with" not in sheets["costs plain slate"].caption
+    tables = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
+    assert 'begin with "<|x|>" (model.answer_prefix)' in tables["costs oss slate"].caption
+    assert "begin with" not in tables["costs plain slate"].caption
 
 
 def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:

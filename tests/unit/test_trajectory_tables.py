@@ -29,25 +29,25 @@ def written(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) ->
 
 
 def only(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> Table:
-    (sheet,) = trajectories.sheets(root, written(root, cells, offered))
-    return sheet
+    (table,) = trajectories.tables(root, written(root, cells, offered))
+    return table
 
 
-def of_planners(sheet: Table) -> dict[str, dict[str, str]]:
-    rows = [dict(zip([*sheet.labels, *sheet.figures], row, strict=True)) for row in sheet.rows]
+def of_planners(table: Table) -> dict[str, dict[str, str]]:
+    rows = [dict(zip([*table.labels, *table.figures], row, strict=True)) for row in table.rows]
     return {row["planner"]: row for row in rows}
 
 
 def test_only_metrics_that_apply_are_columns_and_none_that_is_missing_is_0(tmp_path: Path) -> None:
     cells = [episode(case, exact_match=True, inclusion=1.0, usage=1.0 if case else None) for case in range(4)]
     cells += [episode(case, "react", exact_match=False, inclusion=0.0) for case in range(4)]
-    sheet = only(tmp_path, cells)
-    assert sheet.figures == ["cases", "clusters", "EM", "inclusion", "usage"]
-    rows = of_planners(sheet)
+    table = only(tmp_path, cells)
+    assert table.figures == ["cases", "clusters", "EM", "inclusion", "usage"]
+    rows = of_planners(table)
     both, three = "100.0 [1.2, 100.0]", "100.0 [0.3, 100.0]"  # of two clusters of one size, of 1 and 2 cases
-    assert [rows["zero_shot"][name] for name in sheet.figures] == ["4", "2", both, both, three]
-    assert [rows["react"][name] for name in sheet.figures] == ["4", "2", *["0.0 [0.0, 98.8]"] * 2, "–"]
-    assert sheet.notes == ["usage: known of 0 to 75% of the cases"]
+    assert [rows["zero_shot"][name] for name in table.figures] == ["4", "2", both, both, three]
+    assert [rows["react"][name] for name in table.figures] == ["4", "2", *["0.0 [0.0, 98.8]"] * 2, "–"]
+    assert table.notes == ["usage: known of 0 to 75% of the cases"]
 
 
 def test_scores_and_counts_keep_their_scale_and_intervals_stay_possible(tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_chance_is_what_drawing_has_on_average(own: int, others: int, length: in
 def test_chance_stands_under_each_dataset_and_not_where_an_outline_is_followed(tmp_path: Path) -> None:
     known: dict[str, Any] = {"exact_match": True, "inclusion": 1.0, "retrieval_rate": 1.0, "plan_nodes": 2}
     cells = [episode(case, data=data, **known) for case in range(4) for data in (SIMPLE, HARD)]
-    sheet = only(tmp_path / "free", cells, offered=10)
-    assert [row[2] for row in sheet.rows] == ["zero_shot", "chance", "zero_shot", "chance"]
-    chance = of_planners(sheet)["chance"]
+    table = only(tmp_path / "free", cells, offered=10)
+    assert [row[2] for row in table.rows] == ["zero_shot", "chance", "zero_shot", "chance"]
+    chance = of_planners(table)["chance"]
     assert (chance["EM"], chance["inclusion"], chance["clusters"]) == ("2.2", "20.0", "–")
     followed = [episode(case, tool_match_rate=1.0, **known) for case in range(4)]
     assert "chance" not in of_planners(only(tmp_path / "followed", followed, offered=10))
@@ -100,10 +100,10 @@ def test_exact_match_by_the_number_of_tools(tmp_path: Path) -> None:
         for data in (SIMPLE, HARD)
     ]
     cells += [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
-    (sheet,) = trajectories.scaling_tables(tmp_path, written(tmp_path, cells))
-    assert sheet.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
+    (table,) = trajectories.scaling_tables(tmp_path, written(tmp_path, cells))
+    assert table.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
     none = "0 [0, 72] (4)"
-    assert [row[3:] for row in sheet.rows] == [[none, none, none], ["100 [28, 100] (4)", none, none]]
+    assert [row[3:] for row in table.rows] == [[none, none, none], ["100 [28, 100] (4)", none, none]]
     (drawing,) = trajectories.drawings(tmp_path, trajectories.read(tmp_path), "told; ")
     assert drawing.caption.startswith("told; ")
     assert drawing.svg.startswith("<svg")
@@ -121,6 +121,6 @@ def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
     found = written(tmp_path, cells)
-    sheets: list[Table] = [*trajectories.sheets(tmp_path, found), *trajectories.scaling_tables(tmp_path, found)]
+    tables: list[Table] = [*trajectories.tables(tmp_path, found), *trajectories.scaling_tables(tmp_path, found)]
     drawings: list[Drawing] = trajectories.drawings(tmp_path, found, "")
-    assert hostile not in html.page(tmp_path, sheets, drawings)
+    assert hostile not in html.page(tmp_path, tables, drawings)

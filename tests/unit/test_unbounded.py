@@ -16,7 +16,7 @@ from analysis.report import print_report
 from tests import plan_rows
 
 
-def sheet(*rows: dict[str, Any]) -> Table:
+def table(*rows: dict[str, Any]) -> Table:
     return Table("t", "t", ["planner"], [], pd.DataFrame(rows), "q", "c", notes=["first"])
 
 
@@ -25,7 +25,7 @@ def row(planner: str, cases: int | None, clusters: int | None, mean: float | Non
 
 
 def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
-    table = sheet(
+    frame = table(
         row("react", 1, 1, 0.5, None),
         row("cot", 4, 1, 0.5, None),
         row("egb", 9, 1, 0.5, None),
@@ -34,14 +34,14 @@ def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
         row("unknown", 9, 3, None, None),
         row("chance", 9, None, 0.5, None),
     )
-    (found,) = unknowns.noted([table])
+    (found,) = unknowns.noted([frame])
     assert found.notes == [
         "first",
         f"no 95% interval where {unknowns.ONE_CASE}: react (none)",
         f"no 95% interval where {unknowns.ONE_CLUSTER}: cot (none), egb (none)",
         f"no 95% interval where {unknowns.ALIKE}: same (none)",
     ]
-    assert unknowns.noted([sheet(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
+    assert unknowns.noted([table(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
 
 
 def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> None:
@@ -50,7 +50,7 @@ def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> Non
         row("plain", 9, 3, 0.5, None) | {"x_difference": None},
         row("without", 9, 3, 0.5, 0.1) | {"x_difference": 0.2},
     ]
-    assert unknowns.noted([sheet(*rows)])[0].notes == ["first"]
+    assert unknowns.noted([table(*rows)])[0].notes == ["first"]
 
 
 @pytest.mark.parametrize(("clusters", "cases", "said"), [(1, 1, unknowns.ONE_CASE), (1, 5, unknowns.ONE_CLUSTER)])

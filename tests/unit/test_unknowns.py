@@ -55,8 +55,8 @@ def planted(root: Path, **more: Any) -> Path:
 
 def printed(root: Path, **how: Any) -> tuple[str, Any]:
     text = io.StringIO()
-    sheets = print_report(root, Console(file=text, width=100), **how)
-    return text.getvalue(), {sheet.name.partition(" ")[0]: sheet for sheet in sheets}
+    tables = print_report(root, Console(file=text, width=100), **how)
+    return text.getvalue(), {table.name.partition(" ")[0]: table for table in tables}
 
 
 def of(root: Path, planner: str = "lats", **how: Any) -> dict[Any, Any]:
@@ -74,20 +74,20 @@ def test_left_out_success_has_its_bounds(tmp_path: Path) -> None:
 
 def test_every_table_of_success_has_bounds(tmp_path: Path) -> None:
     """In its rows, or among its notes with the settings that it shows; where all is known there are none."""
-    _, sheets = printed(planted(tmp_path))
+    _, tables = printed(planted(tmp_path))
     of_success = {
-        name: sheet
-        for name, sheet in sheets.items()
-        if any(str(column).startswith("success") for column in sheet.values) and "success_least" not in sheet.values
+        name: table
+        for name, table in tables.items()
+        if any(str(column).startswith("success") for column in table.values) and "success_least" not in table.values
     }
     assert {"differences", "frontier"} <= set(of_success)
-    for sheet in of_success.values():
-        (note,) = (note for note in sheet.notes if "failed or succeeded" in note)
+    for table in of_success.values():
+        (note,) = (note for note in table.notes if "failed or succeeded" in note)
         assert "lats on x [41.7, 100.0] (14 of 24)" in note
         assert "react on" not in note
     known = tmp_path / "known"
     store.write(known, {"episodes": [row("react", case, 0, case % 2 == 0) for case in range(CASES)]})
-    assert not any("failed or succeeded" in note for sheet in printed(known)[1].values() for note in sheet.notes)
+    assert not any("failed or succeeded" in note for table in printed(known)[1].values() for note in table.notes)
 
 
 def test_as_failures_success_is_the_truth(tmp_path: Path) -> None:
@@ -103,32 +103,32 @@ def test_as_failures_success_is_the_truth(tmp_path: Path) -> None:
 def test_the_report_has_bounds_and_a_warning_and_its_query_says_the_same(tmp_path: Path) -> None:
     told: tuple[tuple[Any, str, str], ...] = (("left_out", "100.0", "+40.0"), ("failure", "41.7", "-8.3"))
     for how, success, difference in told:
-        text, sheets = printed(planted(tmp_path), unknown=how)
+        text, tables = printed(planted(tmp_path), unknown=how)
         (line,) = [line for line in text.splitlines() if line.startswith("warning")]
         assert "x, lats on x: of 14 of 24 cells it is not known whether they succeeded (infrastructure 14)" in line
         assert "success is 100.0% without them, 41.7% if they all failed, 100.0% if they all succeeded" in line
-        sheet = sheets["results"]
-        cells = {cells[1]: dict(zip(sheet.figures, cells[2:], strict=True)) for cells in sheet.rows}
+        table = tables["results"]
+        cells = {cells[1]: dict(zip(table.figures, cells[2:], strict=True)) for cells in table.rows}
         assert cells["lats"]["success"].startswith(success)
         assert (cells["lats"]["bounds"], cells["lats"]["unknown"]) == ("[41.7, 100.0]", "14")
         assert cells["react"]["bounds"] == "–"
-        asked = duckdb.connect().execute(sheet.query).df().groupby("planner")[["success", "unknown"]].mean()
+        asked = duckdb.connect().execute(table.query).df().groupby("planner")[["success", "unknown"]].mean()
         assert asked["success"]["lats"] == pytest.approx(float(success) / 100, abs=1e-3)
         assert asked["unknown"]["lats"] == 7.0, "of each of two trials"
-        (compared,) = sheets["differences"].rows
+        (compared,) = tables["differences"].rows
         assert compared[4].startswith(difference), "without the unknown cells the worse planner is ahead"
         assert "bounds" in text
         with unknowns.counted(how):
-            page = write_page(tmp_path, list(sheets.values())).read_text()
+            page = write_page(tmp_path, list(tables.values())).read_text()
         assert "of 14 of 24 cells it is not known" in page
 
 
 def test_few_unknown_cells_have_no_bounds_and_no_warning(tmp_path: Path) -> None:
     rows = [row("react", case, 0, None if case == 0 else True) for case in range(50)]
     store.write(tmp_path, {"episodes": rows})
-    text, sheets = printed(tmp_path)
-    assert "bounds" not in sheets["results"].figures
-    assert "unknown" in sheets["results"].figures
+    text, tables = printed(tmp_path)
+    assert "bounds" not in tables["results"].figures
+    assert "unknown" in tables["results"].figures
     assert "warning" not in text
 
 
@@ -150,7 +150,7 @@ def test_two_runs_are_compared_by_the_setting(tmp_path: Path) -> None:
     told: tuple[tuple[Any, Any], ...] = (("left_out", 0.0), ("failure", pytest.approx(1 - 10 / 24)))
     for how, difference in told:
         found = compare(tmp_path / "a", tmp_path / "b", how)
-        table = found.sheets[0].values
+        table = found.tables[0].values
         assert table[table["planner"] == "lats"]["difference"].tolist() == [difference]
         assert sum("A: warning: x, lats on x: of 14 of 24" in line for line in found.lines) == 1
 
@@ -177,8 +177,8 @@ def test_a_setting_without_a_success_has_none_to_fail(tmp_path: Path) -> None:
     assert unknowns.warnings(load.episodes(tmp_path)) == []
     assert str(of(tmp_path, "react", unknown="failure")["success_mean"]) == "nan"
     with unknowns.counted("failure"):
-        _, sheets = printed(tmp_path)
-        asked = duckdb.connect().execute(sheets["results"].query).df()
+        _, tables = printed(tmp_path)
+        asked = duckdb.connect().execute(tables["results"].query).df()
     assert asked["success"].isna().all()
 
 
@@ -193,12 +193,12 @@ def test_where_all_is_lost_all_is_open(tmp_path: Path) -> None:
 def test_a_share_of_cut_answers_above_one_percent_is_a_column(tmp_path: Path, cut: int, shown: bool) -> None:
     rows = [row("react", case, 0, True, cut_answers=cut) for case in range(CASES)]
     store.write(tmp_path, {"episodes": rows})
-    text, sheets = printed(tmp_path)
-    sheet = sheets["results"]
-    assert ("cut" in sheet.figures) == shown == (" cut " in text)
+    text, tables = printed(tmp_path)
+    table = tables["results"]
+    assert ("cut" in table.figures) == shown == (" cut " in text)
     if shown:
-        assert dict(zip(sheet.figures, sheet.rows[0][2:], strict=True))["cut"] == "2.0"
-    asked = duckdb.connect().execute(sheet.query).df()
+        assert dict(zip(table.figures, table.rows[0][2:], strict=True))["cut"] == "2.0"
+    asked = duckdb.connect().execute(table.query).df()
     assert asked["cut"].tolist() == [pytest.approx(cut / 100)]
 
 
@@ -212,13 +212,13 @@ def test_a_share_of_unreadable_answers_above_one_percent_is_a_column(tmp_path: P
     ]
     rows = [row(planner, 0, 0, True, n_steps=100) for planner in ("react", "tot")]
     store.write(tmp_path, {"episodes": rows, "steps": steps})
-    text, sheets = printed(tmp_path)
-    sheet = sheets["results"]
-    found = {cells[1]: dict(zip(sheet.figures, cells[2:], strict=True)) for cells in sheet.rows}
+    text, tables = printed(tmp_path)
+    table = tables["results"]
+    found = {cells[1]: dict(zip(table.figures, cells[2:], strict=True)) for cells in table.rows}
     assert (found["react"]["unreadable"], found["tot"]["unreadable"]) == ("3.0", "0.0")
     assert "warning" not in text
     assert "unreadable: answers of the acting model that could not be read" in " ".join(text.split())
-    assert "unreadable" in write_page(tmp_path, list(sheets.values())).read_text()
+    assert "unreadable" in write_page(tmp_path, list(tables.values())).read_text()
 
 
 def test_a_terminal_of_100_columns_shows_all_of_it(tmp_path: Path) -> None:

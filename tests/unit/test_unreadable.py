@@ -64,9 +64,9 @@ def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, p
     assert f"agent-grid view {tmp_path}" in line
     assert set(failed.classes(tmp_path)["failure"].to_pylist()) == {"unreadable"}
     with (tmp_path / "printed").open("w") as file:
-        sheets = print_report(tmp_path, Console(file=file, width=200))
+        tables = print_report(tmp_path, Console(file=file, width=200))
     assert line in (tmp_path / "printed").read_text().splitlines()[1]
-    assert "100% of answers could not be read" in write_page(tmp_path, sheets).read_text()
+    assert "100% of answers could not be read" in write_page(tmp_path, tables).read_text()
 
 
 def labels(**more: Any) -> dict[str, Any]:

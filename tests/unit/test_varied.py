@@ -79,7 +79,7 @@ def test_the_middle_value_of_two_is_the_higher(tmp_path: Path) -> None:
 def test_other_sweeps_have_none(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     assert found(tmp_path, rows) == []
     assert two_numbers.drawings(tmp_path) == []
-    assert two_numbers.sheets(tmp_path) == []
+    assert two_numbers.tables(tmp_path) == []
 
 
 def test_an_empty_folder_has_none(tmp_path: Path) -> None:
@@ -102,14 +102,14 @@ def test_settings_that_differ_in_more_are_of_grids_of_their_own(tmp_path: Path) 
 def test_the_table_says_what_the_grid_holds(tmp_path: Path) -> None:
     rows = [one for one in grid_cells() if one["planner"] != "egb_sampling[samples=10,trajectories=1]"]
     store.write(tmp_path, {"episodes": rows})
-    (sheet,) = two_numbers.sheets(tmp_path)
-    assert sheet.title == "tiny on slate: success of egb_sampling by samples and trajectories (egb_slate, figure 6)"
-    assert (sheet.labels, sheet.figures) == (["samples"], ["trajectories=1", "5"])
-    assert [row[0] for row in sheet.rows] == ["1", "2", "10"]
-    assert [row[1].split()[0] for row in sheet.rows] == ["0", "17", "–"]
-    assert [row[2].split()[0] for row in sheet.rows] == ["33", "50", "67"]
-    assert all(re.fullmatch(r"\d+ \[\d+, \d+\]", row[2]) for row in sheet.rows)
-    queried = duckdb.connect().execute(sheet.query).df().groupby("planner")["success"].mean()
+    (table,) = two_numbers.tables(tmp_path)
+    assert table.title == "tiny on slate: success of egb_sampling by samples and trajectories (egb_slate, figure 6)"
+    assert (table.labels, table.figures) == (["samples"], ["trajectories=1", "5"])
+    assert [row[0] for row in table.rows] == ["1", "2", "10"]
+    assert [row[1].split()[0] for row in table.rows] == ["0", "17", "–"]
+    assert [row[2].split()[0] for row in table.rows] == ["33", "50", "67"]
+    assert all(re.fullmatch(r"\d+ \[\d+, \d+\]", row[2]) for row in table.rows)
+    queried = duckdb.connect().execute(table.query).df().groupby("planner")["success"].mean()
     assert queried["egb_sampling[samples=10,trajectories=5]"] == pytest.approx(4 / 6)
     assert len(queried) == 5
 
@@ -130,6 +130,6 @@ def test_names_are_texts(tmp_path: Path) -> None:
     """A model's name and a planner's come from files: they are escaped in the page."""
     hostile = "<script>alert(1)</script>"
     store.write(tmp_path, {"episodes": grid_cells(model=hostile)})
-    page = html.page(tmp_path, two_numbers.sheets(tmp_path), two_numbers.drawings(tmp_path))
+    page = html.page(tmp_path, two_numbers.tables(tmp_path), two_numbers.drawings(tmp_path))
     assert hostile not in page
     assert "&lt;script&gt;alert(1)" in page

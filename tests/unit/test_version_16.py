@@ -92,8 +92,8 @@ def test_figures_are_those_of_the_rows(root: Path) -> None:
     found = rates.results(load.episodes(root)).set_index("planner")
     assert {str(name).partition(" ")[0]: value for name, value in found["success_mean"].items()} == means.to_dict()
     text = io.StringIO()
-    sheets = print_report(root, Console(file=text, width=200))
-    assert {"results", "differences", "costs"} <= {sheet.name.partition(" ")[0] for sheet in sheets}
+    tables = print_report(root, Console(file=text, width=200))
+    assert {"results", "differences", "costs"} <= {table.name.partition(" ")[0] for table in tables}
     cells = [str(cell) for cell in raw["cell_id"]]
     kept = transcripts(root, cells)
     assert len(kept) == len(cells)

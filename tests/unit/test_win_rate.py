@@ -196,19 +196,19 @@ def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     assert {row["win"] for row in made} == {0.5}
     assert run(program, monkeypatch, results, engine=FIRST) == 0
     assert rows(results) == made
-    (sheet,) = win_rates.sheets(results)
-    assert [row[1] for row in sheet.rows] == ["zero_shot", "cot", "react"]
-    assert [row[6] for row in sheet.rows] == ["50.0", "50.0", "50.0"]
+    (table,) = win_rates.tables(results)
+    assert [row[1] for row in table.rows] == ["zero_shot", "cot", "react"]
+    assert [row[6] for row in table.rows] == ["50.0", "50.0", "50.0"]
     assert "16 compared before" in capsys.readouterr().out
     reported = print_report(results, Console(file=io.StringIO()))
-    assert any(one.title == sheet.title for one in reported)
+    assert any(one.title == table.title for one in reported)
     assert all(one.caption.startswith("simulated tools (restbench): ") for one in reported)
 
 
 def test_a_mute_evaluator_is_counted(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
     assert run(program, monkeypatch, results, engine=MUTE) == 0
-    (sheet,) = win_rates.sheets(results)
-    values = sheet.values.set_index("planner")
+    (table,) = win_rates.tables(results)
+    values = table.values.set_index("planner")
     asked = values["asked"].to_dict()
     assert values["unreadable"].to_dict() == asked
     assert asked["react"] > 0
@@ -249,10 +249,10 @@ def test_an_evaluator_that_is_gone_stops_and_what_was_compared_stays(
 def test_the_page_s_query_gives_the_same(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
     monkeypatch.chdir(results)
     assert run(program, monkeypatch, results, engine=LONGER) == 0
-    (sheet,) = win_rates.sheets(results)
-    told: pd.DataFrame = duckdb.connect().execute(sheet.query).df()
+    (table,) = win_rates.tables(results)
+    told: pd.DataFrame = duckdb.connect().execute(table.query).df()
     means = told.groupby("planner")["win"].mean().to_dict()
-    assert means == pytest.approx(sheet.values.set_index("planner")["win_rate"].to_dict())
+    assert means == pytest.approx(table.values.set_index("planner")["win_rate"].to_dict())
     config = json.loads(rows(results)[0]["evaluator_config"])
     assert config["form"] == "text"
 

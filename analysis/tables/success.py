@@ -58,7 +58,7 @@ _CUT = "cut: answers that a limit on tokens, or a filter, ended"
 _MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
 
 
-def sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Table:
+def table(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Table:
     """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines.
 
     Args:
@@ -97,8 +97,8 @@ def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mappi
     """What is known of all trials of cases, by robustness setting and planner; nothing of single trials."""
     if trials < _SEVERAL:
         return {}
-    table = rates(cases, trials)
-    return {(str(row["robustness"]), str(row["planner"])): row for row in table.to_dict("records")}
+    frame = rates(cases, trials)
+    return {(str(row["robustness"]), str(row["planner"])): row for row in frame.to_dict("records")}
 
 
 def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
@@ -252,13 +252,13 @@ def shown(most: int) -> list[int]:
     return [*range(1, min(most, _EVERY) + 1), *(k for k in doubled if k < most), *[most] * (most > _EVERY)]
 
 
-def sheets(root: Path, cases: pd.DataFrame) -> list[Table]:
+def tables(root: Path, cases: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset of which some case has two trials or more; `cases` are those of `by_case`."""
     found = []
     for (model, dataset), own in cases.groupby(SETTING[:2], sort=False, observed=True):
         most = int(own["trials"].max())
         if most > 1:
-            found.append(_sheet(root, str(model), str(dataset), own, most))
+            found.append(_table(root, str(model), str(dataset), own, most))
     return found
 
 
@@ -296,27 +296,27 @@ def measures(most: int) -> list[Measure]:
     ]
 
 
-def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Table:
-    table = rates(cases, most)
+def _table(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Table:
+    frame = rates(cases, most)
     place = queries.where({"model": [model], "dataset": [dataset]})
     return Table(
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
         by=_LABELS,
-        columns=_trial_columns(table, most),
-        values=table,
+        columns=_trial_columns(frame, most),
+        values=frame,
         query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
         about=_CAPTION,
         briefly=_SHORT,
-        notes=_left_out(table.to_dict("records"), most),
+        notes=_left_out(frame.to_dict("records"), most),
         breaks=["robustness"],
     )
 
 
-def _trial_columns(table: pd.DataFrame, most: int) -> list[Column]:
+def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:
     """A terminal has the small k alone."""
     printed = {one.header for one in measures(_PRINTED)}
-    figures = [one.shown(printed=one.header in printed) for one in known(table, measures(most))]
+    figures = [one.shown(printed=one.header in printed) for one in known(frame, measures(most))]
     return [count("cases"), count("clusters", printed=False), *figures]
 
 
