@@ -251,8 +251,8 @@ def _row(pair: Pair) -> dict[str, Any]:
         "difference": intervals.interval(difference, reach=1.0),
         **{name: _ratio(cases[[f"{name}_a", f"{name}_b"]].dropna(), name) for name in COSTS},
     }
-    for name, (mean, low, high) in measured.items():
-        found |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    for name, of_cases in measured.items():
+        found |= of_cases.named(name)
     flips = known["flip"].value_counts()
     return found | {"p": intervals.p_value(difference, 1.0), **{way: int(flips.get(way, 0)) for way in (UP, DOWN)}}
 

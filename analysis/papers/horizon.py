@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.page.table import changed, joined, shown_by
-from analysis.stats.intervals import CLUSTER, Interval, interval, n_clusters, ratio, share
+from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
 
 FH, SH = "fh", "sh"
 HIGH, LOW = "tools_forgiving", "tools_strict"
@@ -48,7 +48,7 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
     for found, cases in _places(episodes, _MEASURES):
         found |= _difference("success", cases["success"])
         for name in _MEASURES[1:]:
-            found |= _named(f"{name}_ratio", ratio(cases[name][SH], cases[name][FH]))
+            found |= ratio(cases[name][SH], cases[name][FH]).named(f"{name}_ratio")
         rows.append(found)
     return pd.DataFrame(rows)
 
@@ -91,8 +91,8 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
         found |= {"cases": len(wide.dropna()), "clusters": n_clusters(wide.dropna())}
         for planner, change in changes.items():
-            found |= _named(f"change_{planner}", interval(change.dropna(), reach=1.0))
-        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna(), reach=2.0)))
+            found |= interval(change.dropna(), reach=1.0).named(f"change_{planner}")
+        rows.append(found | interval((changes[SH] - changes[FH]).dropna(), reach=2.0).named("change_difference"))
     return pd.DataFrame(rows)
 
 
@@ -125,11 +125,7 @@ def _places(
 
 def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
     found = cases[SH].astype(np.float64) - cases[FH].astype(np.float64)
-    return _named(f"{name}_difference", interval(found, reach=1.0))
-
-
-def _named(name: str, found: Interval) -> dict[str, object]:
-    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
+    return {**interval(found, reach=1.0).named(f"{name}_difference")}
 
 
 # What the study's tables say, in words: computed from their numbers, and no more than these show.

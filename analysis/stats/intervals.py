@@ -117,6 +117,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def named(self, name: str) -> dict[str, float]:
+        """As columns of a frame: NAME, NAME_low and NAME_high."""
+        return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 class Error(NamedTuple):
     """The standard error of a mean and its degrees of freedom."""

@@ -64,8 +64,7 @@ def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     for (robustness, planner, order), part in own.groupby([*SETTING[2:], "order"], sort=False, observed=True):
         found = part.groupby([CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
         row = {"robustness": str(robustness), "planner": str(planner), "value": part["value"].iloc[0], "order": order}
-        bounds = zip(("success", "success_low", "success_high"), share(found), strict=True)
-        rows.append(row | {"cases": len(found)} | dict(bounds))
+        rows.append(row | {"cases": len(found)} | share(found).named("success"))
     return pd.DataFrame(rows)
 
 

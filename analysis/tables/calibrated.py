@@ -83,7 +83,7 @@ def _row(every: pd.DataFrame) -> _Row:
         "clusters": cluster.nunique(),
         "silent": silent,
         "unknown": len(every) - len(own) - silent,
-        **_bounded("accuracy", _share(right, cluster)),
+        **_share(right, cluster).named("accuracy"),
         "confidence": confidence.mean(),
     }
     for name, bins in (("ece", calibration.equal_widths), ("ece_masses", calibration.equal_masses)):
@@ -92,11 +92,11 @@ def _row(every: pd.DataFrame) -> _Row:
                 f"{name}_low": found.low, f"{name}_high": found.high}  # fmt: skip
     accuracy = float(right.mean())
     return row | {
-        **_bounded("brier", _share((confidence - right) ** 2, cluster)),
+        **_share((confidence - right) ** 2, cluster).named("brier"),
         "brier_constant": accuracy * (1 - accuracy),
-        **_bounded("area", _share(calibration.area(entropy, wrong), cluster)),
+        **_share(calibration.area(entropy, wrong), cluster).named("area"),
         "area_perfect": float(calibration.risks(entropy, wrong).perfect.mean()),
-        **_bounded("auroc", _separation(entropy, wrong, cluster)),
+        **_separation(entropy, wrong, cluster).named("auroc"),
     }
 
 
@@ -108,7 +108,7 @@ def _bins(every: pd.DataFrame) -> list[_Row]:
         met = own[bins == place]
         accuracy = _share(met["right"].to_numpy(np.float64), met[CLUSTER].astype(str))
         row = {"bin": int(place), "decisions": len(met), "part": len(met) / len(own)}
-        rows.append(row | {"confidence": met["confidence"].mean(), **_bounded("accuracy", accuracy)})
+        rows.append(row | {"confidence": met["confidence"].mean(), **accuracy.named("accuracy")})
     return rows
 
 
@@ -118,7 +118,7 @@ def _handed(every: pd.DataFrame) -> list[_Row]:
     found = calibration.handed_over(own["entropy"].to_numpy(np.float64), wrong, own[CLUSTER].astype(str))
     return [
         {"distribution": own["distribution"].iloc[0], "most": most, "above": one.above, "handed": one.share,
-         "caught": one.caught, **_bounded("error", one.error), "error_random": wrong.mean(),
+         "caught": one.caught, **one.error.named("error"), "error_random": wrong.mean(),
          "error_perfect": one.perfect}
         for most, one in zip(calibration.HANDED, found, strict=True)
     ]  # fmt: skip
@@ -151,10 +151,6 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> In
 
 def _share(values: Numbers, cluster: pd.Series[str]) -> Interval:
     return share(calibration.over_clusters(values, cluster))
-
-
-def _bounded(name: str, found: Interval) -> _Row:
-    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 # First-pass decisions with a distribution over the options: its confidence, its entropy, and whether it was right.

@@ -230,8 +230,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, Any]:
     values = [_values(frame[frame[CLUSTER].isin(both)]) for frame in (own, theirs)] if both else []
     for name in FIGURES:
         difference = _by_cluster(*(one[name] for one in values)) if both else pd.Series(dtype="float64")
-        mean, low, high = interval(difference, reach=1.0)
-        found |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_p": p_value(difference, reach=1.0)}
+        found |= interval(difference, reach=1.0).named(name) | {f"{name}_p": p_value(difference, reach=1.0)}
     return found
 
 

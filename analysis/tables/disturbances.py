@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from analysis import load
 from analysis.load import SETTING, queries
 from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number
-from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, Interval, interval, n_clusters, ratio
+from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, UNKNOWN, Interval, interval, n_clusters, ratio
 from grid.core.chains import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
@@ -89,8 +89,7 @@ def _cost(own: pd.DataFrame) -> dict[str, float]:
     """On solved cells whose least cost is known, and not 0."""
     solved = own[(own["success"] == 1.0) & (own["least_cost"] > 0)]
     costs = solved.groupby([CLUSTER, "case_id"], observed=True)[["plan_cost", "least_cost"]].mean()
-    found = ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else (math.nan,) * 3
-    return dict(zip(("cost", "cost_low", "cost_high"), found, strict=True))
+    return (ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else UNKNOWN).named("cost")
 
 
 def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
@@ -175,7 +174,7 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     cases = cells.groupby([CLUSTER, "case_id"], observed=True)[[REPLACED, WRONG]].mean()
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
-        return Interval(math.nan, math.nan, math.nan)
+        return UNKNOWN
     share = float(wrong.sum() / replaced.sum())
     if share in (0.0, 1.0):
         clusters = n_clusters(cases[replaced > 0])

@@ -68,10 +68,9 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
     means = {key: _by_case(own) for key, own in by_setting.items()}
     rows = []
     for key, own in by_setting.items():
-        success, low, high = share(means[key]["success"].dropna())
         found: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        found |= {"cases": len(means[key]), "clusters": n_clusters(means[key]), "success": success}
-        found |= {"success_low": low, "success_high": high}
+        found |= {"cases": len(means[key]), "clusters": n_clusters(means[key])}
+        found |= share(means[key]["success"].dropna()).named("success")
         found |= {name: means[key][name].mean() for name in (TOKENS, MONEY)}
         rows.append(found | {"asked": bool((own["resolved_checks"].fillna(0) > 0).any())})
     frame = pd.DataFrame(rows).assign(frontier=False, gain=np.nan, times=np.nan)
@@ -110,11 +109,7 @@ def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float
     known = both[["success", "success_before", cost, f"{cost}_before"]].dropna()
     gain = interval(known["success"] - known["success_before"], reach=1.0)
     times = ratio(known[cost], known[f"{cost}_before"])
-    return {
-        f"{name}{end}": value
-        for name, found in (("gain", gain), ("times", times))
-        for end, value in zip(("", "_low", "_high"), found, strict=True)
-    }
+    return gain.named("gain") | times.named("times")
 
 
 # One panel of success against a cost: points with intervals, the frontier, and a name for every point.

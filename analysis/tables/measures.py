@@ -91,9 +91,7 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
         row |= {"cases": len(by_case), "clusters": n_clusters(by_case), "cells": len(own)}
         for measure in measures:
             values = by_case[measure.column].dropna()
-            mean, low, high = measure.of(values)
-            name = measure.column
-            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
+            row |= measure.of(values).named(measure.column) | {f"{measure.column}_cases": len(values)}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -190,10 +190,8 @@ def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataF
             against = reference_of(planner, list(own), reference)
             if against is not None:
                 both = pd.concat([tokens, own[against]], axis=1, join="inner", keys=["own", "other"])
-                bounds = zip((TIMES, f"{TIMES}_low", f"{TIMES}_high"), ratio(both["own"], both["other"]), strict=True)
-                rows.append(
-                    dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True)) | dict(bounds)
-                )
+                setting = dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True))
+                rows.append(setting | ratio(both["own"], both["other"]).named(TIMES))
     return pd.DataFrame(rows, columns=[*SETTING, TIMES, f"{TIMES}_low", f"{TIMES}_high"])
 
 
@@ -216,8 +214,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
     found: dict[str, object] = {"cases": len(differences), "clusters": n_clusters(differences)}
     for rate in PAIRED:
         values = differences[rate].dropna()
-        mean, low, high = interval(values, reach=1.0)
-        found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(values, reach=1.0)}
+        found |= interval(values, reach=1.0).named(rate) | {f"{rate}_p": p_value(values, reach=1.0)}
     values = differences["success"].dropna()
     pair = [rates.loc[values.index] for rates in (own, theirs)]
     shares = [float(rates["success"].mean()) for rates in pair]

@@ -81,11 +81,10 @@ def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
     for rate in GAINS:
         both = pd.concat([own[rate], without[rate]], axis=1, join="inner", keys=["own", "without"]).dropna()
         difference = both["own"] - both["without"]
-        mean, low, high = interval(difference, reach=1.0)
         if rate == "success":
             found |= {"cases": len(both), "clusters": n_clusters(difference)}
-        found |= {f"{rate}_without": both["without"].mean(), f"{rate}_with": both["own"].mean(), rate: mean}
-        found |= {f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(difference, 1.0)}
+        found |= {f"{rate}_without": both["without"].mean(), f"{rate}_with": both["own"].mean()}
+        found |= interval(difference, reach=1.0).named(rate) | {f"{rate}_p": p_value(difference, 1.0)}
     return found
 
 

@@ -333,7 +333,7 @@ def _row(
     key: Mapping[str, Any], less: str | None, limit: int, values: pd.Series[float], told: intervals.Interval
 ) -> dict[str, Any]:
     counts = {"limit": limit, "cases": len(values), "clusters": n_clusters(values)}
-    return {**key, "less": less, **counts, "success": told.mean, "success_low": told.low, "success_high": told.high}
+    return {**key, "less": less, **counts, **told.named("success")}
 
 
 # The table of planners at equal completions and scoring passes.

@@ -211,8 +211,8 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
                 "gain_per_second": marginal(means, before),
             }
             before = means
-            for name, (mean, low, high) in measured.items():
-                row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+            for name, of_limit in measured.items():
+                row |= of_limit.named(name)
             found.append(row)
     return pd.DataFrame(found)
 
@@ -306,11 +306,10 @@ def compared(group: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, own in planners(group):
         means = by_case(own, ["success", "tool_match_rate", *COSTS, "resolved_checks"])
-        mean, low, high = share(means["success"].dropna())
         found = {"cases": len(means), "clusters": n_clusters(means), "cells": len(own)}
         unknown = own["success"].isna() | own.get(unknowns.COLUMN, False)
         found |= {"failed": int((own["status"] != "ok").sum()), "unknown": int(unknown.sum())}
-        rates = {"success": mean, "success_low": low, "success_high": high}
+        rates = share(means["success"].dropna()).named("success")
         rates |= {name: means[name].mean() for name in ("tool_match_rate", *COSTS)}
         rates |= {"checks": means["resolved_checks"].mean()}
         rates |= {f"stopped_{part}": (own["budget_reached"].astype(object) == part).mean() for part in PARTS}

@@ -122,8 +122,8 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
         for name in METRICS:
             values = by_case[name].dropna()
             most = _HIGHEST.get(name, 1.0)
-            mean, low, high = share(values, most) if math.isfinite(most) else amount(values)
-            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
+            found = share(values, most) if math.isfinite(most) else amount(values)
+            row |= found.named(name) | {f"{name}_cases": len(values)}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -291,10 +291,9 @@ def curve(cells: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for key, own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
         values = own.groupby([CLUSTER, "case_id"], observed=True)["exact_match"].mean()
-        mean, low, high = share(values)
         row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=False))
         row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(values)}
-        rows.append(row | {"exact_match": mean, "exact_match_low": low, "exact_match_high": high})
+        rows.append(row | share(values).named("exact_match"))
     return pd.DataFrame(rows)
 
 

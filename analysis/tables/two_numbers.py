@@ -255,13 +255,10 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
 def _rows(own: pd.DataFrame, first: str, second: str) -> Iterator[dict[str, Any]]:
     for key, cells in own.groupby([first, second], sort=True):
         means = cells.groupby([CLUSTER, "case_id"], observed=True)[["success", "tokens"]].mean()
-        success, low, high = share(means["success"].dropna())
         yield dict(zip((first, second), key, strict=True)) | {
             "cases": len(means),
             "clusters": n_clusters(means),
-            "success": success,
-            "success_low": low,
-            "success_high": high,
+            **share(means["success"].dropna()).named("success"),
             "tokens": means["tokens"].mean(),
         }
 

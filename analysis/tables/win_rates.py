@@ -15,7 +15,7 @@ from analysis import load
 from analysis.load import SETTING, queries
 from analysis.page.table import Column, Table, bounded, bounds, count, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, n_clusters, share
+from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
 from analysis.tables.search_cells import name_of
 from grid import store
 
@@ -151,13 +151,13 @@ def ranks(episodes: pd.DataFrame) -> pd.DataFrame:
         seen[place], drawn[:, place] = _drawn(own, planners, rng)
         for row, planner in zip(rows, planners, strict=True):
             values = own[own["planner"].astype(str) == planner].set_index([CLUSTER, "case_id"])["success"]
-            row |= dict(zip((f"on {name}", f"on {name}_low", f"on {name}_high"), share(values), strict=True))
+            row |= share(values).named(f"on {name}")
             row["cases"] = row.get("cases", 0) + len(values)
     told = {"rank": (_ranked(seen), _ranked(drawn)), "mean": (seen.mean(axis=0), drawn.mean(axis=1))}
     for key, (mean, draws) in told.items():
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         for place, row in enumerate(rows):
-            row |= {key: float(mean[place]), f"{key}_low": float(low[place]), f"{key}_high": float(high[place])}
+            row |= Interval(float(mean[place]), float(low[place]), float(high[place])).named(key)
     return pd.DataFrame(rows).sort_values("rank", kind="stable", ignore_index=True)
 
 
