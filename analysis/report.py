@@ -38,7 +38,6 @@ from analysis.tables import (
 from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
-_PLACE = ["model", "dataset"]
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
 _WITHOUT = "no published figures are shown, as no language model answered (--papers shows them)"
@@ -176,8 +175,8 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
     corrected = branches.by_setting(branches.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
     found, skipped = [], partial.skipped(root)
-    for (model, dataset), own in settings.groupby(_PLACE, sort=False, observed=True):
-        place = (str(model), str(dataset))
+    for model, dataset, own in load.places(settings):
+        place = (model, dataset)
         cells = _of(episodes, place)
         repeated = success.by_case(cells)
         found += partial.with_skipped([success.table(root, own, _of(needing_no_model, place), repeated)], skipped)

@@ -127,7 +127,7 @@ def _reference(cells: pd.DataFrame) -> str:
 
     Nothing where there is none.
     """
-    forms = Counter(rates.plain_name(str(planner)) for planner in cells["planner"].unique())
+    forms = Counter(load.name_of(str(planner)) for planner in cells["planner"].unique())
     alone = sorted(name for name, count in forms.items() if count == 1)
     return rates.REFERENCE if rates.REFERENCE in forms else next(iter(alone), "")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, legend, svg_of
 from analysis.page.table import POINTS, Table, bounds, number
 from analysis.stats import intervals
 from analysis.tables import rates
@@ -123,10 +123,8 @@ def drawings(found: Sequence[Table]) -> list[Drawing]:
     deepest = max(min(table.values["planner"].nunique(), _PLANNERS) for table in drawn)
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, table in zip(axes, drawn, strict=False):
+        for axis, table in each_panel(axes, drawn):
             _panel(axis, table)
-        for axis in axes[len(drawn) :]:
-            axis.set_visible(False)
         legend(axes)
 
     across = min(len(drawn), 2)

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from analysis import load
 from analysis.figures import plans, search
 from analysis.load import provenance, queries
-from analysis.page.drawing import Drawing, svg_of
+from analysis.page.drawing import Drawing, each_panel, svg_of
 from analysis.page.table import FIRST_SECTION
 from analysis.papers import horizon, study
 from analysis.papers.horizon import FH, PLACE, REPEATS, SH
@@ -143,11 +143,9 @@ def instances(episodes: pd.DataFrame) -> str:
     groups = list(cases.groupby("dataset", sort=True, observed=True))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, (dataset, group) in zip(axes, groups, strict=False):
+        for axis, (dataset, group) in each_panel(axes, groups):
             _instances_panel(axis, group["depth"].to_numpy(np.float64), group["breadth"].to_numpy(np.float64))
             axis.set_title(f"{_short(dataset)}: {len(group):,} cases", fontsize=8)
-        for axis in axes[len(groups) :]:
-            axis.set_visible(False)
 
     return svg_of("instances", math.ceil(len(groups) / _ACROSS), min(_ACROSS, len(groups)), draw, width=4.2, height=3.2)
 
@@ -252,14 +250,12 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
     groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, (key, group) in zip(axes, groups, strict=False):
+        for axis, (key, group) in each_panel(axes, groups):
             _success_panel(axis, group, column)
             axis.set_title(_label(key), fontsize=8)
             axis.set_xlabel(column)
             axis.set_ylabel("success")
         axes[0].legend(frameon=False)
-        for axis in axes[len(groups) :]:
-            axis.set_visible(False)
 
     rows = math.ceil(len(groups) / _ACROSS)
     return svg_of(f"success-{column}", rows, min(_ACROSS, len(groups)), draw)

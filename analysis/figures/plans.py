@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.load import SETTING, provenance
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import named
 from analysis.stats import intervals
 from analysis.tables import plans
@@ -68,13 +68,8 @@ def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
     if own.empty:
         return []
     frame = measured(own.sort_values("mode", kind="stable"), [*SETTING, "mode"], ERROR_RATES)
-    rows = [
-        {**{name: row[name] for name in [*SETTING, "mode"]}, "error": measure.header}
-        | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
-        for row in frame.to_dict("records")
-        for measure in ERROR_RATES
-    ]
-    svg = _lines("plans-errors", pd.DataFrame(rows), "error", "share", "plans with the error", ["mode"], joined=False)
+    rows = _by_error(frame, [*SETTING, "mode"])
+    svg = _lines("plans-errors", rows, "error", "share", "plans with the error", ["mode"], joined=False)
     title = "errors by kind of planning (agent_planning_benchmark, figure 3)"
     text = query(root, own, [measure.column for measure in ERROR_RATES])
     return [Drawing("plans-errors", title, f"{first}; {ERRORS_TOLD}; points are moved apart", svg, text, SECTION)]
@@ -96,19 +91,24 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
     found = [Drawing("plans-error-shares", title, told, _stacked("plans-error-shares", shares), text, SECTION)]
     own = own.assign(task=pd.Categorical(own["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
     frame = measured(own.sort_values("task", kind="stable"), [*SETTING, "task", "mode"], ERROR_RATES)
-    rows = [
-        {**{name: row[name] for name in [*SETTING, "task", "mode"]}, "error": measure.header}
-        | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
-        for row in frame.to_dict("records")
-        for measure in ERROR_RATES
-    ]
+    rows = _by_error(frame, [*SETTING, "task", "mode"])
     svg = _lines(
-        "plans-errors-models", pd.DataFrame(rows), "error", "share", "plans with the error", ["task", "mode"],
+        "plans-errors-models", rows, "error", "share", "plans with the error", ["task", "mode"],
         joined=False, panels=SETTING[1:], line="model",
     )  # fmt: skip
     title = "errors by kind of task, across models (agent_planning_benchmark, figure 59)"
     told = f"{first}; a panel a data set, planner and kind of task; {ERRORS_TOLD}; points are moved apart"
     return [*found, Drawing("plans-errors-models", title, told, svg, text, SECTION)]
+
+
+def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """A row for each of the frame's rows and ERROR_RATES: `keys`, `error` and its `share` with bounds."""
+    return pd.DataFrame([
+        {**{name: row[name] for name in keys}, "error": measure.header}
+        | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
+        for row in frame.to_dict("records")
+        for measure in ERROR_RATES
+    ])  # fmt: skip
 
 
 def _of_several(cells: pd.DataFrame) -> pd.DataFrame:
@@ -129,7 +129,7 @@ def _stacked(name: str, shares: pd.DataFrame) -> str:
     groups = list(shares.groupby(SETTING[1:], sort=False, observed=True))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, (key, own) in zip(axes, groups, strict=False):
+        for axis, (key, own) in each_panel(axes, groups):
             below = np.zeros(len(own))
             for place, error in enumerate(ERRORS):
                 heights = own[error].to_numpy(np.float64)
@@ -139,8 +139,6 @@ def _stacked(name: str, shares: pd.DataFrame) -> str:
             names = [shown(str(model)) for model in own["model"]]
             axis.set_xticks(range(len(own)), names, rotation=30, ha="right", fontsize=7)
             axis.set_ylabel("share of the errors")
-        for axis in axes[len(groups) :]:
-            axis.set_visible(False)
         legend(axes, len(ERRORS))
 
     rows, columns = math.ceil(len(groups) / _WIDE), min(_WIDE, len(groups))
@@ -165,15 +163,13 @@ def _lines(
     lines = list(dict.fromkeys(frame["line"]))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, (key, own) in zip(axes, groups, strict=False):
+        for axis, (key, own) in each_panel(axes, groups):
             _panel(axis, own, x, y, values, lines, joined)
             axis.set_title(_title(key), fontsize=8)
             axis.set_xticks(range(len(values)), values)
             axis.set_xlabel(plans.HEADERS.get(x, x))
             axis.set_ylabel(told)
             axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
-        for axis in axes[len(groups) :]:
-            axis.set_visible(False)
         legend(axes, across)
 
     rows, columns = math.ceil(len(groups) / _WIDE), min(_WIDE, len(groups))
@@ -189,9 +185,7 @@ def _panel(
     for line, points in own.dropna(subset=[y]).groupby("line", sort=False):
         place = lines.index(str(line))
         at = np.array([values.index(named(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
-        bounds = points[[f"{y}_low", f"{y}_high"]].to_numpy(np.float64)
-        reach = np.nan_to_num(np.abs(bounds.T - points[y].to_numpy(np.float64)))
-        axis.errorbar(at, points[y], yerr=reach, color=COLOURS[place % len(COLOURS)],
+        axis.errorbar(at, points[y], yerr=reach(points, y), color=COLOURS[place % len(COLOURS)],
                       marker=MARKERS[place % len(MARKERS)], markersize=4, linewidth=1.2, elinewidth=0.5,
                       linestyle="-" if joined else "none", label=shown(str(line)))  # fmt: skip
 

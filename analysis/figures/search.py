@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from analysis.load import provenance, queries
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, reach, svg_of
 from analysis.stats import intervals
 from analysis.tables import frontier as points
 from analysis.tables import search, search_cells
@@ -217,10 +217,9 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
             bounds = bounds.clip(min=0.0)
         if measure == "success":
             bounds = bounds.clip(max=1.0)
-        reach = np.nan_to_num(np.abs(bounds.T - known[measure].to_numpy(np.float64)))
-        axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach, color=style.colour, marker=style.marker,
-                      linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.5,
-                      label=shown(_named(known.iloc[0])))  # fmt: skip
+        axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach(known, measure, bounds),
+                      color=style.colour, marker=style.marker, linestyle=style.line, markerfacecolor=style.face,
+                      markersize=4, linewidth=1.2, elinewidth=0.5, label=shown(_named(known.iloc[0])))  # fmt: skip
 
 
 def _signed(axis: Axes, gains: pd.Series[float]) -> None:

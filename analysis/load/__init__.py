@@ -20,7 +20,9 @@ from analysis.load.frames import (
     episodes,
     first_pass_entropies,
     hold,
+    name_of,
     once,
+    places,
     rows,
     told_apart,
 )
@@ -35,7 +37,9 @@ __all__ = [
     "episodes",
     "first_pass_entropies",
     "hold",
+    "name_of",
     "once",
+    "places",
     "rows",
     "told_apart",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -268,6 +268,18 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     setting = setting.where(~codes, setting + "-" + settings["code"].str[:4])
     shared = setting.groupby(labels).transform("nunique") > 1
     return place.map(planner.where(~shared, planner + " #" + setting)).astype("category")
+
+
+def name_of(label: str) -> str:
+    """A label's planner without its changes and whatever stands behind it."""
+    return label.partition("[")[0].partition(" ")[0]
+
+
+def places(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The model and the dataset of rows, and these, in their order; nothing of an empty frame."""
+    if len(frame):
+        for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
+            yield str(model), str(dataset), own
 
 
 def first_pass_entropies(root: Path, cells: pd.DataFrame) -> pd.DataFrame:

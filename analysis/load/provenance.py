@@ -111,7 +111,7 @@ def model_line(name: str, engine: object) -> str:
 
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, from its file in conf/dataset and its version."""
-    plain = name.partition("[")[0].partition(" ")[0]
+    plain = frames.name_of(name)
     made_up = ", tools simulated" if MADE_UP in version else f", {TOLD_ALL}" if TICKET in version else ""
     if INVENTED in version:
         return f"{name} ({SYNTHETIC})"

@@ -294,6 +294,11 @@ def where(rows: Mapping[str, Sequence[str]]) -> str:
     return " AND ".join(f"{columns[name]} IN ({', '.join(map(_text, rows[name]))})" for name in rows) or "true"
 
 
+def place(model: str, dataset: str) -> str:
+    """The condition that a row is of a model and dataset, as `where` writes it."""
+    return where({"model": [model], "dataset": [dataset]})
+
+
 def restoration(root: Path) -> str:
     """Each case's decisions of a judge, how many were wrong, and its success, by which decisions were set right."""
     key = "config->'judge'->>"

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from grid.store import sql
 
+T = TypeVar("T")
 _WIDTH, _HEIGHT = 3.1, 2.6  # inches of a panel
 _RC: Any = {
     "svg.fonttype": "none",  # text as text: smaller, and it can be searched
@@ -42,6 +46,22 @@ class Drawing:
     def __post_init__(self) -> None:
         """`query` names what it reads, as a table's does."""
         object.__setattr__(self, "query", sql.joined(self.query))
+
+
+def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes, T]]:
+    """An axis for each part; those that are left over are not shown."""
+    for axis in axes[len(parts) :]:
+        axis.set_visible(False)
+    return zip(axes, parts, strict=False)
+
+
+def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+    """How far bars reach below and above the values of a column, 0 where it has no bounds; shape (2, n).
+
+    `bounds` are NAME_low and NAME_high, shape (n, 2), unless others are given.
+    """
+    ends = points[[f"{name}_low", f"{name}_high"]].to_numpy(np.float64) if bounds is None else bounds
+    return np.asarray(np.nan_to_num(np.abs(ends.T - points[name].to_numpy(np.float64))))
 
 
 def svg_of(

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.errors import AnalysisError
+from analysis.load import name_of
 from analysis.page.table import MISSING, Table, bounds, number, texts
 from analysis.papers import files
 from analysis.stats import intervals
 from analysis.stats.agreement import APART, Label, against, bias, per_error
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters
-from analysis.tables.search_cells import name_of
 from grid.core.chains import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"

@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.load import SETTING
+from analysis.load import SETTING, name_of
 from analysis.papers.files import Combined, Metric, Published, Row, Value, Wanted, value_at
 from analysis.papers.horizon import only
 from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio, share
-from analysis.tables.search_cells import name_of
 
 # Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.load import name_of
 from analysis.page.table import MISSING, Table, bounds, number, texts
 from analysis.papers.beside import Block
 from analysis.papers.files import Metric, Published
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.search_cells import name_of
 
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import grading, provenance, queries, spending
+from analysis.load import grading, name_of, provenance, queries, spending
 from analysis.page.table import MISSING, Column, Table, bounds, number, texts
 from analysis.papers import beside as combined
 from analysis.papers import files, order
@@ -25,7 +25,6 @@ from analysis.stats.intervals import CLUSTER, Interval, share
 from analysis.stats.spec import FAMILY
 from analysis.tables import plan_cells, regression, restoration, win_rates
 from analysis.tables.regression import Fit, Fits
-from analysis.tables.search_cells import name_of
 from grid import store
 from grid.store.schema import JOINED
 

@@ -186,10 +186,9 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 
 def cells_query(root: Path, model: str, dataset: str) -> str:
     """One row a cell of the planners that branch, with its mechanism where the steps have a reference's tool."""
-    place = queries.where({"model": [model], "dataset": [dataset]})
     steps = f"{root}/steps/*.parquet".replace("'", "''")
     return (
-        f"{queries.latest(root, place)},\n"
+        f"{queries.latest(root, queries.place(model, dataset))},\n"
         "k AS (SELECT * FROM e WHERE success IS NOT NULL\n"
         "  AND setting_id IN (SELECT setting_id FROM e WHERE branched_steps IS NOT NULL)),\n"
         f"s AS (SELECT s.* FROM '{steps}' AS s JOIN k USING (cell_id, attempt_id)\n"

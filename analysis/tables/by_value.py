@@ -46,8 +46,7 @@ def tables(root: Path, name: str) -> list[Table]:
     cells = cells[cells[column].notna()]
     if cells.empty:
         raise AnalysisError(f"by={name}: no episode has a value of {column}")
-    groups = cells.groupby(SETTING[:2], sort=False, observed=True)
-    return [_table(root, str(model), str(dataset), own, column) for (model, dataset), own in groups]
+    return [_table(root, model, dataset, own, column) for model, dataset, own in load.places(cells)]
 
 
 def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -107,7 +106,7 @@ def _table(root: Path, model: str, dataset: str, cells: pd.DataFrame, column: st
             for value in values
         ],
         values=found.drop(columns="order"),
-        query=queries.by_case(root, {"success": "success"}, _where(model, dataset), [column]),
+        query=queries.by_case(root, {"success": "success"}, queries.place(model, dataset), [column]),
         about=_CAPTION.format(shares=intervals.SHARES, column=column),
         lines=lines,
         breaks=["robustness"],
@@ -122,7 +121,3 @@ def _success(at: dict[tuple[str, str, str], Row], value: str, line: Row) -> str:
 def _mean(at: dict[tuple[str, str, str], Row], value: str, line: Row) -> str:
     row = at.get((line["robustness"], line["planner"], value))
     return MISSING if row is None else number(row["success"], scale=100)
-
-
-def _where(model: str, dataset: str) -> str:
-    return queries.where({"model": [model], "dataset": [dataset]})

@@ -219,13 +219,12 @@ def distribution(config: str) -> str:
 def query(root: Path, model: str, dataset: str) -> str:
     """The decisions of one model and dataset as SQL."""
     steps = f"{root}/steps/*.parquet".replace("'", "''")
-    of = queries.where({"model": [model], "dataset": [dataset]})
     most = "list_max([o.probability FOR o IN options])"
     return (
         f"{queries.latest(root)}\nSELECT robustness, planner, setting_id, cluster, cell_id, step, entropy,\n"
         f"  {most} AS confidence,\n"
         f"  [o.tool FOR o IN options IF o.probability = {most}][1] = reference_tool AS right\n"
         f"FROM e JOIN '{steps}' AS s USING (cell_id, attempt_id)\n"
-        f"WHERE {of} AND branch = 0 AND entropy IS NOT NULL AND len(options) > 0\n"
+        f"WHERE {queries.place(model, dataset)} AND branch = 0 AND entropy IS NOT NULL AND len(options) > 0\n"
         "  AND reference_tool IS NOT NULL\nORDER BY ALL"
     )

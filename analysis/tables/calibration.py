@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from analysis import load
 from analysis.load import SETTING, provenance
-from analysis.page.drawing import COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
 from analysis.stats import calibration, intervals
@@ -89,10 +89,9 @@ def tables(root: Path) -> list[Table]:
 
 def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
     """The decisions of each model and data set of which any can be judged."""
-    if len(met):
-        for (model, dataset), own in met.groupby(SETTING[:2], sort=False, observed=True):
-            if len(calibrated.known(own)):
-                yield Place(str(model), str(dataset)), own
+    for model, dataset, own in load.places(met):
+        if len(calibrated.known(own)):
+            yield Place(model, dataset), own
 
 
 def _measured(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
@@ -342,11 +341,9 @@ def reliability(bins: pd.DataFrame, frame: pd.DataFrame, name: str) -> str:
     groups = dict(iter(bins.groupby(SETTING, sort=False)))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, row in zip(axes, drawn, strict=False):
+        for axis, row in each_panel(axes, drawn):
             _diagram(axis, groups[tuple(row[label] for label in SETTING)])
             axis.set_title("\n".join(_titled(row)), fontsize=8)
-        for axis in axes[len(drawn) :]:
-            axis.set_visible(False)
 
     rows = -(-len(drawn) // _ACROSS)
     return svg_of(name, rows, min(_ACROSS, len(drawn)), draw, width=3.2, height=3.3)
@@ -359,10 +356,8 @@ def _titled(row: dict[Any, Any]) -> list[str]:
 
 def _diagram(axis: Axes, own: pd.DataFrame) -> None:
     axis.plot([0, 1], [0, 1], linestyle="--", color="#8a9099", linewidth=1, zorder=1)
-    bounds = own[["accuracy_low", "accuracy_high"]].to_numpy(np.float64).T
-    reach = np.nan_to_num(np.abs(bounds - own["accuracy"].to_numpy(np.float64)))
-    axis.errorbar(own["confidence"], own["accuracy"], yerr=reach, linestyle="none", color=COLOURS[0], elinewidth=0.8,
-                  capsize=1.5, zorder=2)  # fmt: skip
+    axis.errorbar(own["confidence"], own["accuracy"], yerr=reach(own, "accuracy"), linestyle="none", color=COLOURS[0],
+                  elinewidth=0.8, capsize=1.5, zorder=2)  # fmt: skip
     axis.scatter(own["confidence"], own["accuracy"], s=6 + _LARGEST * own["part"], color=COLOURS[0], alpha=0.75,
                  linewidths=0, zorder=3)  # fmt: skip
     axis.set_xlim(-0.02, 1.03)
@@ -379,7 +374,7 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
     top = float(np.nanmax([*curves["error"], *points["error_high"].fillna(0.0)]))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, (robustness, group) in zip(axes, panels, strict=False):
+        for axis, (robustness, group) in each_panel(axes, panels):
             for planner, own in group.groupby("planner", sort=False):
                 place = planners.index(planner)
                 met = points[(points["robustness"] == robustness) & (points["planner"] == planner)]
@@ -391,8 +386,6 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
             _percents(axis)
             axis.set_xlabel("share handed over, most entropy first")
             axis.set_ylabel("error rate of the rest")
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
         legend(axes, 2)
 
     rows, across = -(-len(panels) // _NARROW), min(_NARROW, len(panels))
@@ -408,10 +401,8 @@ def _curve(axis: Axes, own: pd.DataFrame, points: pd.DataFrame, place: int, asid
     axis.plot(own["handed"], own["error"], color=colour, linestyle=line, linewidth=1.4, zorder=3)
     axis.plot(own["handed"], own["error_perfect"], color=colour, linestyle=":", linewidth=0.9, zorder=1)
     axis.axhline(float(points["error_random"].iloc[0]), color=colour, linestyle=":", linewidth=0.9, zorder=1)
-    bounds = points[["error_low", "error_high"]].to_numpy(np.float64).T
-    reach = np.nan_to_num(np.abs(bounds - points["error"].to_numpy(np.float64)))
-    axis.errorbar(points["handed"] + aside, points["error"], yerr=reach, color=colour, marker=marker, markersize=3.5,
-                  linestyle="none", elinewidth=0.8, capsize=1.5, zorder=4)  # fmt: skip
+    axis.errorbar(points["handed"] + aside, points["error"], yerr=reach(points, "error"), color=colour, marker=marker,
+                  markersize=3.5, linestyle="none", elinewidth=0.8, capsize=1.5, zorder=4)  # fmt: skip
     axis.plot([], [], color=colour, linestyle=line, marker=marker, markersize=3.5, label=label)
 
 

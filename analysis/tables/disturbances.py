@@ -40,10 +40,10 @@ def tables(root: Path) -> list[Table]:
     own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
     found = []
-    for (model, dataset), settings in shown.groupby(SETTING[:2], sort=False, observed=True):
+    for model, dataset, settings in load.places(shown):
         here = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
         kept = here[here["robustness"].isin({*settings["robustness"], "none"})]
-        found.append(_table(root, str(model), str(dataset), disturbances(kept)))
+        found.append(_table(root, model, dataset, disturbances(kept)))
     return found
 
 
@@ -149,10 +149,7 @@ _REPLACEMENTS_CAPTION = (
 def replacement_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools forgive."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
-    if cells.empty:
-        return []
-    groups = replacements(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_replaced_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_replaced_table(root, *place) for place in load.places(replacements(cells))]
 
 
 def replacements(cells: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,32 +60,27 @@ _QUERY = "from pathlib import Path; from analysis.tables.failed import classes; 
 
 def tables(root: Path) -> list[Table]:
     """A table for each model and data set of which any cell failed. Raises StoreError."""
-    return [_table(root, place, own) for place, own in _places(root)]
+    return [_table(root, *place) for place in _places(root)]
 
 
 def drawings(root: Path, about: str = "") -> list[Drawing]:
     """A bar chart for each; `about` begins its caption. Raises StoreError."""
     found: list[Drawing] = []
-    for (model, dataset), own in _places(root):
+    for model, dataset, own in _places(root):
         name = f"failures-{len(found)}"
         caption = f"{about}share of all cells of a setting, by the first fault on the path; the rest was resolved"
         found.append(Drawing(name, f"{model} on {dataset}: failures", caption, bars(own, name), _query(root)))
     return found
 
 
-def _places(root: Path) -> list[tuple[tuple[str, str], pd.DataFrame]]:
-    found = load.once(root, "failures", lambda: by_setting(cells(root)), few=True)
-    if found.empty:
-        return []
-    groups = found.groupby(SETTING[:2], sort=False, observed=True)
-    return [((str(model), str(dataset)), own) for (model, dataset), own in groups]
+def _places(root: Path) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    return load.places(load.once(root, "failures", lambda: by_setting(cells(root)), few=True))
 
 
-def _table(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Table:
+def _table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
-    model, dataset = place
     means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
     return Table(
         name=f"failures {model} {dataset}",

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from analysis import load
 from analysis.load import SETTING, provenance, queries, spending
-from analysis.page.drawing import COLOURS, Drawing, svg_of
+from analysis.page.drawing import COLOURS, Drawing, each_panel, svg_of
 from analysis.page.table import MISSING, POINTS, SIGNIFICANT, Column, Table, bounded, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
@@ -347,14 +347,12 @@ def _figure(frame: pd.DataFrame, cost: str, name: str) -> str:
     inches = height(max(len(own) for _, own in panels))
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, ((model, dataset, robustness), own) in zip(axes, panels, strict=False):
+        for axis, ((model, dataset, robustness), own) in each_panel(axes, panels):
             draw_panel(axis, own, cost, "frontier", inches)
             disturbed = "" if robustness == UNDISTURBED else f"\n{robustness}"[: _TITLE + 1]
             axis.set_title(shown(f"{model} on {dataset}"[:_TITLE]) + disturbed[:1] + shown(disturbed[1:]), fontsize=8)
             axis.set_xlabel(_AXIS[cost])
             axis.set_ylabel("success, share of cases")
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
 
     return svg_of(name, rows, min(_ACROSS, len(panels)), draw, width=_WIDTH, height=inches)
 

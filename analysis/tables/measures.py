@@ -140,8 +140,7 @@ def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
     known = reduce(or_, (pc.field(metric.name).is_valid() for metric in wanted))
     cells = load.episodes(root, [metric.name for metric in wanted], known)
     cells = cells.assign(**{metric.name: cells[metric.name].astype("float64") for metric in wanted})
-    groups = cells.groupby(SETTING[:2], sort=False, observed=True)
-    return [_table(root, own, str(model), str(dataset), wanted) for (model, dataset), own in groups]
+    return [_table(root, own, model, dataset, wanted) for model, dataset, own in load.places(cells)]
 
 
 def named(root: Path, name: str) -> Metric:

@@ -11,13 +11,12 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import queries
+from analysis.load import name_of, queries
 from analysis.page.table import Table, changed, joined, label
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, columns, known, measured, partly
 from analysis.tables.plan_cells import SECTION, method
-from analysis.tables.search_cells import name_of
 from grid.planners.refining import NOT_REFINED
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"

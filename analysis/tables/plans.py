@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.load import SETTING
+from analysis.load import SETTING, name_of, places
 from analysis.page.table import Column, Table, changed, joined, label, named
 from analysis.stats import intervals
 from analysis.tables import plan_cells, plan_execution
@@ -19,7 +19,6 @@ from analysis.tables.measures import Measure, measured
 from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
 from analysis.tables.plan_cells import table as shown
-from analysis.tables.search_cells import name_of
 from grid.core.chains import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
@@ -70,7 +69,7 @@ _PASSED_TOLD = (
 def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Of each model and data set of the benchmark's tasks: what is planned, what breaks, what cannot be planned."""
     found = []
-    for (model, dataset), own in cells[cells["task_family"].notna()].groupby(SETTING[:2], sort=False, observed=True):
+    for model, dataset, own in places(cells[cells["task_family"].notna()]):
         place = f"{model} on {dataset}"
         family = own["task_family"].astype(object)
         planned = own[family.isin(list(NAMES))]
@@ -363,7 +362,7 @@ def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
         return []
     found = []
     frame = frame.assign(mode=frame["mode"].map(NAMES))
-    for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
+    for model, dataset, own in places(frame):
         place = f"{model} on {dataset}"
         mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
         written = Table(
@@ -441,7 +440,7 @@ def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
         frame = profile(cells, column)
         if frame.empty:
             continue
-        for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
+        for model, dataset, own in places(frame):
             place = f"{model} on {dataset}"
             mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
             written = Table(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from analysis.load import SETTING, queries, spending, unknowns
+from analysis.load import SETTING, name_of, queries, spending, unknowns
 from analysis.page.table import (
     MISSING,
     POINTS,
@@ -104,7 +104,7 @@ def ranked(found: pd.DataFrame) -> pd.DataFrame:
     """
     places = pd.DataFrame({
         "group": found.groupby(_GROUP, sort=False).ngroup(),
-        "other": [plain_name(str(planner)) != REFERENCE for planner in found["planner"]],
+        "other": [name_of(str(planner)) != REFERENCE for planner in found["planner"]],
         "failure": -found["success_mean"].fillna(-1.0),
     })  # fmt: skip
     order = places.sort_values(["group", "other", "failure"], kind="stable").index
@@ -237,16 +237,11 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
     The only one there is; of several, the one with the same changes (`react[temperature=0]` for
     `egb_logits[temperature=0]`) and the same retriever.
     """
-    found = [label for label in planners if plain_name(label) == reference]
+    found = [label for label in planners if name_of(label) == reference]
     if planner in found:
         return None
-    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(plain_name(planner))]
+    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(name_of(planner))]
     return found[0] if len(found) == 1 else same[0] if same else None
-
-
-def plain_name(label: str) -> str:
-    """A label's planner without changes, retriever and id: `react[temperature=0] / bm25` is `react`."""
-    return label.partition("[")[0].partition(" ")[0]
 
 
 def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
@@ -464,12 +459,10 @@ def _columns() -> list[Column]:
     return [
         count("cases"),
         count("clusters", printed=False),
-        Column("success", lambda row: marked(row, "success")[0]),
-        Column("95% interval", lambda row: marked(row, "success")[1]),
+        *paired("success", "success"),
         Column("p Holm", lambda row: probability(row["success_holm"])),
         mean("success_h", "h", "+.2f", 1.0),
-        Column("tool match", lambda row: marked(row, "tool_match_rate")[0], printed=False),
-        Column("95% interval (tools)", lambda row: marked(row, "tool_match_rate")[1], printed=False),
+        *paired("tool_match_rate", "tool match", "95% interval (tools)", printed=False),
     ]
 
 
@@ -513,6 +506,14 @@ def rounded(cases: float) -> str:
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
     return f"about {math.ceil(cases / step) * step:,}"
+
+
+def paired(rate: str, header: str, interval_of: str = "95% interval", printed: bool = True) -> list[Column]:
+    """A paired difference with its marks, and its interval."""
+    return [
+        Column(header, lambda row: marked(row, rate)[0], printed=printed),
+        Column(interval_of, lambda row: marked(row, rate)[1], printed=printed),
+    ]
 
 
 def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:

@@ -13,9 +13,10 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import SETTING, UNCHANGED, queries
-from analysis.page.table import MISSING, POINTS, Column, Table, bounds, count, marks, number
-from analysis.stats.intervals import ALIKE, CLUSTER, LEVEL, TOLD, holm, interval, n_clusters, p_value
+from analysis.load import UNCHANGED, queries
+from analysis.page.table import MISSING, Column, Table, count, number
+from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, holm, interval, n_clusters, p_value
+from analysis.tables.rates import paired
 
 GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
@@ -38,10 +39,10 @@ def tables(root: Path) -> list[Table]:
         return []
     cells = load.episodes(root, ["config"])
     found = []
-    for (model, dataset), own in cells.groupby(SETTING[:2], sort=False, observed=True):
+    for model, dataset, own in load.places(cells):
         values = gains(own)
         if not values.empty:
-            found.append(_table(root, str(model), str(dataset), values))
+            found.append(_table(root, model, dataset, values))
     return found
 
 
@@ -108,10 +109,8 @@ def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
             Column("traces", _traces),
             count("cases"),
             *(Column(way, partial(_share, f"success_{way}")) for way in ("without", "with")),
-            Column("gain", partial(_gain, "success")),
-            Column("95% interval", partial(_bounds, "success")),
-            Column("tool match", partial(_gain, "tool_match_rate"), printed=False),
-            Column("95% interval (tools)", partial(_bounds, "tool_match_rate"), printed=False),
+            *paired("success", "gain"),
+            *paired("tool_match_rate", "tool match", "95% interval (tools)", printed=False),
         ],
         values=values,
         query=queries.of_place(root, GAINS, model, dataset),
@@ -121,15 +120,6 @@ def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
 
 def _traces(row: Mapping[Any, Any]) -> str:
     return MISSING if pd.isna(row["traces"]) else f"{row['traces']:.0f}/{row['of_cases']:.0f}"
-
-
-def _gain(rate: str, row: Mapping[Any, Any]) -> str:
-    told = marks(row[f"{rate}_low"], row[f"{rate}_high"], row[f"{rate}_holm"], level=LEVEL)
-    return "none" if pd.isna(row[rate]) else f"{number(row[rate], POINTS, 100)}{told:2}"
-
-
-def _bounds(rate: str, row: Mapping[Any, Any]) -> str:
-    return bounds(row[f"{rate}_low"], row[f"{rate}_high"], POINTS)
 
 
 def _share(name: str, row: Mapping[Any, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +119,8 @@ def errors(root: Path) -> pd.Series[float]:
     rows: pd.DataFrame = load.rows(root, ["cell_id", "config"], pc.field("judge").is_valid(), ["config"]).to_pandas()
     found = []
     for text, cells in rows.groupby("config", observed=True):
-        how, mine = _restoring(str(text)), pc.field("cell_id").isin(cells["cell_id"].tolist())
-        for score, truth, threshold in _SCORES:
-            known = mine & pc.field(score).is_valid() & pc.field(truth).is_valid()
-            nodes: pd.DataFrame = store.read(root, "nodes", ["cell_id", score, truth], known).to_pandas()
-            passed = nodes[score] >= getattr(how, threshold)
-            found.append((passed != nodes[truth].astype(bool)).groupby(nodes["cell_id"]).agg(["sum", "size"]))
+        decisions = _decisions(root, cells, _restoring(str(text)))
+        found += [(one["passed"] != one["right"]).groupby(one["cell_id"]).agg(["sum", "size"]) for one in decisions]
     if not found:
         return pd.Series(dtype="float64")
     counts = pd.concat(found).groupby(level=0).sum()
@@ -156,17 +152,22 @@ def _of(episodes: pd.DataFrame, setting: Mapping[Any, Any]) -> pd.DataFrame:
     return found
 
 
-def _decided(root: Path, cells: pd.DataFrame, how: Restoring) -> dict[str, float]:
-    """Of the decisions on a setting's nodes how many there were, and which shares were wrong."""
-    decisions = accepted_wrong = rejected_right = 0
+def _decisions(root: Path, cells: pd.DataFrame, how: Restoring) -> Iterator[pd.DataFrame]:
+    """The decisions on these cells' nodes, by each of _SCORES: `cell_id`, whether it `passed`, and is `right`."""
     mine = pc.field("cell_id").isin(cells["cell_id"].tolist())
     for score, truth, threshold in _SCORES:
         known = mine & pc.field(score).is_valid() & pc.field(truth).is_valid()
-        nodes: pd.DataFrame = store.read(root, "nodes", [score, truth], known).to_pandas()
-        passed, right = nodes[score] >= getattr(how, threshold), nodes[truth].astype(bool)
-        decisions += len(nodes)
-        accepted_wrong += int((passed & ~right).sum())
-        rejected_right += int((~passed & right).sum())
+        nodes: pd.DataFrame = store.read(root, "nodes", ["cell_id", score, truth], known).to_pandas()
+        yield nodes.assign(passed=nodes[score] >= getattr(how, threshold), right=nodes[truth].astype(bool))
+
+
+def _decided(root: Path, cells: pd.DataFrame, how: Restoring) -> dict[str, float]:
+    """Of the decisions on a setting's nodes how many there were, and which shares were wrong."""
+    decisions = accepted_wrong = rejected_right = 0
+    for one in _decisions(root, cells, how):
+        decisions += len(one)
+        accepted_wrong += int((one["passed"] & ~one["right"]).sum())
+        rejected_right += int((~one["passed"] & one["right"]).sum())
     each = max(decisions, 1) if decisions else float("nan")
     shares = {"false_positives": accepted_wrong / each, "false_negatives": rejected_right / each}
     return {"decisions": decisions, "error": sum(shares.values())} | shares

@@ -44,12 +44,11 @@ def tables(root: Path) -> list[Table]:
     columns = [REWARD, PARTS, DB, TERMINATION]
     cells = load.episodes(root, columns, known | pc.field(PARTS).is_valid())
     found = []
-    for (model, dataset), own in cells.groupby(SETTING[:2], sort=False, observed=True):
-        place = str(model), str(dataset)
+    for model, dataset, own in load.places(cells):
         met = parts(own)
-        found.append(_rewards(root, own, *place))
+        found.append(_rewards(root, own, model, dataset))
         if not met.empty:
-            found.append(_parts(root, met, *place))
+            found.append(_parts(root, met, model, dataset))
     return found
 
 
@@ -115,7 +114,7 @@ def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table
         by=_LABELS,
         columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
         values=frame,
-        query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, _place(model, dataset)),
+        query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, queries.place(model, dataset)),
         about=_CAPTION,
         notes=partly(frame, known(frame, all_of_them)),
         breaks=["robustness"],
@@ -129,7 +128,7 @@ def _parts(root: Path, frame: pd.DataFrame, model: str, dataset: str) -> Table:
         by=[*_LABELS, "part"],
         columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
         values=frame,
-        query=_PARTS_QUERY.format(latest=queries.latest(root, _place(model, dataset))),
+        query=_PARTS_QUERY.format(latest=queries.latest(root, queries.place(model, dataset))),
         about=_OF_PARTS,
         breaks=_LABELS,
     )
@@ -140,7 +139,3 @@ p AS (SELECT *, unnest(json_keys(reward_parts)) AS part FROM e WHERE reward_part
 SELECT model, dataset, robustness, planner, setting_id, cluster, case_id, part, count(*) AS cells,
   avg((reward_parts->>('$."' || part || '"'))::DOUBLE) AS met
 FROM p GROUP BY ALL ORDER BY ALL"""
-
-
-def _place(model: str, dataset: str) -> str:
-    return queries.where({"model": [model], "dataset": [dataset]})

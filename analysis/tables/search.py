@@ -6,17 +6,17 @@ import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.load import queries
+from analysis.load import name_of, queries
 from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, count, marks, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import interval, n_clusters, share
 from analysis.tables import search_cells
-from analysis.tables.search_cells import PARTS, name_of, success_at
+from analysis.tables.search_cells import PARTS, success_at
 from grid import store
 
 ASKED = (
@@ -57,8 +57,7 @@ def tables(root: Path) -> list[Table]:
         found += [comparison_table(root, place, frame), *frontier_tables(root, place, frame)]
         found += ablation_tables(root, place, search_cells.ablation(group))
         found += anytime_tables(root, place, search_cells.curve(group, improved))
-        told = Told(name("passes", place), title(place), terms(place), ASKED)
-        found += pass_tables(root, place, told, curve(group, by_calls))
+        found += pass_tables(root, place, curve(group, by_calls))
         found += sizes_tables(root, place, search_cells.quartiles(group, trees))
     return found
 
@@ -347,15 +346,6 @@ _AT = (
 )
 
 
-class Told(NamedTuple):
-    """What such tables say alike."""
-
-    name: str
-    title: str
-    terms: str
-    asked: str
-
-
 _QUERY = """{latest},
 i AS (SELECT i.* FROM {improvements} AS i JOIN e USING (cell_id, attempt_id)),
 l AS (SELECT unnest({limits}) AS most),
@@ -367,7 +357,7 @@ SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluste
 FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
 
 
-def pass_tables(root: Path, place: Mapping[str, str], told: Told, frame: pd.DataFrame) -> list[Table]:
+def pass_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
     """None where no limit is within the budget."""
     if frame.empty:
         return []
@@ -385,19 +375,14 @@ def pass_tables(root: Path, place: Mapping[str, str], told: Told, frame: pd.Data
     )
     return [
         Table(
-            name=told.name,
-            title=f"{told.title}: planners at equal model calls",
-            by=[
-                "robustness",
-                Column("asked", lambda line: "yes" if line["asked"] else "no"),
-                "planner",
-                Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS),
-            ],
+            name=name("passes", place),
+            title=f"{title(place)}: planners at equal model calls",
+            by=[*_LABELS, Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS)],
             columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
             values=frame,
             query=_query(root, place, limits),
-            about=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
-            f"{differences if (frame['less'].notna()).any() else ''}; {told.asked}",
+            about=f"{terms(place)}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            f"{differences if (frame['less'].notna()).any() else ''}; {ASKED}",
             lines=lines,
             breaks=["robustness", "asked"],
         )
@@ -406,10 +391,8 @@ def pass_tables(root: Path, place: Mapping[str, str], told: Told, frame: pd.Data
 
 def _query(root: Path, place: Mapping[str, str], limits: Sequence[int]) -> str:
     """Each case's success at the limits."""
-    latest = queries.latest(root, queries.where({name: [place[name]] for name in ("model", "dataset")}))
-    return _QUERY.format(
-        latest=latest, improvements=queries.improvements(root), limits=[int(limit) for limit in limits]
-    )
+    latest = queries.latest(root, queries.place(place["model"], place["dataset"]))
+    return _QUERY.format(latest=latest, improvements=queries.improvements(root), limits=[*map(int, limits)])
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:

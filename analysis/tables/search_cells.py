@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import provenance, spending, unknowns
+from analysis.load import name_of, provenance, spending, unknowns
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
@@ -373,11 +373,6 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
             mean, low, high = interval((paired[name] - plain[name].reindex(paired.index)).dropna(), reach)
         found |= {name: paired[name].mean(), f"{name}_difference": mean, f"{name}_low": low, f"{name}_high": high}
     return found
-
-
-def name_of(label: str) -> str:
-    """A label's planner without its changes and whatever stands behind it."""
-    return label.partition("[")[0].partition(" ")[0]
 
 
 def plain_of(label: str, labels: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.load import SETTING, answers, queries, unknowns
+from analysis.load import SETTING, answers, places, queries, unknowns
 from analysis.load.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, number
 from analysis.stats import intervals
@@ -255,10 +255,10 @@ def shown(most: int) -> list[int]:
 def tables(root: Path, cases: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset of which some case has two trials or more; `cases` are those of `by_case`."""
     found = []
-    for (model, dataset), own in cases.groupby(SETTING[:2], sort=False, observed=True):
+    for model, dataset, own in places(cases):
         most = int(own["trials"].max())
         if most > 1:
-            found.append(_table(root, str(model), str(dataset), own, most))
+            found.append(_table(root, model, dataset, own, most))
     return found
 
 
@@ -298,14 +298,13 @@ def measures(most: int) -> list[Measure]:
 
 def _table(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Table:
     frame = rates(cases, most)
-    place = queries.where({"model": [model], "dataset": [dataset]})
     return Table(
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
         by=_LABELS,
         columns=_trial_columns(frame, most),
         values=frame,
-        query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
+        query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {queries.place(model, dataset)}"),
         about=_CAPTION,
         briefly=_SHORT,
         notes=_left_out(frame.to_dict("records"), most),

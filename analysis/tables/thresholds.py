@@ -23,10 +23,9 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.errors import AnalysisError
-from analysis.load import SETTING
+from analysis.load import SETTING, name_of
 from analysis.page.table import NONE, Column, Table, count, mean
 from analysis.stats.intervals import CLUSTER
-from analysis.tables.search_cells import name_of
 from grid import store
 
 DRAWS = 2000
@@ -175,7 +174,7 @@ def table(root: Path, frame: pd.DataFrame) -> Table:
             mean("error_below", "wrong below"),
         ],
         values=frame,
-        query=f"from pathlib import Path; from analysis import thresholds\n"
+        query=f"from pathlib import Path; from analysis.tables import thresholds\n"
         f"thresholds.learned(thresholds.decisions(Path({str(root)!r})))",
         about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "
         "largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was learned "

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
 from analysis import load
-from analysis.load import ALL, SETTING, provenance, queries
+from analysis.load import ALL, SETTING, name_of, provenance, queries
 from analysis.load.baselines import CHANCE
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, amount, n_clusters, share
-from analysis.tables.search_cells import name_of
 from grid import store
 from grid.core.untrusted import loads, shown
 from grid.metrics.scores import PATTERNS
@@ -237,15 +235,13 @@ def _svg(found: pd.DataFrame) -> str:
     sizes = sorted(found["tools"].unique())
 
     def draw(axes: Sequence[Axes]) -> None:
-        for axis, ((dataset, robustness), own) in zip(axes, places, strict=False):
+        for axis, ((dataset, robustness), own) in each_panel(axes, places):
             _panel(axis, own, lines)
             axis.set_title(shown(str(dataset)) + f"\nrobustness: {shown(str(robustness))}", fontsize=8)
             axis.xaxis.set_major_locator(FixedLocator(sizes))
             axis.set_xlabel("tools in the reference")
             axis.set_ylabel("exact match")
             axis.set_ylim(-0.02, 1.02)
-        for axis in axes[len(places) :]:
-            axis.set_visible(False)
         legend(axes)
 
     rows = math.ceil(len(places) / _WIDE)
@@ -258,12 +254,10 @@ def _panel(axis: Axes, own: pd.DataFrame, lines: Sequence[str]) -> None:
     for line, points in named.groupby("line", sort=True):
         place = lines.index(str(line))
         points = points.sort_values("tools")
-        bounds = points[["exact_match_low", "exact_match_high"]].to_numpy(np.float64).clip(0.0, 1.0)
-        reach = np.nan_to_num(np.abs(bounds.T - points["exact_match"].to_numpy(np.float64)))
         move = 0.4 * ((place + 0.5) / len(lines) - 0.5)
-        axis.errorbar(points["tools"] + move, points["exact_match"], yerr=reach, color=COLOURS[place % len(COLOURS)],
-                      marker=MARKERS[place % len(MARKERS)], markersize=4, linewidth=1.2, elinewidth=0.5,
-                      label=shown(str(line)))  # fmt: skip
+        axis.errorbar(points["tools"] + move, points["exact_match"], yerr=reach(points, "exact_match"),
+                      color=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)], markersize=4,
+                      linewidth=1.2, elinewidth=0.5, label=shown(str(line)))  # fmt: skip
 
 
 def _line(row: Mapping[Any, Any]) -> str:
@@ -360,10 +354,7 @@ _KINDS_CAPTION = (
 def kind_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools are counted by kind."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
-    if cells.empty:
-        return []
-    groups = by_kind(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_kinds_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_kinds_table(root, *place) for place in load.places(by_kind(cells))] if len(cells) else []
 
 
 def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
@@ -420,10 +411,7 @@ _PATTERNS_CAPTION = (
 def pattern_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose cells were looked at for patterns."""
     cells = load.episodes(root, [PATTERNS_COLUMN], pc.field(PATTERNS_COLUMN).is_valid())
-    if cells.empty:
-        return []
-    groups = shares(cells).groupby(SETTING[:2], sort=False, observed=True)
-    return [_patterns_table(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+    return [_patterns_table(root, *place) for place in load.places(shares(cells))] if len(cells) else []
 
 
 def shares(cells: pd.DataFrame) -> pd.DataFrame:

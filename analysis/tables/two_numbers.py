@@ -14,12 +14,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis import load
-from analysis.load import provenance, queries, spending
+from analysis.load import name_of, provenance, queries, spending
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
 from analysis.page.table import MISSING, Column, Table, bounds, label, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
-from analysis.tables.search_cells import name_of
 from grid.store.schema import APART
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white

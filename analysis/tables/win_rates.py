@@ -12,11 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis import load
-from analysis.load import SETTING, queries
+from analysis.load import SETTING, name_of, queries
 from analysis.page.table import Column, Table, bounded, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
-from analysis.tables.search_cells import name_of
 from grid import store
 
 REFERENCE = 0.5

@@ -14,9 +14,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 
+from analysis.load import name_of
 from analysis.papers import files
 from analysis.papers.beside import NAMED, blocks
-from analysis.tables.search_cells import name_of
 from grid.core.types import to_json
 from grid.sweeps.composing import Composer
 from launch import presets
