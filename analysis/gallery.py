@@ -92,14 +92,14 @@ def published(names: Sequence[str]) -> list[str]:
     papers: dict[str, list[str]] = {}
     for published in map(files.find, names):
         papers.setdefault(published.paper, []).append(published.table)
-    return [", ".join([paper, *_called(names_)]) for paper, names_ in papers.items()]
+    return [", ".join([paper, *_called(called)]) for paper, called in papers.items()]
 
 
 def _called(names: Sequence[str]) -> list[str]:
     """Tables under one word, then figures, which are named so."""
     figures = [name for name in names if name.startswith("figure")]
-    names_ = [name for name in names if name not in figures]
-    return [f"table{'s' * (len(names_) > 1)} {', '.join(names_)}"] * bool(names_) + figures
+    others = [name for name in names if name not in figures]
+    return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures
 
 
 def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:

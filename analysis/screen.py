@@ -123,7 +123,7 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner that others are compared with: `tables.REFERENCE`, or the first by name of which one form ran.
+    """The planner that others are compared with: `rates.REFERENCE`, or the first by name of which one form ran.
 
     Nothing where there is none.
     """

@@ -1,4 +1,4 @@
-"""The tables of a comparison as they are shown."""
+"""What a comparison of two runs shows: tables, a figure, and what was different about the runs."""
 
 from __future__ import annotations
 
@@ -272,7 +272,6 @@ def _leaves(found: Mapping[str, Any], depth: int, before: str = "") -> Iterator[
 
 
 _MOST = 60  # settings of a figure
-_DRAWINGS_LEVEL = 0.05
 _DRAWINGS_CUT = 70
 
 
@@ -286,7 +285,7 @@ def compared_drawings(both: tuple[Run, Run], matched: Matched, frame: pd.DataFra
             name="differences",
             title="difference in success, B − A",
             caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
-            f"filled: Holm's p < {_DRAWINGS_LEVEL}",
+            f"filled: Holm's p < {_LEVEL}",
             svg=_differences(known),
             query=runs.cases(both, matched.pairs),
         )
@@ -300,7 +299,7 @@ def _differences(known: pd.DataFrame) -> str:
         (axis,) = axes
         for place, row in enumerate(known.to_dict("records")):
             reach = np.nan_to_num(np.abs(np.array([row["difference_low"], row["difference_high"]]) - row["difference"]))
-            filled = COLOURS[0] if row[HOLM] < _DRAWINGS_LEVEL else "white"
+            filled = COLOURS[0] if row[HOLM] < _LEVEL else "white"
             axis.errorbar(100 * row["difference"], place, xerr=100 * reach[:, None], color=COLOURS[0], marker="o",
                           markersize=5, markerfacecolor=filled, capsize=3, linestyle="none")  # fmt: skip
         names = [" · ".join([row["planner"], *(row[name] for name in varying)]) for row in known.to_dict("records")]

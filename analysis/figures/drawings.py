@@ -1,4 +1,4 @@
-"""The figures of a results folder."""
+"""All figures of a results folder, in their order, and those of the planning-horizon study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of searches with their captions and queries."""
+"""The figures of searches: anytime curves, sizes of trees, the frontier of cost and success."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Style(NamedTuple):
 def anytime(curve: pd.DataFrame, name: str) -> str:
     """Success, seconds and marginal gain per second against the limit of executed calls (figure 3); an SVG element.
 
-    `curve` are the rows of `anytime.curve`; a row of panels for each robustness setting, bars are 95% intervals.
+    `curve` are the rows of `search_cells.curve`; a row of panels for each robustness setting, bars are 95% intervals.
     """
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
@@ -171,7 +171,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 def frontier(compared: pd.DataFrame, name: str) -> str:
     """Success against tokens and against seconds; an SVG element.
 
-    Undominated planners (`comparing.compared`) are joined by a line, the others grey. A planner whose cost is 0 or not
+    Undominated planners (`search_cells.compared`) are joined by a line, the others grey. A planner whose cost is 0 or not
     known has no place.
     """
     settings = list(compared["robustness"].unique())

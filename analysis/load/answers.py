@@ -1,4 +1,4 @@
-"""What servers told beside their answers: who gave them, and answers whose tokens nobody told."""
+"""What is to be known of answers: who gave them, whose tokens nobody told, and which could not be read."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from grid.core.roles import EVALUATOR
 COLUMN = "graded_success"
 """What is worked out of SOURCES: of a setting that has verdicts whether the answer is correct, else its success."""
 SOURCES = ("verdict",)
-"""The columns of `episodes` that are read besides those that `analysis.load.frames.episodes` has."""
+"""The columns of `episodes` that are read besides those that `load.episodes` has."""
 CORRECT = "correct"
 """The one verdict that counts: not an answer that is partially so."""
 
@@ -43,7 +43,7 @@ def sql() -> str:
 def notes(cells: pd.DataFrame) -> list[str]:
     """What success is of each data set and model with verdicts, how many could not be read, and who has none.
 
-    Nothing where no setting has any. `cells` are those of `analysis.load.frames.episodes` with SOURCES.
+    Nothing where no setting has any. `cells` are those of `load.episodes` with SOURCES.
     """
     return [*_notes(cells.assign(graded=_has_verdicts(cells)))]
 

@@ -45,7 +45,7 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_planned(results: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
-    """The settings of `tables.results` with their cells that are `planned`."""
+    """The settings of `rates.results` with their cells that are `planned`."""
     cells = plan.set_index(SETTING)["planned"]
     keys = pd.MultiIndex.from_frame(results[SETTING].astype(str))
     return results.assign(planned=cells.reindex(keys).to_numpy())

@@ -1,4 +1,4 @@
-"""What a results folder shows: which data, and which engine answered. It is the first line of a report."""
+"""What a results folder shows: which data and which engine, the head of its page, and what a simulated policy is."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def warnings(cells: pd.DataFrame) -> list[str]:
     """A line for each setting of whose cells more than MOST are unknown: how many, why, and what success may be.
 
     Args:
-        cells: those of `analysis.load.frames.episodes`.
+        cells: those of `load.episodes`.
     """
     lines = []
     for key, row in left_open(cells).iterrows():

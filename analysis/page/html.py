@@ -67,7 +67,7 @@ def document(
         tables: its tables.
         drawings: its figures.
         lines: what it shows, in sentences.
-        head: terms and what is said of them, a line each (`heading.terms`).
+        head: terms and what is said of them, a line each (`provenance.terms`).
         viewer: gives the addresses that tables link to; None: no links.
         summary: what stands on top, a statement each.
     """

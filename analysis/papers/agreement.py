@@ -1,4 +1,4 @@
-"""The plans of a results folder with what each scorer said of them, side by side."""
+"""The plans of a results folder with what each scorer said of them, and how far scorers agree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Matched(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One scorer against what counts as true; `plans` as `measures.against` takes them, and a column `same`.
+    """One scorer against what counts as true; `plans` as `agreement.against` takes them, and a column `same`.
 
     `scorer` is a judge's name, with (blind) where it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
     `asked` counts the plans that were to be judged, `unreadable` those of them without a verdict, `contradicted` those
@@ -285,7 +285,7 @@ def _table(
     figures: Sequence[str],
     rows: Sequence[Sequence[str]],
     values: Sequence[Mapping[str, Any]],
-    table: str | None,
+    number: str | None,
     breaks: set[int] = frozenset(),  # type: ignore[assignment]
 ) -> Table:
     return Table(
@@ -297,21 +297,23 @@ def _table(
         about=f"{caption}; {_HOW}",
         values=pd.DataFrame(values),
         query=f"python launch/agreement.py {root}",
-        notes=_published(table) if table else [],
+        notes=_published(number) if number else [],
         breaks=frozenset(breaks),
     )
 
 
 def _published(number: str) -> list[str]:
     """The paper's rows, a line each."""
-    frame = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
-    lines = [f"The paper's table {number} ({frame.title}; its plans, models and prompts): {', '.join(frame.metrics)}"]
-    for row in frame.rows:
+    published = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
+    lines = [
+        f"The paper's table {number} ({published.title}; its plans, models and prompts): {', '.join(published.metrics)}"
+    ]
+    for row in published.rows:
         for who, values in row.figures.items():
             by = "" if who == PEOPLE else " by itself" if who in row.labels else f" by {who}"
             figures = ", ".join(f"{value:g}" for value in values if value is not None)
             lines.append(f"{', '.join(row.labels)}{by}: {figures}")
-    return [*lines, *frame.notes]
+    return [*lines, *published.notes]
 
 
 def _figures(measured: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
@@ -325,5 +327,4 @@ def _shown(of: Interval, percent: bool, signed: bool) -> str:
 
 
 def _flat(measured: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float]:
-    return {f"{name}{end}": value for name in names
-            for end, value in zip(("", "_low", "_high"), measured[name], strict=True)}  # fmt: skip
+    return {key: value for name in names for key, value in measured[name].named(name).items()}

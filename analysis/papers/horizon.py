@@ -1,4 +1,4 @@
-"""The planning-horizon study's comparisons of `fh` and `sh` (planning_horizon §4.2, §4.4, §4.5), paired over cases."""
+"""Comparisons of `fh` and `sh`, paired over cases, and what they say in words (planning_horizon §4.2, §4.4, §4.5)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _EFFECTS = {
 
 
 def accuracy(comparisons: pd.DataFrame) -> str:
-    """Of table 2's rows (`horizon.accuracy_and_tokens`): who solves more, and what it costs."""
+    """Of table 2's rows (`accuracy_and_tokens`): who solves more, and what it costs."""
     parts = []
     for row in comparisons.to_dict("records"):
         verdict = _verdict(row, "success_difference", ("FH solves more questions", "SH solves more questions"))
@@ -153,7 +153,7 @@ def accuracy(comparisons: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """Of table 4's rows (`horizon.robustness_change`): what strict tools cost, and whom more."""
+    """Of table 4's rows (`robustness_change`): what strict tools cost, and whom more."""
     parts = []
     for row in changes.to_dict("records"):
         told = [
@@ -166,7 +166,7 @@ def robustness(changes: pd.DataFrame) -> str:
 
 
 def repeats(shares: pd.DataFrame) -> str:
-    """Of table 5's rows (`horizon.repeated_calls`): who repeats calls more often."""
+    """Of table 5's rows (`repeated_calls`): who repeats calls more often."""
     parts = []
     for row in shares.to_dict("records"):
         told = [

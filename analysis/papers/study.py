@@ -287,7 +287,7 @@ def missing(root: Path) -> list[str]:
 
 
 def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    """What a notebook begins with: what `study.rows` gives, and what it shows and lacks, in sentences.
+    """What a notebook begins with: what `rows` gives, and what it shows and lacks, in sentences.
 
     A folder that cannot be read has no rows, and the reason is its sentence.
     """
@@ -299,7 +299,7 @@ def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def sentences(episodes: pd.DataFrame) -> list[str]:
-    """As `missing`, of what `study.rows` gives."""
+    """As `missing`, of what `rows` gives."""
     if not both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
         compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"

@@ -32,7 +32,7 @@ from scipy.special import stdtr, stdtrit
 LEVEL, POWER = 0.05, 0.8
 # What is said of a paired difference beside its interval: p, Holm's correction and its size.
 #
-# All are of the same error over clusters of cases as the interval (`analysis.stats.intervals`).
+# All are of the same error over clusters of cases as the interval (`interval`).
 
 
 SIZE = (
@@ -43,7 +43,7 @@ SIZE = (
 
 
 def p_value(differences: pd.Series[float], reach: float) -> float:
-    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `intervals.interval` excludes 0.
+    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `interval` excludes 0.
 
     Args:
         differences: by case, over clusters; none below -reach or above it.

@@ -68,7 +68,7 @@ def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[in
 
 
 def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np.bool_]:
-    """Of each study (a row), whether the interval of `analysis.stats.intervals.interval` with reach 1 leaves out 0.
+    """Of each study (a row), whether the interval of `intervals.interval` with reach 1 leaves out 0.
 
     Args:
         differences: (studies, cases), the cases of a cluster side by side.

@@ -1,4 +1,4 @@
-"""A regression as `conf/analysis/*.yaml` describes it."""
+"""A regression as `conf/analysis/*.yaml` describes it, and its formula."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ _UNTOLD = "no outline is followed, so that no step has a reference's tool: mecha
 
 
 def table(root: Path, frame: pd.DataFrame) -> Table:
-    """Planner x robustness of one model and dataset: what `mechanisms.by_setting` gives of it."""
+    """Planner x robustness of one model and dataset: what `by_setting` gives of it."""
     place, own = place_of(frame), frame.reset_index(drop=True)
     counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
     return Table(
@@ -181,7 +181,7 @@ def _notes(frame: pd.DataFrame) -> list[str]:
     return told + [_UNTOLD] * bool((frame["corrected_cells"] > frame["classed_cells"]).any())
 
 
-# The SQL under the table of what branching corrected: `mechanisms.cells` by DuckDB.
+# The SQL under the table of what branching corrected: `cells` by DuckDB.
 
 
 def cells_query(root: Path, model: str, dataset: str) -> str:

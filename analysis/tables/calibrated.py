@@ -43,7 +43,7 @@ def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and share of `selective.HANDED`.
+    """One row a setting and share of `calibration.HANDED`.
 
     Columns: `most`, that share; `above`, the entropy in nats; `handed`, the share handed over above it; `caught`, the
     share of all errors among them; `error`, the rest's error rate, with bounds, `error_random` and `error_perfect`.

@@ -247,7 +247,7 @@ def _values(own: pd.DataFrame) -> dict[str, pd.Series[float]]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Numbers:
-    """As `selective.separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
+    """As `separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
     telling, clusters = calibration.telling(wrong, cluster), cluster.nunique()
     if telling < calibration.LEAST:
         return np.full(len(wrong), np.nan)

@@ -192,7 +192,7 @@ _ACROSS = 4
 def bars(own: pd.DataFrame, name: str) -> str:
     """A bar for each setting of one model and data set, of the shares of all its cells; an SVG element.
 
-    `own` are rows of `shares.by_setting`; a panel for each robustness setting.
+    `own` are rows of `by_setting`; a panel for each robustness setting.
     """
     settings = list(own["robustness"].unique())
     there = [kind for kind in CLASSES if own[kind].any()]

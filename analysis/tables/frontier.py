@@ -1,4 +1,4 @@
-"""The figures of cost against success, and the table of who is on the frontier."""
+"""Cost against success: what each planner takes a case and solves, who is on the frontier, and the figures of it."""
 
 from __future__ import annotations
 

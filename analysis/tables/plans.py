@@ -478,7 +478,7 @@ OF_PAPER = "published agent_planning_benchmark "
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in form; each where its data are. `analysis.tables.disturbances` has other data sets'.
+    """Tables 1 to 5, 14 and 15 in form; each where its data are. `disturbances` has other data sets'.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -1,4 +1,4 @@
-"""The tables that every sweep ends with."""
+"""What every sweep ends with: rates, costs, entropy, and differences of planners and models paired over cases."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
 
 
 def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
-    """The successes and trials of the same cases of two planners, as `analysis.power` takes them."""
+    """The successes and trials of the same cases of two planners, as `stats.power` takes them."""
     codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
     won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
     return Counts(codes.astype(np.int64), won, tried)
@@ -341,7 +341,7 @@ class Place(NamedTuple):
 def costs_table(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Table:
     """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
 
-    With the columns of `tables.token_ratios` there is a column of these.
+    With the columns of `token_ratios` there is a column of these.
     """
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
@@ -416,7 +416,7 @@ _DIGITS = 2
 
 
 def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> Table:
-    """Each planner of one model and dataset less the reference: what `tables.corrected` gives."""
+    """Each planner of one model and dataset less the reference: what `corrected` gives."""
     place = place_of(differences)
     tests = int(differences["success_holm"].notna().sum())
     asked = bool((differences[[CHECKS, f"{CHECKS}_reference"]] > 0).any(axis=None))
@@ -438,7 +438,7 @@ def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> 
 
 
 def models_table(root: Path, differences: pd.DataFrame) -> Table:
-    """Each model of one data set less the first by name: what `tables.corrected` gives of `tables.paired_models`."""
+    """Each model of one data set less the first by name: what `corrected` gives of `paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())
     return Table(
@@ -517,7 +517,7 @@ def paired(rate: str, header: str, interval_of: str = "95% interval", printed: b
 
 
 def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
-    """A difference with its marks, and its interval, of a row of `tables.corrected`."""
+    """A difference with its marks, and its interval, of a row of `corrected`."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"

@@ -63,9 +63,9 @@ def table(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.
 
     Args:
         root: the results folder.
-        results: the rows of `tables.results` in their order, with `planned` cells.
+        results: the rows of `rates.results` in their order, with `planned` cells.
         baselines: those of this model and dataset.
-        cases: their trials and successes (`pass_k.by_case`).
+        cases: their trials and successes (`by_case`).
     """
     place = place_of(results)
     trials = int(cases["trials"].max())

@@ -278,7 +278,7 @@ CAPTION = (
 def curve(cells: pd.DataFrame) -> pd.DataFrame:
     """One row a setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
 
-    `cells` are what `metrics.read` gives.
+    `cells` are what `read` gives.
     """
     ours = cells["dataset"].astype(str).map(name_of) == DATASET
     known = cells[ours].dropna(subset=["exact_match", "plan_nodes"])

@@ -1,4 +1,4 @@
-"""The table beside the heat map: success over two numbers of a planner."""
+"""Success over two numbers of a planner: a heat map, and the table beside it."""
 
 from __future__ import annotations
 

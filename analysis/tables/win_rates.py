@@ -1,4 +1,4 @@
-"""Win rates against a reference planner (tooltree §4.3, table 2), of what `launch/win_rate.py` has compared."""
+"""Who wins: pairs that `launch/win_rate.py` compared (tooltree §4.3, table 2), and ranks over several data sets."""
 
 from __future__ import annotations
 
