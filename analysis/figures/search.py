@@ -171,8 +171,8 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 def frontier(compared: pd.DataFrame, name: str) -> str:
     """Success against tokens and against seconds; an SVG element.
 
-    Undominated planners (`search_cells.compared`) are joined by a line, the others grey. A planner whose cost is 0 or not
-    known has no place.
+    Undominated planners (`search_cells.compared`) are joined by a line, the others grey. A planner whose cost is 0 or
+    not known has no place.
     """
     settings = list(compared["robustness"].unique())
     labels = {"tokens": "tokens per case", "seconds": "seconds per case"}

@@ -46,10 +46,10 @@ _MISSED = '"no_result"'
 def classes(root: Path) -> pa.Table:
     """The class of each cell that failed (status failed, or success false), in the order of the cells' ids.
 
-    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` its sub-kind and a few words, `failure_step`
-    the decision's `steps.step` (null where it belongs to none), `failures` all classes of the cell in the order of its
-    path, each once. What was told of a cell once is kept beside the results, in a folder that the store ignores, until
-    the rules change.
+    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` its sub-kind and a few words,
+    `failure_step` the decision's `steps.step` (null where it belongs to none), `failures` all classes of the cell
+    in the order of its path, each once. What was told of a cell once is kept beside the results, in a folder that
+    the store ignores, until the rules change.
 
     Raises:
         StoreError: the folder cannot be read.

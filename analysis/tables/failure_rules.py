@@ -1,8 +1,7 @@
 """What went wrong in a failed cell, by rules in a fixed order: from its path to the faults on it.
 
-A path is held against the reference's calls, one by one: each against the decision that stands for it
-(`analysis.tables.failure_rules`). Every rule is a function of its own,
-whose docstring states it. A call that the case's scorer accepts is never a fault.
+A path is held against the reference's calls, one by one: each against the decision that stands for it.
+Every rule is a function of its own, whose docstring states it. A call that the case's scorer accepts is never a fault.
 
 The class of a cell is its first fault in the order of the path. A fault that may have cost nothing (a call too many, an
 answer that could not be read where nothing was to be called) counts only where there is no other.
