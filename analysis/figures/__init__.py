@@ -7,6 +7,6 @@ It imports all rooms before it. What `from analysis import figures` gave before 
 """
 
 from analysis.figures.drawings import success_against, tokens
-from analysis.page.drawing import Drawing, legend, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, svg_of
 
-__all__ = ["Drawing", "legend", "success_against", "svg_of", "tokens"]
+__all__ = ["ACROSS", "COLOURS", "MARKERS", "Drawing", "legend", "success_against", "svg_of", "tokens"]

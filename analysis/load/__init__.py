@@ -25,21 +25,9 @@ from analysis.load.frames import (
     places,
     rows,
     told_apart,
-)
+)  # fmt: skip
 
 __all__ = [
-    "ALL",
-    "APART",
-    "FEW",
-    "SETTING",
-    "UNCHANGED",
-    "answer_prefixes",
-    "episodes",
-    "first_pass_entropies",
-    "hold",
-    "name_of",
-    "once",
-    "places",
-    "rows",
-    "told_apart",
-]
+    "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "first_pass_entropies", "hold",
+    "name_of", "once", "places", "rows", "told_apart",
+]  # fmt: skip

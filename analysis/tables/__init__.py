@@ -11,9 +11,14 @@ What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`
 It imports `page`, `stats` and `load`. What `from analysis import tables` gave before there was a room stands here.
 """
 
+from analysis.load import name_of as plain_name
 from analysis.tables.rates import (
     CHECKS,
+    CHOICES,
+    COSTS,
+    ENTROPY_BINS,
     PAIRED,
+    RATES,
     REFERENCE,
     TIMES,
     corrected,
@@ -29,18 +34,7 @@ from analysis.tables.rates import (
 )
 
 __all__ = [
-    "CHECKS",
-    "PAIRED",
-    "REFERENCE",
-    "TIMES",
-    "corrected",
-    "entropy_centres",
-    "entropy_errors",
-    "in_order",
-    "paired_differences",
-    "paired_models",
-    "ranked",
-    "reference_of",
-    "results",
-    "token_ratios",
-]
+    "CHECKS", "CHOICES", "COSTS", "ENTROPY_BINS", "PAIRED", "RATES", "REFERENCE", "TIMES", "corrected",
+    "entropy_centres", "entropy_errors", "in_order", "paired_differences", "paired_models", "plain_name", "ranked",
+    "reference_of", "results", "token_ratios",
+]  # fmt: skip
