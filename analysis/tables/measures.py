@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import SETTING, queries
-from analysis.page import table as write
+from analysis.page import table
 from analysis.page.table import MISSING, Column, Table, count
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, amount, interval, n_clusters, share
@@ -53,11 +53,11 @@ class Measure:
 
     def text(self, row: Any) -> str:
         """The mean with its interval: `71.3 [65.0, 77.1]`."""
-        return write.bounded(row, self.column, self.form, self.scale, missing=MISSING)
+        return table.bounded(row, self.column, self.form, self.scale, missing=MISSING)
 
     def brief(self, row: Any) -> str:
         """The mean alone."""
-        return write.number(row[self.column], self.form, self.scale, MISSING)
+        return table.number(row[self.column], self.form, self.scale, MISSING)
 
     def shown(self, bounded: bool = False, printed: bool = True) -> Column:
         """Its column of a table; a terminal has its intervals only where it is `bounded`."""
@@ -75,7 +75,7 @@ def columns(
     `bounded` are the columns whose intervals a terminal shows too.
     """
     figures = [measure.shown(measure.column in bounded) for measure in known(frame, measures)]
-    return [*(write.count(name) for name in counts), *figures]
+    return [*(table.count(name) for name in counts), *figures]
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.load import SETTING, name_of, places
 from analysis.page.table import Column, Table, changed, joined, label, named
 from analysis.stats import intervals
-from analysis.tables import plan_cells, plan_execution
+from analysis.tables import plan_cells
 from analysis.tables.measures import Measure, measured
 from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
@@ -483,7 +483,7 @@ def tables(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    executed, cells = plan_execution.tables(root), plan_cells.read(root)
+    executed, cells = plan_cells.execution_tables(root), plan_cells.read(root)
     if cells.empty:
         return executed
     own = cells[cells["task_family"].notna()]

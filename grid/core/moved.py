@@ -542,6 +542,7 @@ analysis.load.served analysis.load.answers
 analysis.load.unreadable analysis.load.answers
 analysis.load.planted analysis.load.provenance
 analysis.compare.report analysis.compare.tables
+analysis.tables.plan_execution analysis.tables.plan_cells
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from analysis.tables import plan_execution, plans
+from analysis.tables import plan_cells, plans
 from tests.plan_rows import episode, flips, write
 
 COUNT = 60
@@ -36,7 +36,7 @@ def won() -> dict[str, list[bool]]:
 def test_rewards_paired_differences_and_drafts_are_those_planted(tmp_path: Path) -> None:
     drafts = ["d"] * 45 + ["e"] * 15
     write(tmp_path, ran("slate", won(), drafts))
-    (table,) = plan_execution.tables(tmp_path)
+    (table,) = plan_cells.execution_tables(tmp_path)
     (row,) = table.values.to_dict("records")
     assert (row["direct"], row["plan_first"], row["refined"]) == (0.5, 0.0, 0.5)
     assert (row["plan_gain"], row["refine_gain"]) == (-0.5, 0.5)
@@ -52,19 +52,19 @@ def test_rewards_paired_differences_and_drafts_are_those_planted(tmp_path: Path)
 def test_data_sets_stand_apart_and_together(tmp_path: Path) -> None:
     lost = dict.fromkeys(("direct", "plan", "refine"), [False] * COUNT)
     write(tmp_path, [*ran("slate", won(), ["d"] * COUNT), *ran("workbench", lost, ["d"] * COUNT)])
-    (table,) = plan_execution.tables(tmp_path)
+    (table,) = plan_cells.execution_tables(tmp_path)
     found = {row["dataset"]: row for row in table.values.to_dict("records")}
     assert {name: row["direct"] for name, row in found.items()} == {
-        "slate": 0.5, "workbench": 0.0, plan_execution.ALL_DATA: 0.25
+        "slate": 0.5, "workbench": 0.0, plan_cells.ALL_DATA: 0.25
     }  # fmt: skip
-    assert found[plan_execution.ALL_DATA]["cases"] == found[plan_execution.ALL_DATA]["clusters"] == 2 * COUNT
+    assert found[plan_cells.ALL_DATA]["cases"] == found[plan_cells.ALL_DATA]["clusters"] == 2 * COUNT
 
 
 def test_a_difference_is_over_the_cases_that_both_modes_have(tmp_path: Path) -> None:
     rows = [episode("direct", None, case, success=case < 10, dataset="slate") for case in range(20)]
     rows += [episode("plan_first", None, case, success=True, dataset="slate") for case in range(10)]
     write(tmp_path, rows)
-    (table,) = plan_execution.tables(tmp_path)
+    (table,) = plan_cells.execution_tables(tmp_path)
     (row,) = table.values.to_dict("records")
     assert (row["direct"], row["plan_first"], row["plan_gain"], row["plan_gain_cases"]) == (0.5, 1.0, 0.0, 10)
     assert "refine" not in table.figures
@@ -77,18 +77,18 @@ def test_changed_keys_are_held_against_the_same(tmp_path: Path) -> None:
             rows.append(episode(f"direct{keys}", None, case, success=False, dataset="slate"))
             rows.append(episode(f"plan_first{keys}", None, case, success=bool(share), dataset="slate"))
     write(tmp_path, rows)
-    (table,) = plan_execution.tables(tmp_path)
+    (table,) = plan_cells.execution_tables(tmp_path)
     assert {row["base"]: row["plan_gain"] for row in table.values.to_dict("records")} == {"[temperature=1.0]": 1, "": 0}
 
 
 def test_what_is_not_executed_has_no_such_table(tmp_path: Path) -> None:
     write(tmp_path, [episode(name, "holistic", 1, success=True) for name in ("direct", "plan_first")])
-    assert plan_execution.tables(tmp_path) == []
+    assert plan_cells.execution_tables(tmp_path) == []
 
 
 def test_one_mode_alone_has_no_table(tmp_path: Path) -> None:
     write(tmp_path, [episode("direct", None, case, success=True, dataset="slate") for case in range(3)])
-    assert plan_execution.tables(tmp_path) == []
+    assert plan_cells.execution_tables(tmp_path) == []
 
 
 def test_the_query_gives_the_means_of_the_cases(tmp_path: Path) -> None:
