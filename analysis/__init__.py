@@ -10,7 +10,7 @@ refused by `errors`.
 - `papers`: published figures with ours beside, and the planning-horizon study.
 - `figures`: all drawings of a folder.
 - `compare`: two runs side by side.
-- `viewer`: the episodes, a page each. `inspect_logs` writes them for others' viewers.
+- `viewer`: the episodes, a page each, and for others' viewers.
 
 On top stand those whom commands ask: `report` lists all tables of a folder, `summary` says what can be quoted of them,
 `screen` is what a sweep ends with, `gallery` the page of all presets.

@@ -51,7 +51,7 @@ def export(root: Path, into: Path) -> int:
     _check_target(into)
     if find_spec("inspect_ai") is None:
         raise ConfigError("inspect_ai", None, _INSTALL)
-    from analysis import inspect_logs
+    from analysis.viewer import inspect_logs
 
     draft = into.with_name(f".{into.name}.{os.getpid()}")
     try:

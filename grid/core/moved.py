@@ -543,6 +543,7 @@ analysis.load.unreadable analysis.load.answers
 analysis.load.planted analysis.load.provenance
 analysis.compare.report analysis.compare.tables
 analysis.tables.plan_execution analysis.tables.plan_cells
+analysis.inspect_logs analysis.viewer.inspect_logs
 """
 
 

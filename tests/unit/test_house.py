@@ -19,7 +19,7 @@ ROOMS = [
     "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.data",
     "grid.contracts", "analysis", "analysis.errors", "analysis.yaml_files", "analysis.page", "analysis.stats",
     "analysis.load", "analysis.tables", "analysis.papers", "analysis.figures", "analysis.compare", "analysis.viewer",
-    "analysis.inspect_logs", "analysis.gallery", "analysis.summary", "analysis.report", "analysis.screen",
+    "analysis.gallery", "analysis.summary", "analysis.report", "analysis.screen",
     "grid.sweeps", "launch",
 ]  # fmt: skip
 """From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""

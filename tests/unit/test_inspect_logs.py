@@ -130,7 +130,7 @@ def test_a_sample_reads_as_the_episode_went(tmp_path: Path, monkeypatch: pytest.
 def test_large_settings_are_cut_between_cases_and_large_texts_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inspect_log: Any
 ) -> None:
-    from analysis import inspect_logs as logs
+    from analysis.viewer import inspect_logs as logs
 
     monkeypatch.setattr(logs, "CELLS", 3)
     monkeypatch.setattr(logs, "MOST", 50)

@@ -22,7 +22,7 @@ BEFORE = ROOT / "tests/data/mylab_before.tar.gz"
 """`examples/mylab` as it was before any module moved."""
 
 
-INSPECTING = [old for old in MOVED if old.startswith("analysis.inspecting")]
+INSPECTING = [old for old in MOVED if old.startswith("analysis.inspect")]
 
 
 @each("old", [old for old in MOVED if old not in INSPECTING])
