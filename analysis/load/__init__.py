@@ -10,24 +10,36 @@ What a report says before its tables: `provenance` (which engine answered, which
 It imports `page` and `stats`, as notes stand under tables and shares have intervals.
 """
 
-from analysis.load.frames import (
-    ALL,
-    APART,
-    FEW,
-    SETTING,
-    UNCHANGED,
-    answer_prefixes,
-    episodes,
-    first_pass_entropies,
-    hold,
-    name_of,
-    once,
-    places,
-    rows,
-    told_apart,
-)  # fmt: skip
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.load.frames import (
+        ALL,
+        FEW,
+        SETTING,
+        UNCHANGED,
+        answer_prefixes,
+        episodes,
+        first_pass_entropies,
+        hold,
+        name_of,
+        once,
+        places,
+        rows,
+        told_apart,
+    )  # fmt: skip
+    from grid.store.schema import APART
 
 __all__ = [
     "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "first_pass_entropies", "hold",
     "name_of", "once", "places", "rows", "told_apart",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What `frames` has, once it is asked for: `spending` needs neither pandas nor scipy, which take a while."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from analysis.load import frames
+
+    return getattr(frames, name)

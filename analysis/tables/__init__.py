@@ -11,30 +11,43 @@ and `plans`; `regression`.
 It imports `page`, `stats` and `load`. What `from analysis import tables` gave before there was a room stands here.
 """
 
-from analysis.load import name_of as plain_name
-from analysis.tables.rates import (
-    CHECKS,
-    CHOICES,
-    COSTS,
-    ENTROPY_BINS,
-    PAIRED,
-    RATES,
-    REFERENCE,
-    TIMES,
-    corrected,
-    entropy_centres,
-    entropy_errors,
-    in_order,
-    paired_differences,
-    paired_models,
-    ranked,
-    reference_of,
-    results,
-    token_ratios,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.load import name_of as plain_name
+    from analysis.tables.rates import (
+        CHECKS,
+        CHOICES,
+        COSTS,
+        ENTROPY_BINS,
+        PAIRED,
+        RATES,
+        REFERENCE,
+        TIMES,
+        corrected,
+        entropy_centres,
+        entropy_errors,
+        in_order,
+        paired_differences,
+        paired_models,
+        ranked,
+        reference_of,
+        results,
+        token_ratios,
+    )
 
 __all__ = [
     "CHECKS", "CHOICES", "COSTS", "ENTROPY_BINS", "PAIRED", "RATES", "REFERENCE", "TIMES", "corrected",
     "entropy_centres", "entropy_errors", "in_order", "paired_differences", "paired_models", "plain_name", "ranked",
     "reference_of", "results", "token_ratios",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What `rates` has, once it is asked for: classes of failed cells need no scipy, which takes a while to import."""
+    if name not in __all__:
+        raise AttributeError(name)
+    from analysis.load import name_of
+    from analysis.tables import rates
+
+    return name_of if name == "plain_name" else getattr(rates, name)

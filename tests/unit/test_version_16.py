@@ -20,9 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from analysis import horizon, load, regression, spec, study, tables
-from analysis.power.pilot import counts, fitted
+from analysis import load, tables
+from analysis.papers import horizon, study
 from analysis.report import print_report
+from analysis.stats import spec
+from analysis.stats.latent import counts, fitted
+from analysis.tables import regression
 from analysis.viewer.index import Index
 from analysis.viewer.reading import ask, connect
 from grid import store
@@ -89,7 +92,7 @@ def test_texts_of_large_files_come_as_dictionaries_and_mean_the_same(
 def test_figures_are_those_of_the_rows(root: Path) -> None:
     raw = pa.concat_tables([pq.read_table(file) for file in (WRITTEN / "episodes").iterdir()]).to_pandas()
     means = raw.groupby(["planner", "case_id"])["success"].mean().groupby("planner").mean()
-    found = rates.results(load.episodes(root)).set_index("planner")
+    found = tables.results(load.episodes(root)).set_index("planner")
     assert {str(name).partition(" ")[0]: value for name, value in found["success_mean"].items()} == means.to_dict()
     text = io.StringIO()
     tables = print_report(root, Console(file=text, width=200))
