@@ -95,8 +95,8 @@ def test_figures_are_those_of_the_rows(root: Path) -> None:
     found = tables.results(load.episodes(root)).set_index("planner")
     assert {str(name).partition(" ")[0]: value for name, value in found["success_mean"].items()} == means.to_dict()
     text = io.StringIO()
-    tables = print_report(root, Console(file=text, width=200))
-    assert {"results", "differences", "costs"} <= {table.name.partition(" ")[0] for table in tables}
+    shown = print_report(root, Console(file=text, width=200))
+    assert {"results", "differences", "costs"} <= {table.name.partition(" ")[0] for table in shown}
     cells = [str(cell) for cell in raw["cell_id"]]
     kept = transcripts(root, cells)
     assert len(kept) == len(cells)
