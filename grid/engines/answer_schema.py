@@ -7,11 +7,20 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from grid.core.engine import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswer, ScoreAnswer, VoteAnswer
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.engine import (
+    ChainAnswer,
+    JsonAnswer,
+    MessagesAnswer,
+    OutlineAnswer,
+    PlanAnswer,
+    SchemaAnswer,
+    ScoreAnswer,
+    VerdictAnswer,
+    VoteAnswer,
+    verdict_properties,
+)
 from grid.core.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
-from grid.core.verdicts import VerdictAnswer, verdict_properties
-from grid.text.arguments import RESULT_REFERENCE, allowed
+from grid.text.references import RESULT_REFERENCE, allowed
 
 SEPARATORS = (", ", ": ")
 """Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""

@@ -9,8 +9,8 @@ import pytest
 
 from analysis.agreement.measures import against
 from analysis.agreement.plans import errors, overall
-from grid.core.chains import Verdict
-from launch.benchmarks.judging import Labelled, by_mutation, compared, labelled
+from grid.core.types import Verdict
+from launch.agreement import Labelled, by_mutation, compared, labelled
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
