@@ -112,7 +112,7 @@ def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, 
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-# The JSON schemas of predicted plans (`plan_answers`), for engines that can sample under one.
+# The JSON schemas of predicted plans, for engines that can sample under one.
 
 
 Text: TypeAlias = Callable[[int], dict[str, Any]]

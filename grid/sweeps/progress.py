@@ -10,18 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import FiniteFloat, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from typing_extensions import TypedDict
 
-from grid.cluster.fleet import Fleet
-from grid.cluster.signs import Sign
-from grid.cluster.worker import Report
 from grid.core.untrusted import shown_lines
-from grid.settings.setting import Setting
+
+if TYPE_CHECKING:  # whoever reads the file needs none of it
+    from grid.cluster.fleet import Fleet
+    from grid.cluster.signs import Sign
+    from grid.cluster.worker import Report
+    from grid.settings.setting import Setting
 
 FILE = "progress.json"
 RUNNING, STOPPING, ENDED = "running", "stopping", "ended"

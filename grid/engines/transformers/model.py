@@ -35,7 +35,7 @@ NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 class Drawing:
     """Completions wanted of one prompt: one for each seed, each of `max_tokens` at most.
 
-    Each obeys a matcher of its own where `matcher` makes one (`grammar.py`), and ends where `finished` says so
+    Each obeys a matcher of its own where `matcher` makes one (`Grammars`), and ends where `finished` says so
     of its text, which is asked when a token that closes a brace has come.
     """
 
