@@ -14,7 +14,7 @@ from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval, ratio
 from analysis.load import SETTING
 from analysis.table import MISSING, POINTS, Column, Table, bounds, marks, number
 from analysis.table import count as counted
-from grid.core.chains import BEHAVIOURS
+from grid.core.types import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]

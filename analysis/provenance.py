@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis import load, partial, planted
 from analysis.table import Table
-from grid.core.roles import ASKED
+from grid.core.engine import ASKED
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""

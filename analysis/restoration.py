@@ -20,7 +20,7 @@ from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.table import MISSING, POINTS, Column, Table, bounds, mean, number
 from analysis.table import count as counted
 from grid import store
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE
 from grid.planners.restoring import NOT_RESTORED, Restoring
 
 SHOWN = {

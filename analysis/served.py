@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from analysis import load
 from grid.cells.costs import SOURCE
-from grid.core.roles import ACTOR, ASKED
+from grid.core.engine import ACTOR, ASKED
 from grid.core.types import BETWEEN
 from grid.store.schema import SPENT
 

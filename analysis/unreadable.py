@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.load import SETTING
 from grid import store
+from grid.core.engine import ACTOR
 from grid.core.errors import ErrorKind
-from grid.core.roles import ACTOR
 
 MOST = 0.5
 """A larger share of a setting's answers is a warning."""

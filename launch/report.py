@@ -22,11 +22,12 @@ from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_told
+from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
     from analysis.table import Table
+    from analysis.unknowns import Unknown
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
@@ -95,10 +96,9 @@ def _compare(arguments: argparse.Namespace) -> None:
 
     for folder in arguments.results:
         store.check_there(folder)
-    from launch import two_runs
 
     first, second = arguments.results
-    sheets = two_runs.report(first, second, Console(), arguments.unknown)
+    sheets = report_two(first, second, Console(), arguments.unknown)
     if arguments.tables:
         write_tables(arguments.tables, sheets)
 
@@ -253,6 +253,38 @@ def _told(folder: Path, patience: float) -> Told:
         if time.monotonic() >= until:
             raise error
         time.sleep(_LOOK_SECONDS / 4)
+
+
+# `agent-grid report results/A results/B`: what changed from one run to the other, as tables and as a page.
+
+
+COMPARISON = "comparison.html"
+"""Its page, in the second folder: a run is compared with those before it."""
+_WIDTHS = (100, 160, 10_000)
+"""Columns: the first in which a table has room; lists stay short in each."""
+
+
+def report_two(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:
+    """Print the comparison and write its page into the second folder; returns its tables.
+
+    Raises:
+        AnalysisError, StoreError: the two cannot be compared.
+    """
+    from analysis import html
+    from analysis.comparison.report import compare
+    from analysis.render import show, wide
+    from grid.core.untrusted import shown
+
+    found = compare(first, second, unknown)
+    for text in found.lines:
+        console.print(shown(text), markup=False)
+    for sheet in found.sheets:
+        any(show(wide(console, width), sheet) for width in _WIDTHS)
+    told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
+    page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
+    write_whole(second / COMPARISON, page)
+    console.print(f"page: {one_line(second / COMPARISON)}", markup=False, soft_wrap=True)
+    return found.sheets
 
 
 if __name__ == "__main__":

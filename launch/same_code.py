@@ -22,8 +22,8 @@ from omegaconf import OmegaConf
 
 from grid import CONF
 from grid.code_digest import code_digest
+from grid.core.engine import ASKED
 from grid.core.problem import DRAFTED, GIVEN
-from grid.core.roles import ASKED
 from grid.settings import build
 from grid.settings.parts import Parts
 from grid.settings.setting import FURTHER, GROUPS

@@ -24,7 +24,7 @@ LAUNCH = Path(__file__).parents[1] / "launch"
 HANGS_SECONDS = 600
 _PRELOADED = [
     "grid.sweeps.session",
-    "grid.sweeps.summary",
+    "grid.sweeps.session",
     "grid.synthesis.slate.pipeline",
     "hydra.main",
     "hydra.core.hydra_config",

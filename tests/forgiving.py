@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Json, Plan, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node
 from grid.planners.search.kernel import Search, TreeSearch
 from grid.planners.side_by_side import every

@@ -17,7 +17,7 @@ from analysis.intervals import CLUSTER, Interval, count
 from analysis.published import files
 from analysis.search.comparing import name_of
 from analysis.table import MISSING, Table, bounds, number, texts
-from grid.core.chains import ERRORS
+from grid.core.types import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
 """Whose word is the truth: a file of labels, or what is computed."""

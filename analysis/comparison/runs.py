@@ -14,8 +14,8 @@ from analysis import intervals, queries, spending, unknowns
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from grid import store
+from grid.core.engine import ASKED
 from grid.core.errors import one_line
-from grid.core.roles import ASKED
 
 SAME = ["dataset", "robustness", "planner"]
 """The labels that settings which are compared share."""

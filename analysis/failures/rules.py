@@ -37,8 +37,7 @@ from analysis.failures.cells import (
     Wanted,
 )
 from analysis.failures.values import first_wrong, sources_of, wrong_arguments
-from grid.core.chains import OTHER, REFUSE, RETRY
-from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, OTHER, REFUSE, REJECT, RETRY, to_json
 from grid.text.references import PATTERN
 from grid.worlds.equivalence import equivalent
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from analysis import load, planted, provenance
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"
 EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS, STAGES = "extraneous", "broken", "unsolvable", "costs", "stages"

@@ -24,7 +24,7 @@ from analysis.plans.cells import HOLISTIC, NAMES, STEPWISE, scorers
 from analysis.plans.sheet import SECTION, query
 from analysis.plans.tables import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
 from analysis.table import named
-from grid.core.chains import ERRORS
+from grid.core.types import ERRORS
 from grid.core.untrusted import shown
 
 _WIDE = 3  # panels in a row

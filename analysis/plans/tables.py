@@ -21,7 +21,7 @@ from analysis.plans.cells import STAGES as OTHER_STAGES
 from analysis.plans.sheet import table as shown
 from analysis.search.comparing import name_of
 from analysis.table import Column, Table, label, named
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
 REFUSES = "refuses everything (by definition)"

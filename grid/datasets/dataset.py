@@ -17,8 +17,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
-from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
+from grid.core.util import STRICT
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, Stratum, ordered
 

@@ -8,18 +8,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, Outline, Problem
-from grid.core.reference import Reference
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, Outline, Problem, Reference
 from grid.core.types import Case, Demonstration, Plan, ToolCall, ToolSpec
 from grid.core.world import World
 from grid.datasets.grading import FOUND, WITHOUT_AN_ANSWER
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.wheels import Hub
-from grid.retrievers.embedding import embedder_of
-from grid.retrievers.scored import Scorer
+from grid.retrievers.scored import Scorer, bm25_texts, dense_texts, embedder_of
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.worlds.kopl.queries import same_answer
 
 # What answering without reading the question is worth: the commonest training answer, overall and by last function.

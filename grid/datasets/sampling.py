@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, TypeVar
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 
 Order: TypeAlias = Literal["sampled", "file"]
 Part: TypeAlias = Literal["all", "validation", "test"]

@@ -21,11 +21,21 @@ from typing import Any, ClassVar
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import (
+    BRANCHING,
+    JUDGED,
+    OUTLINE,
+    REFERENCES,
+    TEXTS,
+    Equivalence,
+    Outline,
+    Problem,
+    Reference,
+    Resolution,
+)
 from grid.core.types import Case, Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.core.untrusted import loads
+from grid.core.util import STRICT
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grading import described, ground, listed, properties, required, type_of

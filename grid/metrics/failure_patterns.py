@@ -26,8 +26,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from grid.core.reference import Reference
-from grid.core.retriever import Index
+from grid.core.problem import Index, Reference
 from grid.core.types import Step, ToolCall, ToolSpec
 from grid.metrics.scores import PATTERNS
 from grid.metrics.usage import normalised_arguments

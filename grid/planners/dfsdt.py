@@ -11,12 +11,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
+from grid.core.engine import JUDGE, SAMPLE
 from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
 from grid.core.types import GIVE_UP
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.tree import Node
 from grid.episode.view import View

@@ -17,8 +17,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import CHOOSE, SAMPLE
 from grid.core.problem import BRANCHING
-from grid.core.strict import STRICT
 from grid.core.types import OptionProbability, Trajectory, Usage
+from grid.core.util import STRICT
 from grid.episode.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
 from grid.episode.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.episode.episode import Episode

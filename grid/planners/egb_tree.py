@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import CHOOSE, SAMPLE
+from grid.core.engine import CHOOSE, JUDGE, SAMPLE
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.asking import OptionLabels
 from grid.episode.tree import Node
 from grid.planners.search.kernel import Search

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Chain
-from grid.core.strict import STRICT
-from grid.core.types import Json, Trajectory, to_json
+from grid.core.types import Chain, Json, Trajectory, to_json
+from grid.core.util import STRICT
 from grid.episode.acting import Action, begin, trajectory
 from grid.episode.episode import Episode
 from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, whole_view, written_action

@@ -8,16 +8,15 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
-from grid.core.plan_answers import ChainAnswer
-from grid.core.strict import STRICT
+from grid.core.engine import SAMPLE, ChainAnswer
 from grid.core.types import FINISH, NO_TOOL, ToolSpec, Trajectory, Usage
+from grid.core.util import STRICT
 from grid.episode.acting import Acting, Action, begin, decisions_left, trajectory
 from grid.episode.episode import Episode
 from grid.episode.planning import Drafted, Refine, drafted, run_plan, whole_view
 from grid.episode.view import Path, View
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
-from grid.text.chains import Predicted, chain_text, read_chain
+from grid.text.answers import Predicted, chain_text, read_chain
 from grid.text.objects import UnreadableError
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node, backup, finish
 from grid.planners.reflexion import reflect
 from grid.planners.search.kernel import Search, TreeSearch

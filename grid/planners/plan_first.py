@@ -7,9 +7,9 @@ from functools import partial
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
 from grid.core.types import Usage
 from grid.core.untrusted import shown
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.acting import Acting, Decision, rollout
 from grid.episode.asking import single_pass

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grid.core.chains import Chain, ChainCall
-from grid.core.engine import Section
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.types import FINISH, REJECT, ToolCall, ToolSpec, Trajectory, Usage
+from grid.core.engine import ChainAnswer, MessagesAnswer, Section
+from grid.core.types import FINISH, REJECT, Chain, ChainCall, ToolCall, ToolSpec, Trajectory, Usage
 from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, imagine, trajectory
 from grid.episode.asking import in_form, read_action
@@ -20,8 +18,8 @@ from grid.episode.episode import Episode
 from grid.episode.planning import Asking
 from grid.episode.requests import Answers
 from grid.episode.view import Path, View
+from grid.text.answers import Predicted
 from grid.text.calls import Call
-from grid.text.chains import Predicted
 from grid.text.objects import UnreadableError
 
 MOST_THOUGHT = 2_000

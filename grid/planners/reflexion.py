@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Section, TextAnswer
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.episode import Episode
 from grid.episode.view import Path

@@ -7,8 +7,8 @@ from functools import partial
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ModelError
-from grid.core.strict import STRICT
 from grid.core.types import Trajectory
+from grid.core.util import STRICT
 from grid.episode.acting import Decision, begin, rollout, trajectory
 from grid.episode.asking import single_pass
 from grid.episode.episode import Episode

@@ -10,17 +10,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Chain
-from grid.core.engine import SAMPLE
-from grid.core.plan_answers import MessagesAnswer
-from grid.core.strict import STRICT
-from grid.core.types import ToolSpec, Trajectory, Usage
+from grid.core.engine import SAMPLE, MessagesAnswer
+from grid.core.types import Chain, ToolSpec, Trajectory, Usage
+from grid.core.util import STRICT
 from grid.episode.acting import Acting, begin, decisions_left, trajectory
 from grid.episode.episode import Episode
 from grid.episode.planning import Drafted, Refine, drafted, run_plan, whole_view
 from grid.episode.view import View
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
-from grid.text.chains import Predicted, messages_text, read_messages
+from grid.text.answers import Predicted, messages_text, read_messages
 
 MESSAGE = (
     '{"role": "assistant", "thought": why, "tool_calls": [{"type": "function", "function": {"name": the tool, '

@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
+from grid.core.engine import JUDGE, SAMPLE
 from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node
 from grid.planners.search import kernel
 from grid.planners.search.kernel import Search, TreeSearch

@@ -11,12 +11,21 @@ from typing import Any, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
-from grid.core.problem import REFERENCES, Problem
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
-from grid.core.types import FINISH, REJECT, Observation, Step, ToolCall, Trajectory
+from grid.core.problem import REFERENCES, Index, Problem
+from grid.core.types import (
+    ALTER,
+    FINISH,
+    OTHER,
+    REFUSE,
+    REJECT,
+    REPLACE,
+    RETRY,
+    Observation,
+    Step,
+    ToolCall,
+    Trajectory,
+)
+from grid.core.util import STRICT, derive_seed
 from grid.core.world import State, World, resolved_by
 from grid.robustness.naming import Double, double
 from grid.robustness.offering import (

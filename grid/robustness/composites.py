@@ -6,10 +6,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grid.core.problem import Problem
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
+from grid.core.problem import Problem, Reference
 from grid.core.types import Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
+from grid.core.util import derive_seed
 from grid.core.world import State, World
 from grid.robustness.naming import words
 from grid.text import references

@@ -12,12 +12,9 @@ from typing import Any, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import REFERENCES, Problem
-from grid.core.reference import Reference
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import REFERENCES, Index, Problem, Reference
 from grid.core.types import REJECT, Case, Observation, Parameter, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT, derive_seed
 from grid.core.world import State
 from grid.episode.planning import chain_of
 from grid.robustness.broken_tool import run_double

@@ -11,9 +11,9 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import permutations, product
 
-from grid.core.reference import Substitute
-from grid.core.seeds import derive_seed
+from grid.core.problem import Substitute
 from grid.core.types import Json, Observation, Parameter, ToolCall, ToolSpec
+from grid.core.util import derive_seed
 from grid.text.words import stems
 from grid.worlds.schema import ERROR
 

@@ -9,11 +9,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from grid.core.chains import Chain
-from grid.core.problem import Candidates, Evaluator, Measure, Problem
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
-from grid.core.types import Case, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.problem import Candidates, Evaluator, Measure, Problem, Reference
+from grid.core.types import Case, Chain, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.util import derive_seed
 from grid.text.references import needed
 from grid.worlds.layers import Layer
 

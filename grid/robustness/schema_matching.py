@@ -16,10 +16,10 @@ from pydantic.dataclasses import dataclass
 from scipy.sparse import csr_array
 
 from grid.core.errors import ToolError
-from grid.core.strict import STRICT
 from grid.core.types import Observation, ToolCall
+from grid.core.util import STRICT
 from grid.core.world import State
-from grid.retrievers.embedding import Embedder, EmbeddingModel
+from grid.retrievers.scored import Embedder, EmbeddingModel
 from grid.text.words import stems
 from grid.worlds.schema import ERROR, READ_AS, Expected, SchemaWorld
 

@@ -9,10 +9,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import Problem
-from grid.core.retriever import Index
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
+from grid.core.engine import JUDGE
+from grid.core.problem import Index, Problem
+from grid.core.util import STRICT
 from grid.core.world import World
 from grid.robustness.schema_matching import Matching, MatchingWorld, Rule
 from grid.worlds.layers import RetrievingWorld, within

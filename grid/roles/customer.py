@@ -7,15 +7,13 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.engine import USER, Engine, Prompt, Section, TextAnswer
 from grid.core.errors import ModelError
-from grid.core.roles import USER
 from grid.core.types import to_json
 from grid.core.untrusted import shown_lines
 from grid.episode.judging import Retries, readable
 from grid.episode.requests import Requests
-from grid.roles.asked_once import AskedOnce
-from grid.roles.simulation import Simulating
+from grid.roles.simulation import AskedOnce, Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.talking import Said
 

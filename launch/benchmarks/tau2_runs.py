@@ -27,7 +27,7 @@ from grid.episode.progress import Budget
 from grid.metrics.stepwise import scored
 from grid.worlds.tau2.package import DomainName
 from grid.worlds.tau2.world import Tau2World
-from launch.benchmarks.prompts import group_config
+from launch.benchmarks.choose import group_config
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.datasets.slate import stock
 from grid.text.words import stems
 

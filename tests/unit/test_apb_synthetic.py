@@ -13,9 +13,8 @@ from typing import Any, get_args
 
 import pytest
 
-from grid.core.chains import Chain, ChainCall, Family
 from grid.core.errors import DataError
-from grid.core.types import REJECT, Step, Substep, Trajectory
+from grid.core.types import REJECT, Chain, ChainCall, Family, Step, Substep, Trajectory
 from grid.datasets.apb_synthetic import dataset as module
 from grid.datasets.apb_synthetic.build import Built, build
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps, reference

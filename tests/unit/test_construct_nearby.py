@@ -13,7 +13,7 @@ from grid import CONF
 from grid.core.errors import ConfigError
 from grid.datasets.slate.records import ToolRecord
 from grid.retrievers import dense
-from grid.retrievers.embedding import Embedder
+from grid.retrievers.scored import Embedder
 from grid.synthesis.slate import merging, nearby, plans
 from grid.synthesis.slate.nearby import ByMeaning, by_words
 

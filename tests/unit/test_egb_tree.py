@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.core.roles import ACTOR, JUDGE
-from grid.core.seeds import derive_seed
+from grid.core.engine import ACTOR, JUDGE
 from grid.core.types import Plan, Substep
+from grid.core.util import derive_seed
 from grid.episode.progress import Budget
 from grid.planners.egb_tree import EGBTree
 from grid.planners.tooltree import ToolTree

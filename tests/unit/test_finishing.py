@@ -10,7 +10,7 @@ import pytest
 
 from grid.cells.rows import step_rows
 from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.episode.acting import Acting, begin
 from grid.episode.asking import sections

@@ -13,15 +13,14 @@ import pytest
 
 from grid.cells.costs import summed
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import Prompt, Sampled
+from grid.core.engine import JUDGE, Prompt, Sampled
 from grid.core.errors import ConfigError
-from grid.core.roles import JUDGE
 from grid.core.types import ToolCall, Usage
 from grid.episode.judging import Judging
 from grid.roles.grounding import NONE, GroundingByModel
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells

@@ -20,9 +20,8 @@ from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_que
 from grid.datasets.kqa.world import load_world
 from grid.datasets.nearest import Nearest, question_words
 from grid.datasets.question_answering import Constants
-from grid.retrievers import texts
-from grid.retrievers.embedding import Embedder
-from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.retrievers import scored as texts
+from grid.retrievers.scored import Embedder, bm25_texts, dense_texts
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -17,9 +17,9 @@ from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
 from grid.episode.prompts import tool_text
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.text.arguments import misfit
+from grid.text.references import misfit
 from grid.worlds.mcp.world import same_answer
 from tests import mcp
 from tests.configs import setting_of

@@ -25,7 +25,7 @@ from analysis.plans.sheet import SECTION
 from analysis.plans.tables import REFUSES
 from analysis.report import print_report
 from analysis.table import Table
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
 from tests.support.tables import printed
 

@@ -8,8 +8,8 @@ import pytest
 
 from grid.core.engine import TextAnswer
 from grid.core.errors import BudgetError
-from grid.core.seeds import derive_seed
 from grid.core.types import NO_TOOL, ToolCall, Usage
+from grid.core.util import derive_seed
 from grid.episode.acting import Action
 from grid.episode.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.roles import SIMULATOR
+from grid.core.engine import SIMULATOR
 from grid.core.types import to_json
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.build import build

@@ -21,8 +21,8 @@ from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
 from grid.planners.stepwise import Stepwise
 from grid.planners.zero_shot import ZeroShot
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
 from tests.configs import names, setting_of, yaml

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.chains import REFUSE, Chain, ChainCall
+from grid.core.types import REFUSE, Chain, ChainCall
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.episode.judging import Judging
 from grid.planners.holistic import Holistic

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.problem import Problem
-from grid.core.retriever import Index
+from grid.core.problem import Index, Problem
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
 from grid.episode.episode import Planner

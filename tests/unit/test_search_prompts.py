@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from grid.core.engine import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import GIVE_UP, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grid.cells.rows import step_rows
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
 from grid.metrics.stepwise import scored

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Step, Substep, ToolCall
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.metrics.stepwise import trajectory_scores

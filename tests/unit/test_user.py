@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from grid.core.roles import OF_WORLD, USER
+from grid.core.engine import OF_WORLD, USER
 from grid.roles.customer import Customer, read_message
 from grid.roles.simulation import Simulating
 from grid.text.objects import UnreadableError

@@ -32,7 +32,7 @@ from grid.roles.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Ve
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from launch.comparing import pairs, shown
+from launch.win_rate import pairs, shown
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models
 

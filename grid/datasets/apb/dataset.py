@@ -16,12 +16,10 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Family
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Problem, Scorer
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
-from grid.core.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Problem, Reference, Scorer
+from grid.core.types import REJECT, Case, Family, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT
 from grid.datasets.apb.records import Record, read
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint

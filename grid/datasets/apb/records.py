@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grid.core.chains import Family, Stage, TaskKind
 from grid.core.errors import DataError
 from grid.core.types import (
     FINISH,
@@ -19,12 +18,15 @@ from grid.core.types import (
     NO_TOOL,
     REJECT,
     RESULT,
+    Family,
     Json,
     Observation,
     Parameter,
     Skipped,
+    Stage,
     Step,
     Substep,
+    TaskKind,
     ToolCall,
     ToolSpec,
 )

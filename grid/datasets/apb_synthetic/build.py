@@ -6,9 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grid.core.chains import TaskKind
-from grid.core.seeds import derive_seed
-from grid.core.types import Json, Parameter, ToolSpec
+from grid.core.types import Json, Parameter, TaskKind, ToolSpec
+from grid.core.util import derive_seed
 from grid.datasets.apb_synthetic.draft import Chain, Draft, shuffled
 from grid.datasets.apb_synthetic.records import Recipe
 from grid.datasets.apb_synthetic.stock import Category, MadeStep, categories, frames, instead_of, slots, useless

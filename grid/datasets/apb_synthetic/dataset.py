@@ -17,8 +17,6 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
-from grid.core.chains import Family, TaskKind
 from grid.core.problem import (
     BOTH,
     BRANCHING,
@@ -29,12 +27,11 @@ from grid.core.problem import (
     REFERENCES,
     Examine,
     Problem,
+    Reference,
     Scorer,
 )
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
-from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.types import Case, Family, Observation, Plan, Step, Substep, TaskKind, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT, derive_seed, made_once
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.records import CASES, Recipe, judged_task, read, resolving, truth, write

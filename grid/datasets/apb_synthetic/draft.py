@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from grid.core.seeds import derive_seed
 from grid.core.types import Json
+from grid.core.util import derive_seed
 from grid.datasets.apb_synthetic.records import Recipe
 from grid.datasets.apb_synthetic.stock import (
     Category,

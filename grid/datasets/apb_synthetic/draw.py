@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from grid.core.chains import Family as TaskFamily
-from grid.core.chains import Stage
-from grid.core.seeds import derive_seed
+from grid.core.types import Family as TaskFamily
+from grid.core.types import Stage
+from grid.core.util import derive_seed
 from grid.datasets.apb_synthetic import build
 from grid.datasets.apb_synthetic.draft import Draft
 from grid.datasets.apb_synthetic.records import UNSOLVABLE, Recipe

@@ -8,9 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from grid.core.chains import Chain, Family, Stage, TaskKind, Verdict
 from grid.core.errors import DataError
-from grid.core.types import Json, Step, ToolCall
+from grid.core.types import Chain, Family, Json, Stage, Step, TaskKind, ToolCall, Verdict
 from grid.datasets.files import read_jsonl
 from grid.episode.plan_judging import JudgedTask
 from grid.text.references import PATTERN

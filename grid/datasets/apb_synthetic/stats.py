@@ -11,8 +11,7 @@ from statistics import fmean
 
 from rich.table import Table
 
-from grid.core.chains import ALTER, REPLACE, Chain, ChainCall
-from grid.core.types import REJECT, to_json
+from grid.core.types import ALTER, REJECT, REPLACE, Chain, ChainCall, to_json
 from grid.datasets.apb_synthetic.build import COMPOSITES, TRAPS, Built
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES, fits

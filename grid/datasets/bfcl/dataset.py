@@ -15,11 +15,9 @@ from typing import Any, ClassVar, TypeAlias
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
-from grid.core.problem import DRAFTED, Measure, Problem, no_measure
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import DRAFTED, Measure, Problem, Reference, no_measure
 from grid.core.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.util import STRICT, derive_seed
 from grid.core.world import State, World, own_state
 from grid.datasets.bfcl import multi_turn
 from grid.datasets.bfcl.checker import Gold, Signature, accepts, all_accepted, installed

@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Case, Json, Observation, Plan, ToolCall, ToolSpec, UserMessage
 from grid.core.world import State, own_state
 from grid.datasets.bfcl.checker import FILES, loaded, parameters, too_large

@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
 from grid.core.problem import Outline
-from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
+from grid.core.util import STRICT
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.freebase.graphs import SCHEMA, Asked, Kept, Source, Witnessed, endpoint, own_graph
 from grid.datasets.freebase.planting import Split, draw, split, unnamed

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.datasets.freebase.denotation import bounds_of, compares, denoted
 from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.planting import UnplantableError

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError, EngineError
 from grid.core.types import Skipped
+from grid.core.util import made_once
 from grid.datasets.files import fingerprint, read_json
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, Ontology, read_ontology

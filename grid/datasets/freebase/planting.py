@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from grid.core.errors import GridError
-from grid.core.seeds import derive_seed
 from grid.core.types import Skipped
+from grid.core.util import derive_seed
 from grid.datasets.freebase.denotation import bounds_of, comparable, compares, denoted
 from grid.datasets.freebase.facts import Facts, Node
 from grid.datasets.freebase.literals import Literals

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, cast
 import pyoxigraph as ox
 from rich.table import Table
 
-from grid.core.seeds import derive_seed
 from grid.core.types import RESULT, Json, to_json
+from grid.core.util import derive_seed
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import AtomicKbqa
 from grid.datasets.freebase.denotation import denoted

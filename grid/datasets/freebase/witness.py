@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 import pyoxigraph as ox
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.datasets.freebase.decoys import add_decoys
 from grid.datasets.freebase.facts import Fact, Node
 from grid.datasets.freebase.literals import Literals

@@ -19,9 +19,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import JUDGED, TEXTS, Answering, Equivalence, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import JUDGED, TEXTS, Answering, Equivalence, Problem, Reference
 from grid.core.types import (
     RESULT,
     Case,
@@ -36,11 +34,12 @@ from grid.core.types import (
     Trajectory,
     to_json,
 )
+from grid.core.util import STRICT
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import folder, read_json
 from grid.datasets.sampling import Stratum
 from grid.metrics.closed_set import PlanF1, closed_set_scores
-from grid.retrievers.embedding import embedder_of
+from grid.retrievers.scored import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
 

@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import Answering, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import Answering, Problem, Reference
 from grid.core.types import Case, Plan, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.core.util import STRICT
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.gta.dataset import answer_score, step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves

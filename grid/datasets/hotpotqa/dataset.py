@@ -15,13 +15,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Problem, Reference
 from grid.core.types import Case, Demonstration, Json, Plan, Skipped, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads
+from grid.core.util import STRICT, made_once
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
@@ -43,11 +41,9 @@ from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, 
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Stratum
 from grid.engines.wheels import Hub
-from grid.retrievers.embedding import embedder_of
-from grid.retrievers.scored import Scorer
+from grid.retrievers.scored import Scorer, bm25_texts, dense_texts, embedder_of
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.text.answers import exact_match, f1, parts_of
 from grid.text.words import TERMS, terms
 from grid.worlds.search.readers import Corpus, Paragraph

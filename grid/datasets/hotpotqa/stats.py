@@ -11,7 +11,7 @@ from statistics import fmean
 
 from rich.table import Table
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import FINISH, Json, Observation, ToolCall, to_json
 from grid.datasets.hotpotqa.baselines import always, guessed
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti

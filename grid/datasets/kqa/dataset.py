@@ -16,12 +16,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Outline
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
+from grid.core.util import STRICT, derive_seed, made_once
 from grid.datasets.files import fingerprint, folder, read_json
 from grid.datasets.kqa import world
 from grid.datasets.kqa.facts import Facts

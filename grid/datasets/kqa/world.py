@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.datasets.files import read_stock
 
 KnowledgeBase: TypeAlias = dict[str, dict[str, Any]]

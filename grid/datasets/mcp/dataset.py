@@ -14,16 +14,15 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 from grid.core.errors import ConfigError, DataError, GridError, one_line
-from grid.core.problem import HIDDEN, REFERENCES, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import HIDDEN, REFERENCES, Problem, Reference
 from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.mcp.tools import specs
 from grid.text import references
 from grid.text.answers import exact_match, f1
-from grid.text.arguments import misfit
+from grid.text.references import misfit
 from grid.worlds.mcp.session import Listing, RefusedError, Server, ServerError, listed
 from grid.worlds.mcp.world import McpWorld
 

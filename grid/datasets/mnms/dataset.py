@@ -22,9 +22,7 @@ from typing import Any, ClassVar, Literal
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
-from grid.core.problem import Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import Problem, Reference
 from grid.core.types import (
     Case,
     Json,
@@ -37,6 +35,7 @@ from grid.core.types import (
     Trajectory,
     to_json,
 )
+from grid.core.util import STRICT
 from grid.core.world import State, own_state
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.mnms.records import (

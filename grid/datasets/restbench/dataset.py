@@ -23,11 +23,9 @@ from referencing.exceptions import Unresolvable
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import DataError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Problem
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Problem, Reference
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT, derive_seed
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.files import read_json
 from grid.datasets.grading import WHOLE, described, done_section, listed, query_section

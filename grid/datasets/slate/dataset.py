@@ -17,11 +17,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
-from grid.core.strict import STRICT
 from grid.core.types import Case, ToolCall, ToolSpec
+from grid.core.util import STRICT, made_once
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Stratum

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.core.errors import DataError
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.datasets.files import read_jsonl
 from grid.text import references

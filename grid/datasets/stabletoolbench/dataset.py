@@ -28,11 +28,11 @@ from grid.core.problem import (
     Answering,
     Evaluator,
     Problem,
+    Reference,
 )
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
 from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads, loads_storable
+from grid.core.util import STRICT
 from grid.datasets.dataset import RecordDataset
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.grading import done_section, query_section

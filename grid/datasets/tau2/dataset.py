@@ -16,14 +16,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import TaskKind
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
-from grid.core.types import RESULT, Case, Parameter, Plan, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
+from grid.core.types import RESULT, Case, Parameter, Plan, TaskKind, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown_lines
+from grid.core.util import STRICT
 from grid.core.world import own_state
 from grid.datasets.alternatives import json_type
 from grid.datasets.dataset import FileDataset, UnusableError

@@ -17,10 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import DataError
-from grid.core.problem import Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Plan, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT
 from grid.datasets.dataset import FileDataset, UnusableError
 from grid.datasets.sampling import Stratum
 from grid.worlds.workbench import analytics, calendar, customers, email, projects

@@ -18,12 +18,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE, Prompt, ScoreAnswer, Section
+from grid.core.engine import JUDGE, SAMPLE, Prompt, ScoreAnswer, Section
 from grid.core.errors import BudgetError, VerdictError
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
 from grid.core.types import NO_TOOL, Observation, Step, ToolCall, Trajectory, Usage
+from grid.core.util import STRICT
 from grid.core.world import State
 from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
@@ -36,7 +35,7 @@ from grid.episode.view import Path, View
 from grid.planners.side_by_side import every
 from grid.planners.votes import entropy
 from grid.text import references
-from grid.text.arguments import misfit
+from grid.text.references import misfit
 
 
 class Search:

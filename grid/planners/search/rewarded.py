@@ -14,8 +14,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import BudgetError
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.util import STRICT, derive_seed
 from grid.episode.tree import Node, backup, finish
 from grid.planners.search.kernel import Search, TreeSearch
 

@@ -49,12 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(wanted: Construction) -> None:
     # Not before all keys are known to be right: what follows takes longer to import.
     from grid.cluster.answering import Answering, loaded
-    from grid.core.engine import SAMPLE
-    from grid.core.roles import ACTOR, SIMULATOR
+    from grid.core.engine import ACTOR, SAMPLE, SIMULATOR
     from grid.engines.hosted import Probe
     from grid.settings.build import build_engine
     from grid.settings.make import unpriced
-    from grid.settings.prices import prices_of
+    from grid.settings.roles import prices_of
     from grid.synthesis.slate import tables
     from grid.synthesis.slate.pipeline import construct, expect_same, held
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from grid.core.engine import Engine, Prompt
+from grid.core.engine import ACTOR, Engine, Prompt
 from grid.core.errors import ContextError, ModelError, UnfinishedError, one_line
-from grid.core.roles import ACTOR
-from grid.core.seeds import derive_seed
 from grid.core.types import Usage, to_json
-from grid.settings.prices import Price, money
+from grid.core.util import derive_seed
+from grid.settings.roles import Price, money
 from grid.synthesis.slate.items import Checked, Item, prompt_of, read
 from grid.synthesis.slate.journal import Broken, Journal, Key, Line
 

@@ -19,7 +19,7 @@ from grid.core.untrusted import shown
 from grid.datasets.slate.stock import Complexity
 from grid.settings.config import ClusterConfig
 from grid.settings.make import config_error
-from grid.text.plain_yaml import LOADER
+from grid.text.objects import LOADER
 
 _MOST_BYTES = 100_000
 _GROUPS = ("model", "domain", "cluster", "retriever")

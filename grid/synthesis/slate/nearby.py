@@ -11,8 +11,7 @@ from grid.core.errors import ConfigError
 from grid.datasets.slate.records import ToolRecord
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense
-from grid.retrievers.embedding import Embedder
-from grid.retrievers.scored import best, document
+from grid.retrievers.scored import Embedder, best, document
 from grid.settings.make import make
 
 

@@ -13,11 +13,11 @@ from filelock import FileLock, Timeout
 
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError, StoreError, UnfinishedError
-from grid.core.seeds import derive_seed
 from grid.core.untrusted import loads
+from grid.core.util import derive_seed
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord
 from grid.settings.make import unpriced
-from grid.settings.prices import Price
+from grid.settings.roles import Price
 from grid.synthesis.slate import by_queries, outcomes, plans, queries, shapes, substeps, tools
 from grid.synthesis.slate.asking import Asker, How, kept
 from grid.synthesis.slate.config import Construction

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.datasets.slate.stock import SHAPES, Complexity
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
-from grid.core.seeds import derive_seed
 from grid.core.types import Json, Observation, ToolCall, ToolSpec, to_json
+from grid.core.util import derive_seed
 from grid.core.world import State, own_state
 from grid.worlds.schema import ERROR
 

@@ -1,7 +1,8 @@
-"""Generated datasets: made once, under a lock, in the user's cache."""
+"""Made once: files in the user's cache, and what is kept with a thing; seeds of names; what YAML's values must be."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import platformdirs
 from filelock import FileLock
+from pydantic import ConfigDict
 
 
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
@@ -91,3 +93,18 @@ class Once(Generic[H, R]):
         found = self._make(thing, *key)
         self._known[place] = thing, found
         return found
+
+
+# Seeds that derive from a seed and the names of what it is for.
+
+
+def derive_seed(seed: int, *key: object) -> int:
+    """A 63-bit seed that depends on `seed` and on every part of `key`, and on nothing else."""
+    text = "\x1f".join([str(seed), *map(str, key)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+# How classes that YAML names check their values: no unknown keys, no silent conversion, infinities refused.
+
+
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

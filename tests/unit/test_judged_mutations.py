@@ -9,8 +9,9 @@ import pytest
 
 from analysis.agreement.measures import against
 from analysis.agreement.plans import errors, overall
-from grid.core.chains import Verdict
-from launch.benchmarks.judging import Labelled, by_mutation, compared, labelled
+from grid.core.types import Verdict
+from launch import agreement
+from launch.agreement import Labelled, by_mutation, compared, labelled
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -49,3 +50,23 @@ def test_silence_is_counted_and_a_contradiction_too(chains: list[Labelled]) -> N
     assert against(found.plans)["agreement"].mean == pytest.approx(30 / 59)
     for sheet in (overall, errors):
         assert sheet(Path(), [found]) is not None
+
+
+def test_a_judge_is_held_against_mutations_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "launch"))
+    keys = ["model@evaluator=simulated", "--chains", "8", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", ["agreement.py", *keys])
+    assert agreement.main() == 0
+    assert "none: the reference" in capsys.readouterr().out
+    assert (tmp_path / "out" / "agreement_by_mutation.csv").is_file()
+
+
+@pytest.mark.parametrize("given", [["one", "two"], ["model@evaluator=simulated", "one", "two"]])
+def test_one_folder_or_keys(
+    given: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["agreement.py", *given])
+    assert agreement.main() == 2
+    assert "one folder of a sweep, or keys" in capsys.readouterr().err
