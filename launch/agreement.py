@@ -41,7 +41,7 @@ from grid.core.errors import ConfigError, GridError
 from grid.core.types import ERRORS, Chain, Verdict
 from grid.core.util import derive_seed
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
-from grid.datasets.apb_synthetic.records import judged_task, truth
+from grid.datasets.apb_synthetic.stock import judged_task, truth
 from grid.engines.hosted import HostedEngine
 from grid.episode.plan_judging import JudgedTask, plan_prompt
 from grid.roles.evaluation import Evaluation

@@ -25,7 +25,7 @@ HANGS_SECONDS = 600
 _PRELOADED = [
     "grid.sweeps.session",
     "grid.sweeps.session",
-    "grid.synthesis.slate.pipeline",
+    "grid.synthesis.slate",
     "hydra.main",
     "hydra.core.hydra_config",
     "hydra.core.plugins",

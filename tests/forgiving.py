@@ -9,8 +9,7 @@ from grid.core.types import Case, Json, Plan, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.worlds.kopl.functions import TOOLS
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.world import KoplState, KoplWorld
+from grid.worlds.kopl.world import KoplState, KoplWorld, parse
 from grid.worlds.schema import SchemaWorld
 from tests.kopl_world import SOURCE, attribute, entity, kopl_world, number, raw_base, relation
 from tests.walks import Walk

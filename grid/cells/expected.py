@@ -13,9 +13,8 @@ from grid.core.world import World
 from grid.engines.hosted import Informed, SinglePass, Stage
 from grid.episode.episode import Planner
 from grid.episode.options import Retrieved
-from grid.planners.fh import FullHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
-from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
 from grid.settings.build import Built
 from grid.text.calls import listed, misspelt

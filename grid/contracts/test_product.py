@@ -21,7 +21,7 @@ from grid.contracts.subject import setting_of, subject_of, yaml
 from grid.core.problem import DRAFTED, GIVEN
 from grid.core.types import FINISH, NO_TOOL, Substep
 from grid.planners.egb import EntropyGuidedBranching
-from grid.planners.search.kernel import TreeSearch
+from grid.planners.search import TreeSearch
 from grid.plugins import plugin_of
 from grid.settings.build import Built, build
 from grid.settings.check import invalid_reason

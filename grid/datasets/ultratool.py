@@ -36,10 +36,9 @@ from grid.core.problem import (
 from grid.core.types import Case, Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.core.untrusted import loads
 from grid.core.util import STRICT
-from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError
 from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grading import described, ground, listed, properties, required, type_of
-from grid.datasets.sampling import Stratum
 from grid.text.references import final_steps, order, reference, resolve
 from grid.worlds.lookup import LookupSimulator, build_entries
 

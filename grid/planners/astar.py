@@ -19,7 +19,7 @@ from grid.core.util import STRICT
 from grid.episode.planning import plan_prompt, read_plan_of
 from grid.episode.tree import Node
 from grid.planners.remembering import OTHER_HALF, Memory, SolvedPlans
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.util import STRICT
 from grid.episode.tree import Node
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 
 Frontier = list[tuple[float, float, int, Node]]
 """A heap: the parent's value and the share of the samples, both negative, the place, the node."""

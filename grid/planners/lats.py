@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from grid.core.util import STRICT
 from grid.episode.tree import Node, backup, finish
 from grid.planners.reflexion import reflect
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 FAILED = -1.0

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.util import STRICT
 from grid.episode.tree import Node, backup
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -27,9 +27,10 @@ from grid.core.types import (
 )
 from grid.core.util import STRICT, derive_seed
 from grid.core.world import State, World, resolved_by
-from grid.robustness.naming import Double, double
 from grid.robustness.offering import (
+    Double,
     beside,
+    double,
     each_step,
     function_of,
     has_own_kind,
@@ -47,7 +48,7 @@ class BrokenTool:
     """One tool that the resolution takes answers every call with an error: it is out of service.
 
     Which one is drawn from those of the reference. A replacement of the same function, whose name and arguments are
-    called otherwise (`grid.robustness.naming`), is offered wherever the broken tool is, from the first decision on.
+    called otherwise (`grid.robustness.offering`), is offered wherever the broken tool is, from the first decision on.
     Nothing tells which of the two works before one is called. The case is resolved as ever; `behaviour` says what
     followed the first failure (`behaviour_of`).
 

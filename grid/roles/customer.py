@@ -15,7 +15,7 @@ from grid.episode.judging import Retries, readable
 from grid.episode.requests import Requests
 from grid.roles.simulation import AskedOnce, Simulating
 from grid.text.objects import UnreadableError
-from grid.worlds.talking import Said
+from grid.worlds.simulated import Said
 
 ASK = Section("instruction", ("Write the next message of the customer, whom you play, and nothing else.",))
 NOTHING_SAID = "Nothing was said yet."
@@ -28,7 +28,7 @@ _DIGITS = 12  # of a digest
 
 
 class Customer:
-    """One cell's user: a `grid.worlds.talking.User`.
+    """One cell's user: a `grid.worlds.simulated.User`.
 
     What it was asked and what it spent is in `requests`, which no budget bounds; `failures` counts messages that could
     not be read. It is asked once for each conversation, so that those who branch hear the same. `seed` is the same for

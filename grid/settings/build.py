@@ -18,8 +18,8 @@ from grid.core.metric import BY_NAME, Metric, declared_by, together
 from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Dataset, Demonstrations, Problem
 from grid.core.types import Case, Demonstration, Plan
 from grid.core.util import can, derive_seed
-from grid.datasets.nearest import Nearest, question_words
-from grid.datasets.sampling import part_of
+from grid.datasets.dataset import part_of
+from grid.datasets.question_answering import Nearest, question_words
 from grid.engines.hosted import Informed
 from grid.engines.places import places_of
 from grid.episode.episode import Episode, Planner

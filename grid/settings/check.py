@@ -31,7 +31,7 @@ from grid.core.errors import ConfigError
 from grid.core.metric import Metric, together
 from grid.core.problem import DIAGNOSED, GIVEN, OUTLINE, REFERENCES, Dataset, Stating
 from grid.core.types import Skipped
-from grid.datasets.sampling import part_of
+from grid.datasets.dataset import part_of
 from grid.engines.hosted import Informed, Knowing
 from grid.episode.episode import Planner
 from grid.planners.refining import writes_plans

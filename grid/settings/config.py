@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from grid import plugins
 from grid.core.engine import ASKED
 from grid.core.errors import ConfigError
-from grid.datasets.sampling import Part
+from grid.datasets.dataset import Part
 from grid.episode.requests import MOST_CHARACTERS
 from grid.settings.make import config_error
 from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Keep

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from grid.core.engine import ASKED, CRITIC, JUDGE
 from grid.core.errors import ConfigError, Status
+from grid.core.moved import named_first
 from grid.core.types import to_json
 from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
@@ -114,7 +115,7 @@ class Setting:
     @cached_property
     def text(self) -> str:
         """Config, seed and budget as JSON, as every row has them."""
-        return to_json({**self.config, "seed": self.seed, "budget": dict(self.budget)})
+        return to_json({**named_first(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,15 @@ class Cell:
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that change no result, or came later and have their defaults.
 
-    Robustness settings are in their order.
+    Robustness settings are in their order. Classes have the names that they had first, wherever they are now.
     """
-    found: dict[str, Any] = {
-        group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
-        for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
-        if group in config
-    }
+    found = named_first(
+        {
+            group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
+            for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
+            if group in config
+        }
+    )
     if _OWN_DEMONSTRATIONS in config["dataset"]:
         found["planner"].pop("solved", None)
     return found | {"robustness": [*found["robustness"].items()]}

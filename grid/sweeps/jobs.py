@@ -13,6 +13,7 @@ from rich.console import Console
 
 from grid.core.engine import ASKED, EVALUATOR, JUDGE
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.moved import named_today
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
@@ -113,6 +114,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
     check_plain(config)
+    config = named_today(config)
     for group, key in (*(("dataset", name) for name in DATA), *_WITH_PATHS):
         part = config.get(group)
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:

@@ -27,7 +27,7 @@ from grid.core.world import State, own_state
 from grid.episode.episode import Episode
 from grid.episode.judging import Judging
 from grid.episode.progress import Budget
-from grid.planners.search.kernel import TreeSearch
+from grid.planners.search import TreeSearch
 from launch.benchmarks import public_search
 from launch.benchmarks.choose import group_config, spread
 from launch.readme import ROOT

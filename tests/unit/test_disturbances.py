@@ -33,8 +33,8 @@ from grid.core.types import (
 )
 from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
-from grid.robustness.composites import Composite, least_cost
-from grid.robustness.naming import double, words
+from grid.robustness.costs import Composite, least_cost
+from grid.robustness.offering import double, words
 from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig

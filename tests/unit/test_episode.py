@@ -21,10 +21,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.episode.episode import Episode, Planner
 from grid.episode.progress import Budget
 from grid.planners.egb import EGBLogits
+from grid.planners.horizon import SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
-from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
 from grid.robustness.schema_matching import MatchingWorld
 from grid.settings import check

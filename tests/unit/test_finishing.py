@@ -19,10 +19,9 @@ from grid.episode.planning import whole_view
 from grid.episode.progress import Budget
 from grid.metrics.stepwise import score
 from grid.planners.astar import AStar
-from grid.planners.fh import FullHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
-from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.robustness.schema_matching import Lexical, MatchingWorld
 from grid.store.steps import step_of

@@ -86,10 +86,10 @@ def test_the_same_question_is_asked_once_and_costs_are_the_judges() -> None:
 
 
 def config(asks: bool, **named: object) -> dict[str, Any]:
-    part = {"_target_": "grid.robustness.tools_forgiving.ToolsForgiving", "judge": asks}
+    part = {"_target_": "grid.robustness.schema_matching.ToolsForgiving", "judge": asks}
     return {
         "model": {"_target_": "grid.engines.null.Null"},
-        "planner": {"_target_": "grid.planners.sh.SingleStepHorizon"},
+        "planner": {"_target_": "grid.planners.horizon.SingleStepHorizon"},
         "dataset": {"_target_": "grid.datasets.kqa.dataset.KqaSynthetic"},
         "robustness": {"tools_forgiving": part},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},

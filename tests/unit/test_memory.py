@@ -27,7 +27,7 @@ from grid.core.engine import (
 )
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError
 from grid.core.types import Step, ToolCall
-from grid.datasets.sampling import part_of
+from grid.datasets.dataset import part_of
 from grid.engines.hosted import Informed
 from grid.engines.simulated.policy import Policy
 from grid.episode import prompts

@@ -12,7 +12,7 @@ import pytest
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import CHOOSE, EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
-from grid.datasets.stabletoolbench.dataset import RUNS, TEMPERATURE, VERDICTS, pass_rate
+from grid.datasets.stabletoolbench import RUNS, TEMPERATURE, VERDICTS, pass_rate
 from grid.episode.judging import Judging
 from grid.roles.evaluation import Evaluation
 from grid.settings.build import build

@@ -13,8 +13,7 @@ from grid.core.util import derive_seed
 from grid.episode.acting import Action
 from grid.episode.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
-from grid.planners.reflexion import Reflexion
-from grid.planners.retry import Retry
+from grid.planners.reflexion import Reflexion, Retry
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy, vote
 from grid.text.answers import read_call

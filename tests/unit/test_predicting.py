@@ -17,8 +17,7 @@ from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.episode.episode import Planner
-from grid.planners.holistic import Holistic
-from grid.planners.stepwise import Stepwise
+from grid.planners.apb import Holistic, Stepwise
 from grid.text.answers import read_chain, read_messages
 from tests.plans import CALLS, Says, plan_episode, simulated
 from tests.world import TOOLS

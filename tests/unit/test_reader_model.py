@@ -15,8 +15,8 @@ from grid.roles.simulation import Simulating, Simulation
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.worlds.search.readers import ByReference
-from grid.worlds.search.world import QuestionWorld
+from grid.worlds.readers import ByReference
+from grid.worlds.search import QuestionWorld
 from tests.configs import setting_of
 from tests.unit.test_simulator import Playing
 

@@ -14,7 +14,7 @@ from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
 from grid.episode.episode import Planner
 from grid.planners.egb import EntropyGuidedBranching
-from grid.planners.retry import Retry
+from grid.planners.reflexion import Retry
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.make import load_class

@@ -16,7 +16,7 @@ from grid.engines.places import Places
 from grid.engines.simulated.engine import Simulated
 from grid.episode import prompts
 from grid.episode.options import Options
-from grid.planners.search.kernel import PLANNED
+from grid.planners.search import PLANNED
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError
 from tests.world import TOOLS

@@ -36,7 +36,7 @@ from tests.unit.test_episode import reachable
 
 ABOUT = Documentation(["Service: Money Changer (Finance)"], ["{'amount': 1} -> {}"])
 CALL = ToolCall("convert", {"amount": 5, "to": "NOK"})
-DATASET = {"_target_": "grid.datasets.stabletoolbench.dataset.StableToolBench", "limit": 3}
+DATASET = {"_target_": "grid.datasets.stabletoolbench.StableToolBench", "limit": 3}
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
 BUDGET = BudgetConfig(llm_calls=5000, steps=1000)

@@ -11,7 +11,7 @@ from grid.core.engine import JUDGE, Prompt, VoteAnswer
 from grid.core.errors import ModelError
 from grid.core.types import GIVE_UP, Plan, Substep
 from grid.episode.progress import Budget
-from grid.planners.search.kernel import PLANNED
+from grid.planners.search import PLANNED
 from grid.planners.tot import TreeOfThoughts
 from tests.search import Letters, Script, Searched, searched
 

@@ -306,7 +306,7 @@ def test_what_cannot_run_is_refused_in_one_line(
 
 def test_the_rule_of_a_dataset_is_among_what_it_provides(small_restbench: str) -> None:
     from grid.core.problem import SOLVED_FIRST
-    from grid.datasets.restbench.dataset import RestBench
+    from grid.datasets.restbench import RestBench
     from grid.roles.comparing import rule_of
 
     class Solved(RestBench):

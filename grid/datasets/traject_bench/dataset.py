@@ -44,9 +44,8 @@ from grid.core.types import (
 )
 from grid.core.untrusted import loads_storable
 from grid.core.util import STRICT
-from grid.datasets.dataset import RecordDataset
+from grid.datasets.dataset import RecordDataset, Stratum
 from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Stratum
 from grid.datasets.traject_bench.records import (
     FILES,
     SUFFIX,

@@ -26,8 +26,7 @@ from grid.core.types import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCa
 from grid.text.answers import asks_back, declines, passes
 from grid.worlds.programs.model import Applied, Fact, Kept, Rules, Task, TypedTool
 from grid.worlds.programs.search import Is, Meaning, plan_cost, resolve
-from grid.worlds.programs.steps import Slot, Steps, is_stray, stray
-from grid.worlds.programs.world import Action, Universe, inputs_of, replayed
+from grid.worlds.programs.world import Action, Slot, Steps, Universe, inputs_of, is_stray, replayed, stray
 
 # Which needed fact each call of a chain attempts.
 #
