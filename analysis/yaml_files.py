@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.errors import AnalysisError
 from grid.core.errors import one_line, shown_value
-from grid.text.plain_yaml import LOADER
+from grid.text.objects import LOADER
 
 MAX_CHARACTERS = 50_000
 MAX_DEPTH = 20

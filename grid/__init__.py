@@ -15,6 +15,7 @@ import grid.core.moved  # noqa: F401 - old names of modules load
 
 if TYPE_CHECKING:
     from grid.core.engine import CHOOSE as CHOOSE
+    from grid.core.engine import JUDGE as JUDGE
     from grid.core.engine import SAMPLE as SAMPLE
     from grid.core.engine import Choice as Choice
     from grid.core.engine import Engine as Engine
@@ -32,13 +33,10 @@ if TYPE_CHECKING:
     from grid.core.problem import OUTLINE as OUTLINE
     from grid.core.problem import REFERENCES as REFERENCES
     from grid.core.problem import Dataset as Dataset
+    from grid.core.problem import Index as Index
     from grid.core.problem import Problem as Problem
-    from grid.core.reference import Reference as Reference
-    from grid.core.retriever import Index as Index
-    from grid.core.retriever import Retriever as Retriever
-    from grid.core.roles import JUDGE as JUDGE
-    from grid.core.seeds import derive_seed as derive_seed
-    from grid.core.strict import STRICT as STRICT
+    from grid.core.problem import Reference as Reference
+    from grid.core.problem import Retriever as Retriever
     from grid.core.types import Case as Case
     from grid.core.types import Observation as Observation
     from grid.core.types import Parameter as Parameter
@@ -49,6 +47,8 @@ if TYPE_CHECKING:
     from grid.core.types import ToolSpec as ToolSpec
     from grid.core.types import Trajectory as Trajectory
     from grid.core.types import Usage as Usage
+    from grid.core.util import STRICT as STRICT
+    from grid.core.util import derive_seed as derive_seed
     from grid.core.world import State as State
     from grid.core.world import World as World
     from grid.datasets.dataset import FileDataset as FileDataset
@@ -81,18 +81,19 @@ if TYPE_CHECKING:
 CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
 FACE = {
-    "grid.core.engine": ("CHOOSE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
+    "grid.core.engine": (
+        *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
+    ),
     "grid.core.errors": ("BudgetError", "ConfigError", "DataError", "ToolError"),
     "grid.core.metric": ("Metric",),
-    "grid.core.problem": ("BRANCHING", "DEMONSTRATIONS", "OUTLINE", "REFERENCES", "Dataset", "Problem"),
-    "grid.core.reference": ("Reference",),
-    "grid.core.retriever": ("Index", "Retriever"),
-    "grid.core.roles": ("JUDGE",),
-    "grid.core.seeds": ("derive_seed",),
-    "grid.core.strict": ("STRICT",),
+    "grid.core.problem": (
+        *("BRANCHING", "DEMONSTRATIONS", "OUTLINE", "REFERENCES", "Dataset", "Index", "Problem", "Reference"),
+        "Retriever",
+    ),
     "grid.core.types": (
         *("Case", "Observation", "Parameter", "Plan", "Step", "Substep", "ToolCall", "ToolSpec", "Trajectory", "Usage"),
     ),
+    "grid.core.util": ("STRICT", "derive_seed"),
     "grid.core.world": ("State", "World"),
     "grid.datasets.dataset": ("FileDataset", "UnusableError"),
     "grid.datasets.files": ("read_jsonl",),

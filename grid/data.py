@@ -23,6 +23,7 @@ from rich.table import Table
 
 from grid import plugins
 from grid.core.errors import ConfigError, GridError, said
+from grid.core.moved import named_today
 from grid.core.problem import BRANCHING, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
 from grid.core.types import FINISH, GIVE_UP, Json, Observation, ToolCall
 from grid.core.untrusted import shown_lines
@@ -71,7 +72,7 @@ def _made(name: str, values: Sequence[str]) -> Dataset:
         if group != "dataset" or not isinstance(changed[group], DictConfig):
             raise ConfigError(str(group), changed[group], "a key of the data set, as dataset.KEY=VALUE")
     config = OmegaConf.merge(OmegaConf.create({"dataset": file_of("dataset", name)}), changed)
-    found: Any = make("dataset", cast(Any, OmegaConf.to_container(config))["dataset"])
+    found: Any = make("dataset", named_today(cast(Any, OmegaConf.to_container(config)))["dataset"])
     return cast(Dataset, found)
 
 

@@ -19,14 +19,15 @@ from grid import CONF, plugins
 from grid.cells import deadline
 from grid.cells.environment import Environment, environment
 from grid.cells.run import episode_of, solve
+from grid.core.engine import ASKED, JUDGE
 from grid.core.errors import ConfigError, GridError
+from grid.core.moved import named_today
 from grid.core.problem import Problem
-from grid.core.roles import ASKED, JUDGE
 from grid.core.untrusted import shown_lines
 from grid.episode.requests import Message
 from grid.settings.build import Built, build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.plan import with_ordering
 from grid.settings.roles import with_roles
 from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
@@ -99,6 +100,7 @@ def _setting(given: argparse.Namespace) -> Setting:
                 str(group), changed[group], f"a key of it, as {group}.KEY=VALUE; its file: --{group} NAME"
             )
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
+    merged = named_today(merged)
     resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles
     return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())
 

@@ -3,28 +3,51 @@
 Without labels the judge of `dataset.scorer=both` is held against what is computed; with a file of human labels (JSON
 Lines or CSV, `analysis/stats/agreement.py`) every scorer is held against them. Tables are printed, and written to
 the folder `agreement` of the results as CSV, with all figures as JSON.
+
+`python launch/agreement.py model@evaluator=NAME` holds a judge against labels made by mutation: chains whose errors are
+known because they were put there. Half of them are right, half are mutated (`grid.worlds.programs.mutations`). Verdicts
+and errors are held against what was done to the chain, grades against the symbolic scorer's.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from rich.progress import Progress
 
 from analysis.errors import AnalysisError
 from analysis.page.render import csv, show
-from analysis.page.table import Table
-from analysis.papers import agreement
-from analysis.papers.agreement import tables
+from analysis.page.table import Table, texts
+from analysis.papers import agreement as plans
+from analysis.papers.agreement import Comparison, errors, overall, tables
 from analysis.stats.agreement import read_labels
+from analysis.stats.intervals import CLUSTER, share
 from grid import store
-from grid.core.errors import GridError, one_line
+from grid.cluster.answering import answering
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError, GridError
+from grid.core.types import ERRORS, Chain, Verdict
+from grid.core.util import derive_seed
+from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
+from grid.datasets.apb_synthetic.stock import judged_task, truth
+from grid.engines.hosted import HostedEngine
+from grid.episode.plan_judging import JudgedTask, plan_prompt
+from grid.roles.evaluation import Evaluation
+from grid.sweeps.arguments import refusal
+from grid.worlds.programs.mutations import mutations, right
+from launch.win_rate import Evaluating, evaluator
 
 FOLDER = "agreement"
 DONE, CANNOT_RUN = 0, 2
@@ -32,24 +55,43 @@ DONE, CANNOT_RUN = 0, 2
 
 def main() -> int:
     """Exit status 0, or 2 where there is nothing to compare."""
-    parser = argparse.ArgumentParser(prog="launch/agreement.py", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the results of a sweep")
-    parser.add_argument("--labels", type=Path, help="human labels, .jsonl or .csv")
+    parser = argparse.ArgumentParser(
+        prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or who is asked")
+    parser.add_argument("--labels", type=Path, help="human labels of the results, .jsonl or .csv")
+    parser.add_argument("--chains", type=int, default=400, help="that are mutated, or right: half of them each")
+    parser.add_argument("--seed", type=int, default=0, help="of the mutations")
+    parser.add_argument("--out", type=Path, help="a folder for what a judge makes of mutations, as CSV and JSON")
     given = parser.parse_args()
     console = Console(highlight=False, emoji=False)
     try:
-        store.check_there(given.folder)
-        found, notes = held_against(given.folder, given.labels)
-        written = write(given.folder / FOLDER, found)
-    except GridError as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
+        if all("=" in one for one in given.given):
+            found, notes = mutated(given.given, given.chains, given.seed), list[str]()
+            folder: Path | None = given.out
+        else:
+            root = _only(given.given)
+            found, notes = held_against(root, given.labels)
+            folder = root / FOLDER
+        written = write(folder, found) if folder else None
+    except (GridError, HydraException, OmegaConfBaseException) as error:
+        print(f"error: {refusal(error, given.given)}", file=sys.stderr)
         return CANNOT_RUN
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
     for table in found:
         show(console, table, wide=True)
-    console.print(f"written to {written}", markup=False, soft_wrap=True)
+    if written:
+        console.print(f"written to {written}", markup=False, soft_wrap=True)
     return DONE
+
+
+def _only(given: Sequence[str]) -> Path:
+    """The folder of results; raises ConfigError where that is not all that is given, StoreError for one of none."""
+    if len(given) != 1:
+        raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of who is asked")
+    store.check_there(Path(given[0]))
+    return Path(given[0])
 
 
 def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
@@ -60,12 +102,12 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
         DataError: a label that is wrong.
         StoreError: the folder cannot be read.
     """
-    frame = agreement.episodes(root)
+    frame = plans.episodes(root)
     labels, notes = None, list[str]()
     if file is not None:
-        labels = agreement.matched(frame, read_labels(file), file)
+        labels = plans.matched(frame, read_labels(file), file)
         notes.append(f"{len(labels.cells):,} labels have an episode here, {labels.unmatched:,} have none")
-    found = tables(root, agreement.comparisons(frame, labels))
+    found = tables(root, plans.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
             f"{root}: nothing to compare; it takes episodes of dataset.scorer=both, or labels of plans that were scored"
@@ -95,6 +137,136 @@ def _plain(values: pd.DataFrame) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in values.astype(object).to_dict("records")
     ]
+
+
+# A judge of plans against labels made by mutation.
+
+
+_AT_ONCE = 32
+_RIGHT = "none: the reference"
+MUTATION = "mutation"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A chain with what is true of it; `what` was done to it, `cluster` its goal family."""
+
+    case_id: str
+    cluster: str
+    family: str
+    task: JudgedTask
+    chain: Chain
+    truth: Verdict
+    what: str
+
+
+def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
+    """Ask with and without the reference; the tables of both against the labels."""
+    evaluating = evaluator(keys, informed=True)
+    chains = list(labelled(count, seed))
+    progress = Console(stderr=True)
+    found = list[Comparison]()
+    rows = list[list[str]]()
+    say = partial(progress.print, markup=False, soft_wrap=True)
+    with answering(evaluating.asked, say) as engine, Progress(console=progress, transient=True) as bar:
+        bars = [bar.add_task(name, total=len(chains)) for name in ("with the reference", "blind")]
+        told = asyncio.run(_both(engine, evaluating, chains, [partial(bar.advance, one) for one in bars]))
+    for shown, verdicts in zip((True, False), told, strict=True):
+        name = evaluating.label + ("" if shown else " (blind)")
+        found.append(compared(name, chains, verdicts))
+        rows += by_mutation(name, chains, verdicts)
+    place = Path("apb_synthetic")
+    return [*(table for table in (overall(place, found), errors(place, found)) if table), _caught(rows)]
+
+
+def labelled(count: int, seed: int) -> Iterator[Labelled]:
+    """So many chains, a case's right one and one mutation of it; families and categories have their shares."""
+    data = ApbSynthetic(families=["holistic", "stepwise", "extraneous", "costs"])
+    made = 0
+    for case_id in data.case_ids():
+        if made >= count:
+            return
+        built = data.built(case_id)
+        own = derive_seed(seed, "judging", case_id)
+        changed = mutations(built.task, built.kind, own)
+        if not changed:
+            continue
+        shown = judged_task(built.task, built.kind, done_steps(built))
+        place = partial(Labelled, case_id, data.cluster(case_id), built.kind.task_family, shown)
+        reference = right(built.task, built.kind, own)
+        yield place(reference, Verdict(True, frozenset(), 1.0), _RIGHT)
+        one = changed[0]
+        grade = truth(built.task, built.kind, one.chain).grade
+        yield place(one.chain, Verdict(False, one.errors, grade), one.what)
+        made += 2
+
+
+async def _both(
+    engine: Engine, evaluating: Evaluating, chains: Sequence[Labelled], done: Sequence[partial[None]]
+) -> list[list[Verdict | None]]:
+    if engine.home == "gateway":
+        await cast(HostedEngine, engine).load()
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(one: Labelled, shown: bool, tell: partial[None]) -> Verdict | None:
+        async with limit:
+            asking = Evaluation(engine, evaluating.how, derive_seed(0, "judging", one.case_id))
+            found = await asking.verdict(plan_prompt(one.task, one.chain, shown), "plan", truth=one.truth)
+            tell(1)
+            return found
+
+    return [
+        list(await asyncio.gather(*(ask(one, shown, tell) for one in chains)))
+        for shown, tell in zip((True, False), done, strict=True)
+    ]
+
+
+def compared(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> Comparison:
+    """The verdicts beside the labels."""
+    rows = [
+        {**_parts("said", said), **_parts("true", one.truth), "same": float(one.what == _RIGHT), "model": one.family}
+        for one, said in zip(chains, verdicts, strict=True)
+    ]
+    plans = pd.DataFrame(rows, index=pd.Index([one.cluster for one in chains], name=CLUSTER)).astype(
+        {"said_correct": "float64", "said_grade": "float64", "true_grade": "float64"}
+    )
+    flags = [said.contradicted for said in verdicts if said is not None]
+    return Comparison(name, MUTATION, plans, len(chains), len(chains) - len(flags), sum(map(bool, flags)), len(flags))
+
+
+def _parts(who: str, of: Verdict | None) -> dict[str, float | None]:
+    errors_told = of.errors if of else None
+    flags = {f"{who}_{name}": None if errors_told is None else float(name in errors_told) for name in ERRORS}
+    correct = float(of.correct) if of else None
+    return {f"{who}_correct": correct, f"{who}_grade": of.grade if of else None, **flags}
+
+
+def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> list[list[str]]:
+    """By what was done to a chain: how many, and the share of them that is called wrong."""
+    rows = []
+    for what in sorted({one.what for one in chains}):
+        pairs = [(one, said) for one, said in zip(chains, verdicts, strict=True) if one.what == what and said]
+        found = pd.Series([float(not said.correct) for _, said in pairs],
+                          index=pd.Index([one.cluster for one, _ in pairs], name=CLUSTER), dtype=float)  # fmt: skip
+        kinds = "+".join(sorted({error for one in chains if one.what == what for error in one.truth.errors or ()}))
+        mean, low, high = share(found)
+        bounds = "" if pd.isna(low) else f" [{100 * low:.1f}, {100 * high:.1f}]"
+        rows.append([name, what, kinds, f"{len(pairs):,}", "–" if pd.isna(mean) else f"{100 * mean:.1f}{bounds}"])
+    return rows
+
+
+def _caught(rows: Sequence[Sequence[str]]) -> Table:
+    labels, figures = ["scorer", "what was done", "errors"], ["chains", "called wrong"]
+    return Table(
+        name="agreement by mutation",
+        title="What was done to a chain, and how often it is called wrong",
+        about="in %, with Wilson's 95% interval over goal families; errors: all that some such chain has",
+        by=texts(labels),
+        columns=texts(figures, len(labels)),
+        lines=rows,
+        values=pd.DataFrame(rows, columns=[*labels, *figures]),
+        query="python launch/agreement.py model@evaluator=NAME",
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from launch.measuring import WIDTH
+from launch.readme import WIDTH
 
 BENCHMARKS = {
     "overhead": "the null engine: episodes per second, and the share of each layer",
@@ -25,7 +25,6 @@ BENCHMARKS = {
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "sparql": "a graph in pyoxigraph: programs per second beside rdflib; 10 million triples on disk",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
-    "judging": "a judge of plans against labels made by mutation, by error, with and without the known solution",
     "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
     "viewer": "the viewer on a million episodes: seconds to the first page, and of cases and one case",
     "gpu": "a GPU machine: exactness, choice over prefill, sweeps beside their replay, kills, memory",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import difflib
 import os
 import re
 import shlex
@@ -21,16 +22,100 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from analysis import yaml_files
+from analysis.yaml_files import Checked
+from grid import CONF
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
-from grid.sweeps.progress_file import read_told
-from launch.presets import Preset, about, chosen, load
+from grid.core.untrusted import shown
+from grid.sweeps.progress import read_told
 
 if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
     from analysis.gallery import Entry
     from analysis.page.drawing import Drawing
     from analysis.page.table import Table
+
+
+# What the gallery runs of each preset of conf/experiment, and what that reproduces: `conf/gallery.yaml`.
+
+
+FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
+
+
+class Preset(Checked):
+    """One preset: the files of analysis/published/tables that it reproduces, or why there are none, how it is small.
+
+    `row` are the labels of the first file's row that the index shows; `runs` further overrides of each command into
+    the one folder; `left_out` why the gallery does not run it.
+    """
+
+    published: list[str] = Field(default_factory=list)
+    unpublished: str | None = None
+    row: list[str] | None = None
+    small: list[str] = Field(default_factory=list)
+    runs: list[list[str]] = Field(default=[[]], min_length=1)
+    left_out: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Preset:
+        if bool(self.published) == bool(self.unpublished):
+            raise ValueError(
+                "either published (files of analysis/published/tables) or unpublished (why there are none)"
+            )
+        if self.row and not self.published:
+            raise ValueError("row: of which file? published is not given")
+        return self
+
+
+def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
+    """The presets by their names; every file of `folder` is one.
+
+    Raises:
+        AnalysisError: the file cannot be read, or a key or value is wrong.
+        ConfigError: a preset is in one of the two alone.
+    """
+    place, values = yaml_files.place_of(path), yaml_files.read(path)
+    try:
+        found = TypeAdapter(dict[str, Preset]).validate_python(values)
+    except ValidationError as error:
+        raise yaml_files.refused(place, error) from None
+    there = {file.stem for file in folder.glob("*.yaml")}
+    if odd := sorted(there ^ found.keys()):
+        allowed = f"each preset of {folder.name}, with its published tables or why there are none"
+        raise ConfigError(f"{path.name}", odd[0], allowed)
+    return dict(sorted(found.items()))
+
+
+def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]:
+    """Those that are named, in the order of `presets`; all where none are.
+
+    Raises:
+        ConfigError: there is no preset of a name.
+    """
+    for name in only:
+        if name not in presets:
+            close = difflib.get_close_matches(name, presets, n=1)
+            hint = f" (did you mean {close[0]}?)" if close else ""
+            raise ConfigError("--only", name, f"presets of conf/experiment: {', '.join(presets)}{hint}")
+    return {name: preset for name, preset in presets.items() if not only or name in only}
+
+
+def about(name: str, folder: Path = FOLDER) -> str:
+    """What the head of a preset's file says that it is, before its commands."""
+    lines: list[str] = []
+    for line in (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#") or line.startswith("#   "):
+            break
+        lines += [] if line.startswith("# @") else [line.removeprefix("#").strip()]
+    return " ".join(lines)
+
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 SMALL = ("dataset.limit=20", "trials=1")
@@ -106,7 +191,6 @@ def _run_all(wanted: Wanted) -> int:
     from rich.console import Console
 
     from analysis import gallery
-    from launch.gallery_progress import GalleryProgress
 
     console = Console(file=sys.stdout, highlight=False, emoji=False)
     entries = {name: one for name, one in gallery.read(wanted.into).items() if name in load()}
@@ -256,6 +340,79 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
         f"{when}, commit {code}, {os.cpu_count()} CPUs. Where no model is named, a simulated policy of planted skill "
         "answers: its figures show that everything works, not how good a planner is.",
     ]
+
+
+# The gallery's progress: a live line with the cells of the preset that runs; elsewhere a line a preset.
+
+
+class _Cells(ProgressColumn):
+    """What the running sweep says of its cells in its folder; it prints to a file."""
+
+    max_refresh = 1.0
+
+    def __init__(self, into: Path) -> None:
+        self._into, self.started = into, time.time()
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        name = task.description
+        try:
+            told = read_told(self._into / name)
+        except (OSError, ValueError):
+            return Text(name)
+        if told["updated_at"] < self.started:  # of a run before
+            return Text(name)
+        return Text(f"{name}  {told['done']:,}/{told['cells']:,} cells")
+
+
+class GalleryProgress:
+    """How many presets are done, and what the one that runs does. A context manager.
+
+    Args:
+        console: where it is shown.
+        into: the gallery's folder.
+        presets: how many there are to run.
+    """
+
+    def __init__(self, console: Console, into: Path, presets: int) -> None:
+        self._console, self._presets, self._done = console, presets, 0
+        self._cells = _Cells(into)
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("presets"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), self._cells)
+            self._bar = Progress(*columns, console=console, redirect_stdout=False, redirect_stderr=False)
+            self._task = self._bar.add_task("", total=presets)
+
+    def __enter__(self) -> GalleryProgress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def begin(self, name: str) -> None:
+        """A preset begins."""
+        self._cells.started = time.time()
+        if self._bar:
+            self._bar.update(self._task, description=name)
+
+    def end(self, entry: Entry) -> None:
+        """It has ended: a line says how."""
+        self._done += 1
+        if self._bar:
+            self._bar.update(self._task, completed=self._done)
+        settings, cases, ok, failed, seconds = entry.figures
+        ran = f"{settings} settings, {cases} cases: {ok} cells ok, {failed} failed, {seconds} s"
+        told = "; ".join(part for part in (ran if entry.counts.cases else "", entry.reason) if part)
+        self.say(f"{self._done}/{self._presets} {entry.name}: {entry.state}{f' ({told})' if told else ''}")
+
+    def say(self, line: str) -> None:
+        """One plain line."""
+        self._console.print(shown(line), markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

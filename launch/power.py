@@ -8,14 +8,17 @@ over clusters. Power is told by formula, and beside it how often the test finds 
 
 from __future__ import annotations
 
+import argparse
+import math
+import re
 import sys
+from collections.abc import Callable, Sequence
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from grid.core.errors import GridError
+from grid.core.errors import ConfigError, GridError
 from grid.sweeps.arguments import refusal
-from launch.power_arguments import parsed
 
 DONE, CANNOT_RUN = 0, 2
 
@@ -32,6 +35,136 @@ def main() -> int:
         print(f"error: {refusal(error, [one for one in given if '=' in one])}", file=sys.stderr)
         return CANNOT_RUN
     return DONE
+
+
+# The command line of `agent-grid power`, checked before anything heavy is imported.
+
+
+PLACE = ("model", "dataset", "robustness")
+"""What the two planners of a pilot share; where it has several, `key=value` says which."""
+_MOST_TRIALS = 100
+_SIZES = (1, 100_000)
+_BETWEEN_PLANNERS = re.compile(r",(?![^\[]*\])")  # a label's changes stand in brackets
+
+
+def _number(key: str, allowed: str, holds: Callable[[float], bool]) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not holds(value):
+            raise ConfigError(key, text, allowed)
+        return value
+
+    return read
+
+
+def _whole(key: str, least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not re.fullmatch(r"\d{1,9}", text) or not least <= int(text) <= most:
+            raise ConfigError(key, text, f"a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return read
+
+
+def _trials(text: str) -> tuple[int, ...]:
+    read = _whole("trials", 1, _MOST_TRIALS)
+    return tuple(sorted({read(one.strip()) for one in text.split(",")}))
+
+
+def _planners(text: str) -> tuple[str, ...]:
+    return tuple(_BETWEEN_PLANNERS.split(text))
+
+
+def parsed(given: Sequence[str], about: str | None) -> argparse.Namespace:
+    """What a command line says; ends the process as argparse does for `--help` and unknown options.
+
+    Raises:
+        ConfigError: a value that cannot be, or parts that do not fit together.
+    """
+    arguments = _parser(about).parse_intermixed_args(given)
+    _check(arguments)
+    return arguments
+
+
+def _parser(about: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add, of_share = parser.add_argument, "a share above 0 and below 1"
+    points = _number("difference", "points of success, from -100 to 100 and not 0", lambda d: 0 < abs(d) <= 100)
+    share, part = (lambda p: 0 < p < 1), (lambda p: 0 <= p <= 1)
+    place = "the folder of a pilot; of several models, datasets or robustness settings in it which, as dataset=slate"
+    together = "how many differences are tested together: each at alpha / N (Bonferroni; Holm needs no more)"
+    icc = "how much of what cases differ by lies between clusters; default: what the pilot says, 0 without one"
+    add("given", nargs="*", metavar="RESULTS|KEY=VALUE", help=f"{place}; with --simulated the keys of a sweep")
+    add("--difference", type=points, help="points by which the other planner is better; below 0: worse")
+    add("--power", type=_number("power", of_share, share), default=0.8, help="default: 0.8")
+    add("--alpha", type=_number("alpha", of_share, share), default=0.05, help="of the two-sided test; default: 0.05")
+    add("--comparisons", type=_whole("comparisons", 1, 10_000), default=1, help=together)
+    add("--planners", type=_planners, default=(), help="two of the pilot's, the reference first: react,egb_logits")
+    add("--trials", type=_trials, help="numbers of trials to look at; default: 1,3,5")
+    add("--icc", type=_number("icc", "a share from 0 to 1", part), help=icc)
+    add("--studies", type=_whole("studies", 200, 100_000), default=2_000, help="simulated for each row; default: 2000")
+    add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="of what is drawn; default: 0")
+    metric = (
+        "what the difference is of: success, or a metric of the pilot whose values are from 0 to 1; default: success"
+    )
+    add("--metric", default="success", metavar="NAME", help=metric)
+    how = "how a pilot's cells count of which nobody can tell whether they succeeded; default: left_out"
+    add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
+    add("--simulated", action="store_true", help="the pilot is the simulated policy's, made now")
+    _add_design(parser.add_argument_group("without a pilot").add_argument, _number("rate", of_share, share))
+    return parser
+
+
+def _add_design(add: Callable[..., object], rate: Callable[[str], float]) -> None:
+    """The options of a design without a pilot."""
+
+    def logits(key: str) -> Callable[[str], float]:
+        return _number(key, "logits from 0 to 10", lambda s: 0 <= s <= 10)
+
+    difficulty = "standard deviation of the cases' difficulty for both planners, in logits; default: 1"
+    between = "standard deviation of the planners' difference from case to case, in logits; default: 0.5"
+    add("--rate", type=rate, help="the reference's success, a share: 0.3")
+    add("--cluster-size", type=_whole("cluster-size", *_SIZES), help="cases a cluster; default: 1")
+    add("--case-sd", type=logits("case-sd"), help=difficulty)
+    add("--difference-sd", type=logits("difference-sd"), help=between)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError where the parts of a command line do not fit together."""
+    folders = [one for one in arguments.given if "=" not in one]
+    if arguments.difference is None:
+        raise ConfigError("difference", None, "the points of success that are to be seen: --difference 5")
+    alone = [name for name in ("cluster_size", "case_sd", "difference_sd") if getattr(arguments, name) is not None]
+    if arguments.rate is not None:
+        if arguments.given or arguments.simulated or arguments.planners or arguments.metric != "success":
+            raise ConfigError("rate", arguments.rate, "alone: neither a pilot nor its planners beside it")
+        possible(arguments.difference, arguments.rate, "the reference")
+        return
+    if alone:
+        raise ConfigError(alone[0].replace("_", "-"), getattr(arguments, alone[0]), "only with --rate, without a pilot")
+    if arguments.simulated and folders:
+        raise ConfigError("simulated", folders[0], "keys of a sweep (planner=react,egb_logits), no folder")
+    if not arguments.simulated and len(folders) != 1:
+        raise ConfigError("results", folders, "one folder of a pilot, results/NAME (or --simulated, or --rate)")
+    unknown = [one for one in arguments.given if "=" in one and one.partition("=")[0] not in PLACE]
+    if unknown and not arguments.simulated:
+        key, _, value = unknown[0].partition("=")
+        raise ConfigError(key, value, f"no such key of a pilot: {', '.join(PLACE)}")
+
+
+def possible(points: float, rate: float, reference: str) -> None:
+    """Raise ConfigError where a difference of so many points leaves no rate between 0 and 1."""
+    if not 0 < rate + points / 100 < 1:
+        below = f" (--difference -{points:g})" if 0 < points < 100 * rate else ""
+        raise ConfigError(
+            "difference",
+            points,
+            f"{reference} succeeds in {100 * rate:.1f}%: less than {100 * (1 - rate):.1f} points above it, or less "
+            f"than {100 * rate:.1f} below it{below}",
+        )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from grid.settings.make import make
 from grid.store.schema import LONG
 from grid.sweeps import session
 from grid.sweeps.arguments import nearest
-from launch.power_arguments import PLACE, possible
+from launch.power import PLACE, possible
 
 _TRIALS = (1, 3, 5)
 _REFERENCE, _OTHER = "the reference", "the other planner"

@@ -7,18 +7,173 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import io
+import os
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from grid.core.errors import GridError, one_line
 from grid.core.untrusted import shown_lines
-from launch import measuring
-from launch.commits import commit_of
 
-FILES = (measuring.ROOT / "README.md", measuring.ROOT / "BENCHMARKS.md")
+if TYPE_CHECKING:
+    from analysis.page.table import Table
+
+
+# What a command of README.md or BENCHMARKS.md prints, as these show it.
+
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 130
+"""Columns of a block of text, at most."""
+FOLDERS = {
+    "dataset.path=": "ultratool",
+    "--ultratool ": "ultratool",
+    "--traject ": "traject",
+    "--stable ": "stable",
+    "--against ": "against",
+    "--lats ": "lats",
+    "--toolbench ": "toolbench",
+}
+"""What stands before `...` in a command where a folder of the reader's belongs, and the flag that says which."""
+RAN = "ran "
+"""How the line begins that a sweep says how long it took in."""
+_SWEEP = "launch/sweep.py"
+_SCRIPTS = (_SWEEP, "launch/report.py", "launch/bench.py")
+_COLOURS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE")
+_TAIL = 2_000  # characters of what a command that fails says
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures as Markdown, what is said of a sweep's times, when the command began and seconds that it took."""
+
+    figures: str
+    times: str
+    began: dt.datetime
+    seconds: float
+
+
+def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | None]) -> Measured:
+    """Run a command. A sweep gives those of its tables that are shown, and its times; anything else what it prints.
+
+    Raises:
+        GridError: it is none of this project's, a folder is not given, it fails, or it prints too wide a line.
+    """
+    arguments = command_line(command, folders)
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch, "results")
+        sweep = arguments[1] == _SWEEP
+        began = dt.datetime.now(dt.UTC)
+        said = _said([*arguments, f"store.root={root}"] if sweep else arguments, Path(scratch))
+        seconds = (dt.datetime.now(dt.UTC) - began).total_seconds()
+        for folder in filter(None, (*folders.values(), ROOT)):
+            said = said.replace(str(folder.resolve()), "...")
+        if not sweep:
+            return Measured(_fenced(said), "", began, seconds)
+        if not root.is_dir():
+            raise GridError("the sweep has left no results")
+        (results,) = root.iterdir()
+        return Measured(tables(results, shown), _times(said, results, began, seconds), began, seconds)
+
+
+def tables(results: Path, shown: Sequence[str]) -> str:
+    """A sweep's tables whose names begin as said, as Markdown; `label=value` leaves the rows that have this value.
+
+    Raises:
+        GridError: the folder cannot be read, or there is no such table.
+    """
+    from analysis.page.render import markdown
+    from analysis.report import print_report
+    from grid import store
+
+    store.check_there(results)
+    if not shown:
+        return ""
+    tables = print_report(results, Console(file=io.StringIO()), papers=True)
+    kept = dict(one.split("=", 1) for one in shown if "=" in one)
+    found = []
+    for begins in (one for one in shown if "=" not in one):
+        named = [table for table in tables if table.name.startswith(begins)]
+        if not named:
+            raise GridError(f"no table's name begins with {begins}; there are {', '.join(one.name for one in tables)}")
+        found += [markdown(_only(table, kept)).strip() for table in named]
+    return "\n\n".join(found)
+
+
+def _only(table: Table, kept: Mapping[str, str]) -> Table:
+    """Its rows with these values of labels."""
+    places = {place: kept[label] for place, label in enumerate(table.labels) if label in kept}
+    pairs = zip(table.read, table.rows, strict=True)
+    lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
+    return table if len(lines) == len(table.rows) else replace(table, lines=lines, breaks=frozenset())
+
+
+def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
+    """The command as a process takes it, its folders filled in.
+
+    Raises:
+        GridError: it runs something else than this project, or a folder is not given.
+    """
+    line = command.replace("\\\n", " ")
+    for before, flag in FOLDERS.items():
+        if f"{before}..." in line:
+            folder = folders.get(flag)
+            if folder is None:
+                raise GridError(f"{before}... is a folder of yours: say which by --{flag} FOLDER")
+            line = line.replace(f"{before}...", before + shlex.quote(str(folder.resolve())))
+    try:
+        parts = shlex.split(line)
+    except ValueError as error:
+        raise GridError(f"{command}: {error}") from None
+    if len(parts) < 2 or parts[0] != "python" or parts[1] not in _SCRIPTS:
+        raise GridError(f"{command}: must begin with python and one of {', '.join(_SCRIPTS)}")
+    return [sys.executable, *parts[1:]]
+
+
+def _said(arguments: Sequence[str], scratch: Path) -> str:
+    """What a command prints, as on any machine: no colours, one width. It may leave processes that hold the files."""
+    environment = {key: value for key, value in os.environ.items() if key not in _COLOURS}
+    environment |= {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1"}
+    out, err = scratch / "out", scratch / "err"
+    with out.open("w") as stdout, err.open("w") as stderr:
+        ended = subprocess.run(
+            arguments, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, check=False
+        )
+    said, wrong = (path.read_text(encoding="utf-8", errors="replace") for path in (out, err))
+    if ended.returncode:
+        raise GridError(f"exit status {ended.returncode}\n{(wrong.strip() or said.strip())[-_TAIL:]}")
+    return said
+
+
+def _fenced(said: str) -> str:
+    lines = [line.rstrip() for line in said.strip("\n").split("\n")]
+    widest = max(lines, key=len)
+    if len(widest) > WIDTH:
+        raise GridError(f"a line of {len(widest)} columns, more than {WIDTH}: {widest}")
+    return "\n".join(["```text", *lines, "```"])
+
+
+def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
+    """How long a sweep took, and until its first cell was done."""
+    from grid import store
+
+    ran = " ".join(re.findall(rf"^{RAN}.*", said, re.M))
+    made: dt.datetime = min(store.read(results, "episodes", ["created_at"])["created_at"].to_pylist())
+    first = (made - began).total_seconds()
+    return f"{ran}; the first was done {first:.1f} s after the command began, which took {seconds:.1f} s"
+
+
+FILES = (ROOT / "README.md", ROOT / "BENCHMARKS.md")
 _BEGIN, _END = "<!-- figures ", "<!-- end of figures -->\n"
 _BLOCK = re.compile(
     rf"^{_BEGIN}(?P<name>\w+)(?: \((?P<shown>[^)\n]+)\))?:\s(?P<command>.+?)\s-->\n(?P<content>.*?)^{_END}", re.S | re.M
@@ -53,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         blocks = every(FILES)
         if given.verb == "write":
-            folders = {flag: getattr(given, flag) for flag in measuring.FOLDERS.values()}
+            folders = {flag: getattr(given, flag) for flag in FOLDERS.values()}
             return _write(list(blocks) if given.names == [_ALL] else given.names, blocks, folders)
         if given.verb == "check":
             return _check(_named(given.name, blocks), given.results)
@@ -70,8 +225,8 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb")
     write = verbs.add_parser("write", help="run the commands of blocks and write what they print")
     write.add_argument("names", nargs="+", metavar="NAME", help=f"of a block; or {_ALL}")
-    for flag in sorted(set(measuring.FOLDERS.values())):
-        told = " and ".join(f"{before}..." for before, name in measuring.FOLDERS.items() if name == flag)
+    for flag in sorted(set(FOLDERS.values())):
+        told = " and ".join(f"{before}..." for before, name in FOLDERS.items() if name == flag)
         write.add_argument(f"--{flag}", type=Path, metavar="FOLDER", help=f"for {told}")
     check = verbs.add_parser("check", help="compare a block's tables with a sweep's results")
     check.add_argument("name", metavar="NAME")
@@ -130,15 +285,15 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
     failed = []
     for block in [_named(name, blocks) for name in names]:
         print(f"{block.name}:\n{_indented(block.command)}", flush=True)
-        commit = commit_of(measuring.ROOT)
+        commit = commit_of(ROOT)
         try:
-            found = measuring.measured(block.command, block.shown, folders)
+            found = measured(block.command, block.shown, folders)
         except GridError as error:
             print(f"error: {block.name} stays as it was: {shown_lines(str(error))}", file=sys.stderr)
             failed.append(block.name)
             continue
-        measured = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
-        _replace(block, _paragraphs(block.head, found.figures, found.times, measured))
+        last = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
+        _replace(block, _paragraphs(block.head, found.figures, found.times, last))
         print(f"  {found.seconds:,.0f} s", flush=True)
     if failed:
         print(f"not written: {', '.join(failed)}", file=sys.stderr)
@@ -146,8 +301,8 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
 
 
 def _check(block: Block, results: Path) -> int:
-    figures = measuring.tables(results, block.shown)
-    if block.content.startswith(_paragraphs(block.head, figures, measuring.RAN).rstrip("\n")):
+    figures = tables(results, block.shown)
+    if block.content.startswith(_paragraphs(block.head, figures, RAN).rstrip("\n")):
         return 0
     told = f"{block.file.name} has other figures in {block.name} than {results}; these are right:"
     print(f"{told}\n\n{figures}", file=sys.stderr)
@@ -160,6 +315,27 @@ def _paragraphs(*texts: str) -> str:
 
 def _indented(command: str) -> str:
     return "\n".join(f"  {line}" for line in command.split("\n"))
+
+
+# Which code a figure was measured with.
+
+
+# They hold figures: writing one would make the code of the next one look changed.
+_NO_CODE = (":!README.md", ":!BENCHMARKS.md")
+
+
+def commit_of(folder: Path) -> str | None:
+    """A checkout's short commit, `-dirty` behind it where files without figures differ; None outside a checkout."""
+    try:
+        commit = _git(folder, "rev-parse", "--short", "HEAD")
+        return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", *_NO_CODE) else commit
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return found.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.make import unpriced
 from grid.sweeps.arguments import refusal
 from grid.sweeps.composing import prepared
-from grid.sweeps.summary import replicas_table
+from grid.sweeps.session import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:

@@ -22,10 +22,11 @@ from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress_file import ENDED, FILE, STOPPING, Told, line, read_told
+from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
-    from analysis.page.drawing import Drawing
+    from analysis.figures import Drawing
+    from analysis.load.unknowns import Unknown
     from analysis.page.table import Table
 
 PAGE = "report.html"
@@ -95,10 +96,9 @@ def _compare(arguments: argparse.Namespace) -> None:
 
     for folder in arguments.results:
         store.check_there(folder)
-    from launch import two_runs
 
     first, second = arguments.results
-    tables = two_runs.report(first, second, Console(), arguments.unknown)
+    tables = report_two(first, second, Console(), arguments.unknown)
     if arguments.tables:
         write_tables(arguments.tables, tables)
 
@@ -258,6 +258,38 @@ def _told(folder: Path, patience: float) -> Told:
         if time.monotonic() >= until:
             raise error
         time.sleep(_LOOK_SECONDS / 4)
+
+
+# `agent-grid report results/A results/B`: what changed from one run to the other, as tables and as a page.
+
+
+COMPARISON = "comparison.html"
+"""Its page, in the second folder: a run is compared with those before it."""
+_WIDTHS = (100, 160, 10_000)
+"""Columns: the first in which a table has room; lists stay short in each."""
+
+
+def report_two(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:
+    """Print the comparison and write its page into the second folder; returns its tables.
+
+    Raises:
+        AnalysisError, StoreError: the two cannot be compared.
+    """
+    from analysis.compare.tables import compare
+    from analysis.page import html
+    from analysis.page.render import show, wide
+    from grid.core.untrusted import shown
+
+    found = compare(first, second, unknown)
+    for text in found.lines:
+        console.print(shown(text), markup=False)
+    for table in found.tables:
+        any(show(wide(console, width), table) for width in _WIDTHS)
+    told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
+    page = html.document(found.title, told, found.tables, found.drawings, found.lines)
+    write_whole(second / COMPARISON, page)
+    console.print(f"page: {one_line(second / COMPARISON)}", markup=False, soft_wrap=True)
+    return found.tables
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from omegaconf import OmegaConf
 
 from grid import CONF
 from grid.code_digest import code_digest
+from grid.core.engine import ASKED
+from grid.core.moved import MOVED
 from grid.core.problem import DRAFTED, GIVEN
-from grid.core.roles import ASKED
 from grid.settings import build
 from grid.settings.parts import Parts
 from grid.settings.setting import FURTHER, GROUPS
@@ -33,14 +34,21 @@ _DIGEST = """
 import json, sys
 from importlib import import_module
 from grid.code_digest import code_digest
+names, before = json.load(sys.stdin)
+def there(one):
+    module, _, name = one.rpartition(".")
+    for known in (module, *before.get(module, ())):
+        try:
+            found = import_module(known)
+            getattr(found, name)
+            return f"{found.__name__}.{name}"
+        except (ImportError, AttributeError):
+            pass  # there is none of that name
 found = {}
-for label, names in json.load(sys.stdin).items():
-    try:
-        for module, _, name in (one.rpartition(".") for one in names):
-            getattr(import_module(module), name)
-        found[label] = code_digest(tuple(names))
-    except (ImportError, AttributeError):
-        pass  # there is none of that name
+for label, ours in names.items():
+    theirs = tuple(filter(None, map(there, ours)))
+    if len(theirs) == len(ours):
+        found[label] = code_digest(theirs)
 print(json.dumps(found))
 """
 
@@ -105,11 +113,14 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """What a checkout's own code makes of the same names."""
+    """What a checkout's own code makes of the same names, or of those that their modules had there."""
+    before: dict[str, list[str]] = {}
+    for old, new in MOVED.items():
+        before.setdefault(new, []).append(old)
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     asked = subprocess.run(
         [sys.executable, "-P", "-c", _DIGEST],
-        input=json.dumps(names), env=environment, cwd=folder, capture_output=True, text=True, check=True,
+        input=json.dumps([names, before]), env=environment, cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     found: dict[str, str] = json.loads(asked.stdout)
     return found

@@ -15,7 +15,7 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
-from grid.sweeps import arguments, command
+from grid.sweeps import arguments
 from grid.sweeps.arguments import refusal
 from grid.sweeps.composing import Composed, prepared
 from grid.sweeps.jobs import CANNOT_RUN, SweepEnded, run_jobs
@@ -28,7 +28,7 @@ def main() -> int:
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
     register()
     program = "python launch/sweep.py" if sys.argv[0].endswith(".py") else "agent-grid sweep"
-    command.GIVEN.set(command.line(program, given))
+    arguments.GIVEN.set(arguments.line(program, given))
     try:
         given = arguments.with_pilot(arguments.flags_first(arguments.completed(given)))
         arguments.check(given)

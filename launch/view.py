@@ -25,7 +25,7 @@ from grid.core.errors import ConfigError, GridError, one_line
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
-    from grid.sweeps.progress_file import Told
+    from grid.sweeps.progress import Told
 
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
@@ -207,7 +207,7 @@ class Watch:
     def __call__(self) -> Progress | None:
         """None where no sweep has written any."""
         from analysis.viewer.runs import Progress
-        from grid.sweeps.progress_file import ENDED, line, read_told
+        from grid.sweeps.progress import ENDED, line, read_told
 
         try:
             told = read_told(self._folder)

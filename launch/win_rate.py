@@ -7,30 +7,47 @@ how the evaluator is asked (`evaluator.form=digits`) and where its replicas run 
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
+import json
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
-from hydra_plugins.grid_sweeper import register
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from rich.progress import Progress
 
 from analysis.load import unknowns
 from analysis.page.render import show
-from analysis.tables import win_rates
+from analysis.tables import reference_of, win_rates
 from grid import CONF, store
+from grid.cluster.answering import Answering, answering
+from grid.core.engine import EVALUATOR, SAMPLE, Engine
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
-from grid.core.roles import EVALUATOR
-from grid.engines.informed import Informed
+from grid.core.problem import Dataset
+from grid.core.types import Trajectory
+from grid.datasets.grading import told
+from grid.engines.hosted import HostedEngine, Informed, Probe, Probed
+from grid.episode.judging import Judging
+from grid.roles.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
 from grid.settings.build import build_engine
-from grid.settings.config import sweep_config
-from grid.settings.roles import judging, models
+from grid.settings.check import git_commit
+from grid.settings.config import ClusterConfig, sweep_config
+from grid.settings.make import make
+from grid.settings.roles import asked, judging, models
+from grid.store.steps import step_of
 from grid.sweeps.arguments import refusal
-from launch.comparing import Evaluating, compare_all
 
 AGAINST = "zero_shot"
 DONE, UNFINISHED, CANNOT_RUN = 0, 1, 2
@@ -85,6 +102,8 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
 
     Raises ConfigError, or what Hydra raises.
     """
+    from hydra_plugins.grid_sweeper import register  # which the command line alone finds
+
     register()
     with initialize_config_dir(str(CONF), version_base=None):
         composed = compose("config", list(overrides), return_hydra_config=True)
@@ -104,6 +123,233 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
     changed = [one.removeprefix(f"{EVALUATOR}.") for one in overrides if one.startswith(f"{EVALUATOR}.")]
     label = f"{label}[{','.join(changed)}]" if changed else label
     return Evaluating(label, dict(model), how, sweep_config(values).cluster)
+
+
+# Comparing the finished episodes of a sweep with those of a reference planner, by an evaluator.
+
+
+_AT_ONCE = 32
+_A_FILE = 256  # comparisons
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """Who is asked, and how: its label, its config with how it is asked, and where replicas of it run."""
+
+    label: str
+    model: Mapping[str, Any]
+    how: Judging
+    cluster: ClusterConfig
+
+    @property
+    def asked(self) -> Answering:
+        """The same, however it is asked."""
+        return Answering(self.label, self.model, self.cluster)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """All that tells one evaluator from another."""
+        return {**asked(self.how), **self.model}
+
+
+def compare_all(root: Path, against: str, evaluating: Evaluating, console: Console) -> str:
+    """Compare what was not compared yet; a line that says what came of it.
+
+    Raises:
+        ConfigError: nothing finished is by the planner `against`.
+        EngineError, UnfinishedError: the evaluator does not answer; what was compared is written.
+        StoreError: the folder cannot be read or written to, or a sweep holds it.
+    """
+    with store.locked(root):
+        store.check(root)
+        found = pairs(root, against)
+        rules = {pair.cells: rule_of(_dataset_of(pair)) for pair in found}
+        ids = {cells: comparison_id(cells, evaluating.config, rule) for cells, rule in rules.items()}
+        known = set(store.read(root, "comparisons", ["comparison_id"])["comparison_id"].to_pylist())
+        left = [pair for pair in found if ids[pair.cells] not in known]
+        console.print(
+            f"{len(found):,} pairs against {against}, {len(found) - len(left):,} compared before", soft_wrap=True
+        )
+        by: Counter[str] = Counter()
+        if left:
+            say = partial(console.print, markup=False, soft_wrap=True)
+            with answering(evaluating.asked, say) as engine, Progress(console=console, transient=True) as bar:
+                task = bar.add_task("compared", total=len(left))
+                work = _Work(root, evaluating, engine, rules, ids, partial(bar.advance, task))
+                by = asyncio.run(work.run(left))
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(by.items())) or "none"
+    return f"compared now: {told}"
+
+
+def _dataset_of(pair: Pair) -> Dataset:
+    return _dataset(json.dumps(json.loads(pair.own["config"])["dataset"], sort_keys=True))
+
+
+@lru_cache(maxsize=8)
+def _dataset(config: str) -> Dataset:
+    return cast(Dataset, make("dataset", json.loads(config)))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The comparisons of one run."""
+
+    root: Path
+    evaluating: Evaluating
+    engine: Engine
+    rules: Mapping[tuple[str, str], Rule]
+    ids: Mapping[tuple[str, str], str]
+    done: Callable[[int], object]
+
+    async def run(self, left: Sequence[Pair]) -> Counter[str]:
+        """Compare the pairs, file by file; returns how many were decided by what."""
+        if self.engine.home == "gateway":
+            await cast(HostedEngine, self.engine).load()
+            if isinstance(self.engine, Probed) and self.evaluating.how.verb == SAMPLE:
+                rules = {self.evaluating.how.at(rule.temperature) for rule in self.rules.values()}
+                await self.engine.probe([Probe(EVALUATOR, temperature) for temperature in sorted(rules)])
+        by: Counter[str] = Counter()
+        part: list[tuple[Pair, Shown, Shown]] = []
+        for one in shown(self.root, left):
+            part.append(one)
+            if len(part) == _A_FILE:
+                by += await self._file(part)
+                part = []
+        return by + await self._file(part)
+
+    async def _file(self, part: Sequence[tuple[Pair, Shown, Shown]]) -> Counter[str]:
+        """Compare a file's pairs and write it, also where asking ends early."""
+        rows: list[dict[str, Any]] = []
+        waiting = iter(part)
+
+        async def one_after_another() -> None:
+            for pair, own, other in waiting:
+                query = _dataset_of(pair).problem(pair.own["case_id"]).case.query
+                rule, seed = self.rules[pair.cells], int(self.ids[pair.cells], 16) >> 1
+                verdict = await compare(query, own, other, rule, self.engine, self.evaluating.how, seed)
+                rows.append(self._row(pair, verdict))
+                self.done(1)
+                await asyncio.sleep(0)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_AT_ONCE, len(part))):
+                    group.create_task(one_after_another())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            store.write(self.root, {"comparisons": rows})
+        return Counter("unreadable" if row["win"] is None else f"by {row['decided_by']}" for row in rows)
+
+    def _row(self, pair: Pair, verdict: Verdict) -> dict[str, Any]:
+        cell, other = pair.cells
+        spent = verdict.usage.known()
+        return {
+            "comparison_id": self.ids[pair.cells],
+            "cell_id": cell,
+            "against_cell_id": other,
+            "planner": pair.own["planner"],
+            "against": pair.against["planner"],
+            "evaluator": self.evaluating.label,
+            "evaluator_config": json.dumps(self.evaluating.config, sort_keys=True),
+            "evaluator_version": self.engine.version,
+            "rule": self.rules[pair.cells].name,
+            "win": verdict.win,
+            "decided_by": verdict.by,
+            "shown_first": verdict.first,
+            "shown_second": verdict.second,
+            **{name: spent[name] for name in ("llm_calls", "forward_passes", "input_tokens", "output_tokens")},
+            "git_commit": git_commit(),
+            "created_at": dt.datetime.now(dt.UTC),
+        }
+
+
+# The pairs of a sweep's finished episodes that a win rate is made of.
+
+
+_PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
+"""In all of these the two of a pair agree, and in case and trial."""
+_SAME = [*_PLACE, "case_id", "trial"]
+_OWN = ["cell_id", "setting_id", "planner", "passed", "answer", "config"]
+_STEPS = ["cell_id", "substep_id", "substep", "chosen_tool", "thought", "written", "observation", "failed"]
+_TOGETHER = 2_000  # pairs whose steps are read at once
+
+
+class Pair(NamedTuple):
+    """Two rows of `episodes`: one, and the reference planner's on the same case."""
+
+    own: Mapping[str, Any]
+    against: Mapping[str, Any]
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """Their ids."""
+        return self.own["cell_id"], self.against["cell_id"]
+
+
+def pairs(root: Path, against: str) -> list[Pair]:
+    """Every finished episode beside that of the planner `against` with the same model, dataset, ..., case and trial.
+
+    An episode is finished whose success is known, be it that its model failed. Of several settings of that planner the
+    one counts that has the same changes in its label.
+
+    Raises:
+        ConfigError: nothing finished is by that planner, or several settings of it have one label.
+        StoreError: the folder cannot be read.
+    """
+    known = pc.field("success").is_valid()
+    frame: pd.DataFrame = store.read(root, "episodes", [*_SAME, *_OWN], known).to_pandas()
+    found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
+    if not found:
+        planners = sorted(set(frame["planner"]))
+        allowed = f"a planner that others of {root} can be compared with; it holds {', '.join(planners) or 'none'}"
+        raise ConfigError("against", against, allowed)
+    return found
+
+
+def _of(group: pd.DataFrame, against: str) -> Iterator[Pair]:
+    """The pairs in one place."""
+    planners = list(dict.fromkeys(group["planner"]))
+    for planner in planners:
+        reference = reference_of(planner, planners, against)
+        if reference is None:
+            continue
+        theirs = group[group["planner"] == reference]
+        if theirs["setting_id"].nunique() > 1:
+            several = theirs["setting_id"].nunique()
+            raise ConfigError("against", reference, f"a planner of one setting: {several} here have this label")
+        by_case = {(row["case_id"], row["trial"]): row for row in theirs.to_dict("records")}
+        for row in group[group["planner"] == planner].to_dict("records"):
+            if (row["case_id"], row["trial"]) in by_case:
+                yield Pair(_plain(row), _plain(by_case[row["case_id"], row["trial"]]))
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): None if pd.isna(value) else value for name, value in row.items()}
+
+
+def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Shown]]:
+    """Each pair with what an evaluator is shown of the two."""
+    for start in range(0, len(wanted), _TOGETHER):
+        part = wanted[start : start + _TOGETHER]
+        steps = _steps(root, {cell for pair in part for cell in pair.cells})
+        for pair in part:
+            own, other = (_shown(row, steps.get(row["cell_id"], [])) for row in pair)
+            yield pair, own, other
+
+
+def _steps(root: Path, cells: set[str]) -> dict[str, list[Mapping[str, Any]]]:
+    """Those on the path, in their order, by cell."""
+    mine = pc.field("cell_id").isin(pa.array(sorted(cells), pa.string())) & pc.field("on_path")
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in store.read(root, "steps", [*_STEPS, "step"], mine).to_pylist():
+        found.setdefault(row["cell_id"], []).append(row)
+    return {cell: sorted(rows, key=lambda row: row["step"]) for cell, rows in found.items()}
+
+
+def _shown(episode: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Shown:
+    steps = tuple(map(step_of, rows))
+    return Shown(told(Trajectory(steps, steps, answer=episode["answer"])), episode["passed"])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.core.types import ToolCall
-from grid.datasets.bfcl.multi_turn import Documents, MultiTurn, documents, read_case
+from grid.datasets.bfcl import Documents, MultiTurn, documents, read_talk
 from tests.bfcl import write_category
 
 Turns = list[list[ToolCall]]
@@ -158,7 +158,7 @@ def case_of(category: str, number: int, **changes: Any) -> MultiTurn:
     """The case of a record with some of its fields changed, or its gold calls."""
     rows, answers = rows_of(category)
     gold = changes.pop("ground_truth", answers[number]["ground_truth"])
-    return read_case({**rows[number], **changes}, {"ground_truth": gold}, known())
+    return read_talk({**rows[number], **changes}, {"ground_truth": gold}, known())
 
 
 def mutated(turns: Sequence[Sequence[ToolCall]], rng: random.Random) -> Turns:

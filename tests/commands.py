@@ -24,8 +24,8 @@ LAUNCH = Path(__file__).parents[1] / "launch"
 HANGS_SECONDS = 600
 _PRELOADED = [
     "grid.sweeps.session",
-    "grid.sweeps.summary",
-    "grid.synthesis.slate.pipeline",
+    "grid.sweeps.session",
+    "grid.synthesis.slate",
     "hydra.main",
     "hydra.core.hydra_config",
     "hydra.core.plugins",

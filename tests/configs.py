@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from grid import CONF
-from grid.contracts.files import LEFT_OPEN, goes_together, names, outlines, setting_of, yaml
-from grid.contracts.subject import covering
+from grid.contracts.subject import LEFT_OPEN, covering, goes_together, names, outlines, setting_of, yaml
 from grid.settings.check import Job
 from tests import mcp
 

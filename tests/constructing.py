@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.core.types import Json
-from grid.synthesis.slate.__main__ import main
+from grid.synthesis.slate import main
 from tests.http_server import LocalServer, Play
 from tests.scripted_slate import Flaw, counted
 

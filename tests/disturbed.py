@@ -13,8 +13,7 @@ from grid.core.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
 from grid.core.world import Conversation
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
-from grid.robustness.composites import Composite
-from grid.robustness.costs import PricedWorld
+from grid.robustness.costs import Composite, PricedWorld
 from grid.settings.make import make
 from grid.text.references import answering, resolve
 from grid.worlds.layers import close, within

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Json, Plan, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.worlds.kopl.functions import TOOLS
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.world import KoplState, KoplWorld
+from grid.worlds.kopl.world import KoplState, KoplWorld, parse
 from grid.worlds.schema import SchemaWorld
 from tests.kopl_world import SOURCE, attribute, entity, kopl_world, number, raw_base, relation
 from tests.walks import Walk

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, Ontology, read_ontology
+from grid.datasets.freebase.facts import CLASSES, INVERSES, ROLES, Ontology, read_ontology
 from grid.datasets.freebase.records import Question, read_questions
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

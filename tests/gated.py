@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 CONFIG: dict[str, Any] = {"_target_": "tests.gated.Gated", "temperature": 1.0, "max_retries": 0}

@@ -14,10 +14,9 @@ from pydantic.dataclasses import dataclass
 
 from grid.cluster import worker
 from grid.cluster.worker import Chunk, Report
-from grid.core.engine import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
+from grid.core.engine import JUDGE, SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
 from grid.core.types import Case, Observation, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
 from grid.episode.asking import sample_actions

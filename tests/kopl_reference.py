@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.programs import check, function_of
+from grid.worlds.kopl.functions import check, function_of
 from grid.worlds.kopl.queries import Answer, Result, Texts, Values
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
-from grid.worlds.kopl.values import KoplError
+from grid.worlds.kopl.values import Attribute, EntitySet, Fact, KnowledgeBase, KoplError
+from grid.worlds.kopl.world import parse
 
 Program = list[dict[str, Any]]
 

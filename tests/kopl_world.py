@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.world import KoplWorld
+from grid.worlds.kopl.world import KoplWorld, parse
 
 SOURCE = Path("kb.json")
 

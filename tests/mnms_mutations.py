@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from grid.core.types import ToolCall
-from grid.datasets.mnms.records import TOOLS, Calls, read_plan
+from grid.datasets.mnms_records import TOOLS, Calls, read_plan
 from tests.mnms_files import REQUESTS
 
 VALUES: tuple[Any, ...] = (

@@ -28,8 +28,7 @@ from grid.core.types import (
 from grid.core.world import State, own_state
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
-from grid.planners.fh import FullHorizon
-from grid.planners.sh import SingleStepHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.text.references import reference
 

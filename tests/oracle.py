@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
+    ChainAnswer,
     Choice,
     ChoiceAnswer,
     Home,
+    MessagesAnswer,
     OutlineAnswer,
     PlanAnswer,
     Prompt,
@@ -22,9 +24,7 @@ from grid.core.engine import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.problem import Dataset
-from grid.core.reference import Reference
+from grid.core.problem import Dataset, Reference
 from grid.core.types import FINISH, NO_TOOL, ToolCall, ToolSpec, Usage, to_json
 from grid.engines.places import name_of, plan_text, takes_answer
 from grid.text.references import PATTERN, answering, reference

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from grid.core.engine import SAMPLE, Choice, Engine, Home, Prompt, Sampled
-from grid.core.reference import Reference
-from grid.core.roles import CRITIC
+from grid.core.engine import CRITIC, SAMPLE, Choice, Engine, Home, Prompt, Sampled
+from grid.core.problem import Reference
 from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, Usage
 from grid.engines.simulated.engine import Simulated
 from grid.episode.episode import Episode

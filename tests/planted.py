@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells

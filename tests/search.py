@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from grid.core.engine import (
     CHOOSE,
+    JUDGE,
     SAMPLE,
     Choice,
     ChoiceAnswer,
@@ -25,7 +26,6 @@ from grid.core.engine import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.core.roles import JUDGE
 from grid.core.types import (
     MAX_SCORE,
     Case,

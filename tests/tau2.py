@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from grid.core.types import Json, ToolCall
 from grid.datasets.tau2.dataset import Tau2
-from grid.worlds.tau2.package import DomainName
-from grid.worlds.tau2.world import Tau2World
+from grid.datasets.tau2.package import DomainName
+from grid.datasets.tau2.world import Tau2World
 
 RELEASED = "AGENT_GRID_TAU2"
 """Names the folder of the released data."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from grid.core.engine import ChoiceAnswer, Prompt, Section
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from tests.models import WORDS
 
 COUNTS = (2, 9, 10, 11, 37, 100)

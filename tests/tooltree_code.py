@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from tests.places import behind
 from tests.search import Script
 

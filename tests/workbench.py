@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grid.core.types import ToolCall
-from grid.datasets.workbench.dataset import ADDRESSES, QUERIES, TABLES
-from grid.worlds.workbench.table import Workplace
-from grid.worlds.workbench.world import TOOLS
+from grid.datasets.workbench import ADDRESSES, QUERIES, TABLES, TOOLS
+from grid.datasets.workbench_table import Workplace
 
 PEOPLE = ("ada.morrow", "jonas.vale", "mira.holt", "theo.lind")
 ROWS: dict[str, list[tuple[str, ...]]] = {

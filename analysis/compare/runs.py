@@ -15,8 +15,8 @@ from analysis.load import queries, spending, unknowns
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from grid import store
+from grid.core.engine import ASKED
 from grid.core.errors import one_line
-from grid.core.roles import ASKED
 
 SAME = ["dataset", "robustness", "planner"]
 """The labels that settings which are compared share."""

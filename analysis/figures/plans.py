@@ -23,7 +23,7 @@ from analysis.tables import plans
 from analysis.tables.measures import measured
 from analysis.tables.plan_cells import HOLISTIC, NAMES, SECTION, STEPWISE, query, scorers
 from analysis.tables.plans import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
-from grid.core.chains import ERRORS
+from grid.core.types import ERRORS
 from grid.core.untrusted import shown
 
 _WIDE = 3  # panels in a row

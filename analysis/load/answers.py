@@ -19,8 +19,8 @@ from analysis.load import frames
 from analysis.load.frames import SETTING
 from grid import store
 from grid.cells.costs import SOURCE
+from grid.core.engine import ACTOR, ASKED
 from grid.core.errors import ErrorKind
-from grid.core.roles import ACTOR, ASKED
 from grid.core.types import BETWEEN
 from grid.store.schema import SPENT
 

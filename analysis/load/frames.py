@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from analysis.load import unknowns
 from analysis.stats.intervals import CLUSTER
 from grid import store
+from grid.core.engine import ASKED
 from grid.core.problem import BASELINES
-from grid.core.roles import ASKED
 from grid.store.schema import APART, JOINED
 
 T = TypeVar("T")

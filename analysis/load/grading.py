@@ -8,7 +8,7 @@ from typing import Any, cast
 import pandas as pd
 
 from analysis.load import unknowns
-from grid.core.roles import EVALUATOR
+from grid.core.engine import EVALUATOR
 
 COLUMN = "graded_success"
 """What is worked out of SOURCES: of a setting that has verdicts whether the answer is correct, else its success."""

@@ -17,7 +17,7 @@ from analysis.load.frames import SETTING
 from analysis.page.table import Column, Table, bounds, count, mean
 from analysis.stats.intervals import CLUSTER, TOLD, interval
 from grid import store
-from grid.core.roles import ASKED
+from grid.core.engine import ASKED
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""

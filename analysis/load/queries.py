@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.load import grading, spending, unknowns
 from analysis.load.baselines import OF_CASES
-from grid.core.roles import ASKED
+from grid.core.engine import ASKED
 from grid.store import sql
 
 _SETTING = ", ".join(

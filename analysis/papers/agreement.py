@@ -18,7 +18,7 @@ from analysis.papers import files
 from analysis.stats import intervals
 from analysis.stats.agreement import APART, Label, against, bias, per_error
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters
-from grid.core.chains import ERRORS
+from grid.core.types import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
 """Whose word is the truth: a file of labels, or what is computed."""

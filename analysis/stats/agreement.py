@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, interval, share
-from grid.core.chains import ERRORS
 from grid.core.errors import DataError
+from grid.core.types import ERRORS
 from grid.datasets.files import MAX_LINE_BYTES, read_jsonl
 
 DRAWS = 2_000

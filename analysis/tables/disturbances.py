@@ -15,7 +15,7 @@ from analysis import load
 from analysis.load import SETTING, queries
 from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number
 from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, UNKNOWN, Interval, interval, n_clusters, ratio
-from grid.core.chains import BEHAVIOURS
+from grid.core.types import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]

@@ -38,8 +38,7 @@ from analysis.tables.failure_cells import (
     sources_of,
     wrong_arguments,
 )
-from grid.core.chains import OTHER, REFUSE, RETRY
-from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, OTHER, REFUSE, REJECT, RETRY, to_json
 from grid.text.references import PATTERN
 from grid.worlds.equivalence import equivalent
 

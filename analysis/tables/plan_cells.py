@@ -18,7 +18,7 @@ from analysis.page.table import Table, changed, joined, label
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, columns, known, measured, partly
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 from grid.planners.refining import NOT_REFINED
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"

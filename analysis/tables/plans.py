@@ -19,7 +19,7 @@ from analysis.tables.measures import Measure, measured
 from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
 from analysis.tables.plan_cells import table as shown
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
 REFUSES = "refuses everything (by definition)"

@@ -20,7 +20,7 @@ from analysis.load import queries, unknowns
 from analysis.page.table import MISSING, POINTS, Column, Table, bounds, count, mean, number
 from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, interval, n_clusters
 from grid import store
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE
 from grid.planners.restoring import NOT_RESTORED, Restoring
 
 SHOWN = {

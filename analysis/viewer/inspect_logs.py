@@ -49,7 +49,7 @@ from inspect_ai.viewer import ViewerConfig
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from grid import store
-from grid.core.roles import ASKED
+from grid.core.engine import ASKED
 from grid.core.types import NO_TOOL
 from grid.core.untrusted import loads_storable, shown
 from grid.store.transcripts import Request, answer_lines, transcripts

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from grid import store
 from grid.cells.costs import spent_in
 from grid.cells.rows import Row, transcript_columns
+from grid.core.engine import Role
 from grid.core.errors import Status
-from grid.core.roles import Role
 from grid.core.types import Usage
 from grid.episode.requests import Message
-from grid.settings.prices import Prices, money
+from grid.settings.roles import Prices, money
 from grid.settings.setting import Setting
 from grid.store.schema import SPENT
 

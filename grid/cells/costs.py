@@ -6,12 +6,11 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from grid.core.engine import Source
+from grid.core.engine import Role, Source
 from grid.core.errors import ErrorKind, Status
-from grid.core.roles import Role
 from grid.core.types import BETWEEN, Trajectory, Usage
 from grid.episode.episode import Episode
-from grid.settings.prices import Prices, money
+from grid.settings.roles import Prices, money
 from grid.store.schema import SPENT
 
 _NONE = Usage()

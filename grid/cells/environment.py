@@ -18,8 +18,7 @@ from grid.roles.simulation import Simulation
 from grid.settings.build import Built
 from grid.settings.setting import Cell
 from grid.worlds.layers import bare, within
-from grid.worlds.simulated import Played
-from grid.worlds.talking import Talking
+from grid.worlds.simulated import Played, Talking
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from grid.core.cache import can
+from grid.core.engine import SIMULATOR
 from grid.core.problem import DRAFTED, Problem
-from grid.core.roles import SIMULATOR
 from grid.core.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
+from grid.core.util import can
 from grid.core.world import World
-from grid.engines.informed import Informed, SinglePass, Stage
+from grid.engines.hosted import Informed, SinglePass, Stage
 from grid.episode.episode import Planner
 from grid.episode.options import Retrieved
-from grid.planners.fh import FullHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
-from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
 from grid.settings.build import Built
-from grid.text.misspelling import listed, misspelt
+from grid.text.calls import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
 from grid.worlds.layers import RetrievingWorld, ended
 

@@ -15,18 +15,15 @@ from grid.cells.attempts import ChunkResult
 from grid.cells.costs import spent_in
 from grid.cells.deadline import Limits
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
-from grid.core.chains import Verdict
-from grid.core.engine import Choice, Engine, Prompt, Sampled
+from grid.core.engine import ACTOR, Choice, Engine, Prompt, Sampled
 from grid.core.errors import ErrorKind, UnfinishedError
-from grid.core.reference import Reference
-from grid.core.roles import ACTOR
-from grid.core.types import ToolSpec, Usage
-from grid.engines.informed import Informed, Knowing, SinglePass
+from grid.core.problem import Reference
+from grid.core.types import ToolSpec, Usage, Verdict
+from grid.engines.hosted import Informed, Knowing, SinglePass
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
-from grid.settings.keeping import Keep
 from grid.settings.plan import Plan
-from grid.settings.setting import Cell, Setting
+from grid.settings.setting import Cell, Keep, Setting
 from grid.store import CellIds
 
 # From pilots to what the cells that are to run will take in tokens and money, with the spread.

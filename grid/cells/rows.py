@@ -12,14 +12,13 @@ from typing import Any
 from grid import store
 from grid.core.engine import Section
 from grid.core.metric import split
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import NO_TOOL, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.episode.options import Retrieved
 from grid.episode.requests import Message
 from grid.metrics.scores import SUCCESS, replacements
 from grid.metrics.stepwise import tool_matches
-from grid.settings.keeping import Keep
+from grid.settings.setting import Keep
 from grid.store.schema import SCORES, TEXT
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]

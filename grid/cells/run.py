@@ -21,8 +21,7 @@ from grid.cells.deadline import CaseTime
 from grid.cells.environment import Environment, environment
 from grid.cells.expected import expected_success
 from grid.cells.rows import ranked_of, score_columns, step_rows, storable
-from grid.core.cache import can
-from grid.core.chains import TaskKind
+from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
 from grid.core.errors import (
     BudgetError,
     ContextError,
@@ -35,13 +34,11 @@ from grid.core.errors import (
     VerdictError,
 )
 from grid.core.metric import checked
-from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
-from grid.core.reference import Reference
-from grid.core.roles import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
-from grid.core.seeds import derive_seed
-from grid.core.types import Step, Trajectory, Usage, to_json
+from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem, Reference
+from grid.core.types import Step, TaskKind, Trajectory, Usage, to_json
+from grid.core.util import can, derive_seed
 from grid.core.world import State, resolved_by
-from grid.engines.informed import Informed
+from grid.engines.hosted import Informed
 from grid.episode.answering import answered_after
 from grid.episode.episode import Episode
 from grid.episode.outline import draft
@@ -53,10 +50,9 @@ from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
 from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED
-from grid.roles.audit import Audit
+from grid.roles.evaluation import Audit
 from grid.settings.build import Built
-from grid.settings.keeping import KEEP_NONE, Keep
-from grid.settings.setting import GROUPS, MEMORY, REFINE, Cell, Setting
+from grid.settings.setting import GROUPS, KEEP_NONE, MEMORY, REFINE, Cell, Keep, Setting
 from grid.store.scanning import EpisodeRow
 from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends

@@ -27,8 +27,7 @@ from grid.core.errors import ErrorKind, GridError, StoreError, UnfinishedError
 from grid.core.types import Usage
 from grid.settings.build import build, build_engine, expect_code
 from grid.settings.plan import Plan
-from grid.settings.prices import at_least
-from grid.settings.roles import by_pool, models
+from grid.settings.roles import at_least, by_pool, models
 from grid.settings.setting import Cell, Setting
 from grid.store import CellIds
 

@@ -13,9 +13,8 @@ from grid.cluster import gpus, pool
 from grid.cluster.pool import Pool, Say
 from grid.cluster.ready import wait
 from grid.cluster.replica import ReplicaStats
-from grid.core.engine import SAMPLE
+from grid.core.engine import ACTOR, CRITIC, EVALUATOR, JUDGE, SAMPLE
 from grid.core.problem import DRAFTED
-from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine, Probe
 from grid.settings.build import build_engine

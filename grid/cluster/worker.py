@@ -20,15 +20,13 @@ from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster.client import PooledEngine
 from grid.cluster.signs import Sign, Speaker, started_at
+from grid.core.engine import ACTOR
 from grid.core.errors import StoreError
-from grid.core.roles import ACTOR
 from grid.core.types import Usage
 from grid.settings.build import Built, build, expect_code
 from grid.settings.config import BudgetConfig
-from grid.settings.keeping import Keep
-from grid.settings.prices import Prices, at_least
-from grid.settings.roles import by_pool
-from grid.settings.setting import Cell, Setting
+from grid.settings.roles import Prices, at_least, by_pool
+from grid.settings.setting import Cell, Keep, Setting
 
 _BEAT_SECONDS = 1.0
 _WRITE_SECONDS = 10.0  # between two times that rows are written: longer than most chunks last

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from grid.contracts.files import file_of, outlines, yaml
-from grid.contracts.subject import subject_of
-from grid.core.engine import CHOOSE, SAMPLE, Engine
+from grid.contracts.subject import file_of, outlines, subject_of, yaml
+from grid.core.engine import CHOOSE, JUDGE, SAMPLE, Engine
 from grid.core.errors import ConfigError
 from grid.core.problem import (
     BRANCHING,
@@ -27,7 +26,6 @@ from grid.core.problem import (
     TEXTS,
     Dataset,
 )
-from grid.core.roles import JUDGE
 from grid.episode.episode import Planner
 from grid.robustness.base import Robustness
 from grid.settings.make import ROOMS, load_class, make, unpriced

@@ -17,16 +17,15 @@ from typing import Any
 import pytest
 
 from grid.cells.run import Stamp, episode_of, run_chunk
-from grid.contracts.files import setting_of, yaml
-from grid.contracts.subject import subject_of
+from grid.contracts.subject import setting_of, subject_of, yaml
 from grid.core.problem import DRAFTED, GIVEN
 from grid.core.types import FINISH, NO_TOOL, Substep
 from grid.planners.egb import EntropyGuidedBranching
-from grid.planners.search.kernel import TreeSearch
+from grid.planners.search import TreeSearch
 from grid.plugins import plugin_of
 from grid.settings.build import Built, build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.make import make
 from grid.settings.setting import Cell, Setting, cells
 from grid.store.schema import TABLES, TIMES

@@ -8,7 +8,7 @@ from typing import Any
 
 from grid import plugins
 from grid.cells.run import Stamp, run_chunk
-from grid.contracts.files import setting_of
+from grid.contracts.subject import setting_of
 from grid.core.problem import Problem
 from grid.core.types import Json
 from grid.settings.build import Built, build

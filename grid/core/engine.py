@@ -1,4 +1,4 @@
-"""What an engine is asked and what it answers."""
+"""What an engine is asked, in what role, and what it answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,67 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from grid.core.cache import kept
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.types import ToolSpec, Usage
-from grid.core.verdicts import VerdictAnswer
+from grid.core.types import ERRORS, GRADES, ToolSpec, Usage
+from grid.core.util import kept
+
+# The answer of a judge of plans (agent_planning_benchmark §C).
+
+
+PLAN, STEPS = "Plan:", "Predicted steps:"
+"""What stands above a whole plan that is judged, and above the next steps of a work that has begun."""
+
+
+@dataclass(frozen=True)
+class VerdictAnswer:
+    """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.core.types.Verdict`.
+
+    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning comes first, so that what is concluded can
+    follow from it.
+    """
+
+    errors: bool = True
+
+
+def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict[str, Any]:
+    """The schema of each key, in their order; `reasoning` is that of a text."""
+    truth: dict[str, Any] = {"type": "boolean"}
+    named = dict.fromkeys(ERRORS, truth) | {"grade": {"enum": [*GRADES]}} if answer.errors else {}
+    return {"reasoning": reasoning, **named, "is_correct": truth}
+
+
+# The answers in which whole plans are predicted (agent_planning_benchmark C.2, C.3).
+
+
+@dataclass(frozen=True)
+class ChainAnswer:
+    """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
+
+    The chain has `least` to `most` entries in order; where they `may_decline`, an entry may name no tool. Where the
+    whole plan `may_refuse`, `{"status": "REJECT", "reason"}` is an answer too. `free`: the plan is diagnosed and not
+    run, so that names and arguments may be any: which tools there are is for the answer to know.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    least: int
+    most: int
+    may_decline: bool = False
+    may_refuse: bool = False
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class MessagesAnswer:
+    """Exactly `count` messages of an assistant are wanted (C.2), as a JSON object or, of several, as a JSON array.
+
+    Each is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name", "arguments"}}]}`
+    with one call, or with none where nothing is to be called. `may_refuse` and `free` are as of a chain.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    count: int
+    may_refuse: bool = False
+    free: bool = False
+
 
 SectionKind = Literal[
     "role", "notes", "task", "plan", "demonstrations", "memory", "lessons", "history", "tools", "request", "siblings",
@@ -294,3 +351,24 @@ def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
     """The numbers of so many options, from 0; `padded`: all as wide as the last one (`00` to `99`)."""
     width = len(str(count - 1)) if padded else 1
     return tuple(f"{number:0{width}d}" for number in range(count))
+
+
+# In what role an engine is asked.
+
+
+Role = Literal["actor", "judge", "evaluator", "simulator", "critic", "user"]
+ACTOR: Role = "actor"
+JUDGE: Role = "judge"
+"""Scores what a planner does with it, for the planner."""
+EVALUATOR: Role = "evaluator"
+"""Says for the environment which texts mean the same and what a finished trajectory is worth; no planner sees it."""
+SIMULATOR: Role = "simulator"
+"""Plays, for the environment, tools whose servers cannot be reached; no planner sees it."""
+CRITIC: Role = "critic"
+"""Reviews a plan in words before it counts, for whoever wrote it."""
+USER: Role = "user"
+"""Plays, for the environment, the user whom planners talk to through a tool."""
+OF_WORLD = (EVALUATOR, SIMULATOR, USER)
+"""Whom no planner may ask."""
+ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR, CRITIC, USER)
+"""The roles besides the acting one: each has keys, a model and columns of its own where a setting has it."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 _TABLE = """
 grid.sweeps.told grid.sweeps.progress_file
@@ -216,7 +218,6 @@ grid.datasets.tau2.scoring grid.datasets.tau2.dataset
 grid.robustness.synonyms grid.robustness.naming
 grid.worlds.sparql.building grid.worlds.sparql.world
 grid.worlds.scenes.reckoning grid.worlds.scenes.world
-grid.datasets.stabletoolbench.made_up grid.datasets.stabletoolbench.dataset
 launch.pairs launch.comparing
 grid.datasets.kqa.generate grid.datasets.kqa.dataset
 grid.cells.capped grid.cells.pilot
@@ -544,6 +545,162 @@ analysis.load.planted analysis.load.provenance
 analysis.compare.report analysis.compare.tables
 analysis.tables.plan_execution analysis.tables.plan_cells
 analysis.inspect_logs analysis.viewer.inspect_logs
+grid.datasets.alternatives grid.datasets.parameters
+grid.datasets.sampling grid.datasets.dataset
+grid.datasets.nearest grid.datasets.question_answering
+grid.datasets.apb.records grid.datasets.apb_records
+grid.datasets.apb.dataset grid.datasets.apb
+grid.datasets.apb_synthetic.draft grid.datasets.apb_synthetic.build
+grid.datasets.apb_synthetic.records grid.datasets.apb_synthetic.stock
+grid.datasets.apb_synthetic.draw grid.datasets.apb_synthetic.dataset
+grid.worlds.programs.steps grid.worlds.programs.world
+grid.datasets.apibench.trees grid.datasets.apibench_trees
+grid.datasets.apibench.dataset grid.datasets.apibench
+grid.datasets.bfcl.records grid.datasets.bfcl_records
+grid.datasets.bfcl.checker grid.datasets.bfcl_records
+grid.datasets.freebase.denotation grid.datasets.freebase.facts
+grid.datasets.freebase.literals grid.datasets.freebase.facts
+grid.datasets.freebase.ontology grid.datasets.freebase.facts
+grid.datasets.freebase.planting grid.datasets.freebase.records
+grid.datasets.freebase.decoys grid.datasets.freebase.shards
+grid.datasets.freebase.graphs grid.datasets.freebase.dataset
+grid.datasets.gta.dataset grid.datasets.gta
+grid.datasets.gta_generated.counting grid.datasets.gta_generated.draft
+grid.datasets.hotpotqa.synthesis grid.datasets.hotpotqa.parts
+grid.datasets.hotpotqa.baselines grid.datasets.hotpotqa.parts
+grid.worlds.search.readers grid.worlds.readers
+grid.worlds.search.world grid.worlds.search
+grid.datasets.kqa.words grid.datasets.kqa.world
+grid.datasets.kqa.records grid.datasets.kqa.program
+grid.datasets.kqa.facts grid.datasets.kqa.program
+grid.datasets.kqa.phrases grid.datasets.kqa.questions
+grid.worlds.kopl.sets grid.worlds.kopl.values
+grid.worlds.kopl.base grid.worlds.kopl.values
+grid.worlds.kopl.filters grid.worlds.kopl.queries
+grid.worlds.kopl.programs grid.worlds.kopl.functions
+grid.worlds.kopl.reading grid.worlds.kopl.world
+grid.worlds.mcp.session grid.datasets.mcp_session
+grid.datasets.mcp.tools grid.datasets.mcp_session
+grid.datasets.mcp.dataset grid.datasets.mcp
+grid.worlds.mcp.world grid.datasets.mcp
+grid.datasets.mnms.records grid.datasets.mnms_records
+grid.datasets.mnms.dataset grid.datasets.mnms
+grid.datasets.slate.stock grid.datasets.slate.shop
+grid.datasets.slate.values grid.datasets.slate.shop
+grid.datasets.slate.outcomes grid.datasets.slate.drafts
+grid.datasets.slate.expressions grid.datasets.slate.drafts
+grid.datasets.slate.records grid.datasets.slate.drafts
+grid.datasets.slate.library grid.datasets.slate.dataset
+grid.datasets.slate.card grid.datasets.slate.export
+grid.datasets.slate.standalone grid.datasets.slate.export
+grid.datasets.stabletoolbench.records grid.datasets.stabletoolbench_records
+grid.datasets.stabletoolbench.dataset grid.datasets.stabletoolbench
+grid.worlds.tau2.package grid.datasets.tau2.package
+grid.worlds.talking grid.worlds.simulated
+grid.worlds.sparql.endpoint grid.worlds.sparql.world
+grid.worlds.workbench.table grid.datasets.workbench_table
+grid.worlds.workbench.analytics grid.datasets.workbench_table
+grid.planners.sh grid.planners.horizon
+grid.planners.fh grid.planners.horizon
+grid.planners.retry grid.planners.reflexion
+grid.planners.search.rewarded grid.planners.tooltree
+grid.planners.egb_tree grid.planners.egb
+grid.planners.search.kernel grid.planners.search
+grid.robustness.tools_strict grid.robustness.schema_matching
+grid.robustness.tools_forgiving grid.robustness.schema_matching
+grid.robustness.composites grid.robustness.costs
+grid.robustness.naming grid.robustness.offering
+grid.metrics.usage grid.metrics.failure_patterns
+grid.synthesis.slate.items grid.synthesis.asking
+grid.synthesis.slate.journal grid.synthesis.asking
+grid.synthesis.slate.asking grid.synthesis.asking
+grid.synthesis.slate.rules grid.synthesis.asking
+grid.synthesis.slate.config grid.synthesis.config
+grid.synthesis.slate.shapes grid.synthesis.config
+grid.synthesis.slate.plans grid.synthesis.plans
+grid.synthesis.slate.tools grid.synthesis.tools
+grid.synthesis.slate.queries grid.synthesis.queries
+grid.synthesis.slate.wishes grid.synthesis.queries
+grid.synthesis.slate.outlines grid.synthesis.queries
+grid.synthesis.slate.substeps grid.synthesis.substeps
+grid.synthesis.slate.outcomes grid.synthesis.substeps
+grid.synthesis.slate.by_queries grid.synthesis.by_queries
+grid.synthesis.slate.merging grid.synthesis.by_queries
+grid.synthesis.slate.nearby grid.synthesis.by_queries
+grid.synthesis.slate.__main__ grid.synthesis.slate
+grid.synthesis.slate.pipeline grid.synthesis.slate
+grid.synthesis.slate.tables grid.synthesis.slate
+grid.datasets.bfcl.dataset grid.datasets.bfcl
+grid.datasets.bfcl.multi_turn grid.datasets.bfcl
+grid.datasets.gta_generated.lookups grid.datasets.gta_generated.questions
+grid.datasets.gta_generated.pictures grid.datasets.gta_generated.questions
+grid.datasets.gta_generated.shelves grid.datasets.gta_generated.questions
+grid.datasets.gta_generated.prices grid.datasets.gta_generated.dataset
+grid.worlds.scenes.algebra grid.worlds.scenes.world
+grid.worlds.rest.world grid.datasets.restbench_world
+grid.datasets.restbench.examples grid.datasets.restbench_world
+grid.datasets.restbench.dataset grid.datasets.restbench
+grid.worlds.tau2.world grid.datasets.tau2.world
+grid.datasets.tau2.records grid.datasets.tau2.world
+grid.worlds.workbench.calendar grid.datasets.workbench_tools
+grid.worlds.workbench.email grid.datasets.workbench_tools
+grid.worlds.workbench.customers grid.datasets.workbench_tools
+grid.worlds.workbench.projects grid.datasets.workbench_tools
+grid.datasets.workbench.dataset grid.datasets.workbench
+grid.worlds.workbench.world grid.datasets.workbench
+grid.worlds.instances grid.worlds.functions
+grid.planners.predicting grid.planners.apb
+grid.planners.holistic grid.planners.apb
+grid.planners.plan_first grid.planners.apb
+grid.planners.stepwise grid.planners.apb
+grid.text.plain_yaml grid.text.objects
+grid.text.arguments grid.text.references
+grid.core.chains grid.core.types
+grid.core.cache grid.core.util
+grid.core.seeds grid.core.util
+grid.core.strict grid.core.util
+grid.core.plan_answers grid.core.engine
+grid.core.verdicts grid.core.engine
+grid.core.roles grid.core.engine
+grid.core.retriever grid.core.problem
+grid.core.reference grid.core.problem
+grid.engines.tokens grid.engines.places
+grid.engines.informed grid.engines.hosted
+grid.text.chains grid.text.answers
+grid.text.misspelling grid.text.calls
+grid.engines.simulated.judge grid.engines.simulated.plans
+grid.engines.vllm.start grid.engines.vllm.engine
+grid.retrievers.embedding grid.retrievers.texts
+grid.retrievers.redefined grid.retrievers.scored
+grid.pools.base grid.pools.whole
+grid.roles.audit grid.roles.evaluation
+grid.roles.asked_once grid.roles.simulation
+grid.sweeps.progress_file grid.sweeps.progress
+grid.sweeps.folders grid.sweeps.jobs
+grid.sweeps.command grid.sweeps.arguments
+grid.contracts.files grid.contracts.subject
+grid.engines.rendering grid.engines.language_model
+grid.engines.transformers.grammar grid.engines.transformers.model
+grid.sweeps.metrics grid.sweeps.session
+grid.sweeps.summary grid.sweeps.session
+launch.benchmarks.prompts launch.benchmarks.choose
+launch.benchmarks.gpu_model launch.benchmarks.gpu_exact
+launch.benchmarks.gpu_masks launch.benchmarks.gpu_exact
+launch.benchmarks.gpu_kills launch.benchmarks.gpu
+launch.gallery_progress launch.gallery
+launch.presets launch.gallery
+launch.power_arguments launch.power
+launch.comparing launch.win_rate
+launch.commits launch.readme
+launch.measuring launch.readme
+launch.benchmarks.versus launch.benchmarks.overhead
+launch.two_runs launch.report
+grid.settings.pooled grid.settings.parts
+grid.settings.fitting grid.settings.check
+grid.settings.keeping grid.settings.setting
+grid.settings.prices grid.settings.roles
+grid.retrievers.texts grid.retrievers.scored
+launch.benchmarks.judging launch.agreement
 """
 
 
@@ -558,13 +715,72 @@ def table() -> Mapping[str, str]:
 
 
 MOVED = table()
+
+
+def today(name: str) -> str:
+    """A dotted name of something in a module, by the module's name of today."""
+    module, _, last = name.rpartition(".")
+    return f"{MOVED.get(module, module)}.{last}"
+
+
+_CLASSES = """
+grid.datasets.apb.dataset.Apb
+grid.datasets.apibench.dataset.APIBench
+grid.datasets.bfcl.dataset.BFCL
+grid.datasets.gta.dataset.Gta
+grid.datasets.mcp.dataset.Mcp
+grid.datasets.mnms.dataset.Mnms
+grid.datasets.restbench.dataset.RestBench
+grid.datasets.stabletoolbench.dataset.StableToolBench
+grid.datasets.workbench.dataset.WorkBench
+grid.planners.egb_tree.EGBTree
+grid.planners.fh.FullHorizon
+grid.planners.holistic.Holistic
+grid.planners.plan_first.PlanFirst
+grid.planners.retry.Retry
+grid.planners.sh.SingleStepHorizon
+grid.planners.stepwise.Stepwise
+grid.robustness.tools_forgiving.ToolsForgiving
+grid.robustness.tools_strict.ToolsStrict
+"""
+FIRST = {today(name): name for name in _CLASSES.split()}
+"""Classes that configs name, whose modules moved since rows have them: in ids and rows they have these names."""
+
+
+def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in whose `_target_`s modules have their names of today."""
+    return _named(config, today)
+
+
+def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in whose `_target_`s classes have the names that ids and rows have of them."""
+    return _named(config, lambda name: FIRST.get(today(name), name))
+
+
+def _named(config: Mapping[str, Any], name: Callable[[str], str]) -> dict[str, Any]:
+    def known(key: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return _named(value, name)
+        return name(value) if key == "_target_" and isinstance(value, str) else value
+
+    return {key: known(key, value) for key, value in config.items()}
+
+
 _ROOT = Path(__file__).parents[2]
-_EMPTY = {
+_GONE = {
     package
     for package in (name.rpartition(".")[0] for name in MOVED)
     if package not in MOVED and not (_ROOT / package.replace(".", "/") / "__init__.py").is_file()
 }
-"""Packages of which every module moved."""
+"""Packages of which every module moved; some are one file now."""
+
+
+class _OneFile(SourceFileLoader):
+    """Of a file that was a package: its modules are looked for, by their old names."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__path__ = []
+        super().exec_module(module)
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -573,12 +789,15 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in _EMPTY:
+        if fullname in _GONE:
+            file = _ROOT / f"{fullname.replace('.', '/')}.py"
+            if file.is_file():
+                return spec_from_file_location(fullname, file, loader=_OneFile(fullname, str(file)))
             return ModuleSpec(fullname, self, is_package=True)
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        if spec.name in _EMPTY:
+        if spec.name in _GONE:
             return None  # as any module is made
         warnings.warn(f"{spec.name} is {MOVED[spec.name]} now", FutureWarning, stacklevel=2)
         module = import_module(MOVED[spec.name])

@@ -1,17 +1,129 @@
-"""What a dataset gives: cases with their worlds, a tool library, and an account of what it skipped."""
+"""What a dataset gives: cases with worlds and references, a tool library that retrievers search, what it skipped."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from grid.core.chains import TaskKind, Verdict
 from grid.core.engine import Prompt
-from grid.core.reference import Reference
-from grid.core.retriever import Mode
-from grid.core.types import Case, Demonstration, Skipped, Substep, ToolSpec, Trajectory
+from grid.core.types import Case, Demonstration, Skipped, Substep, TaskKind, ToolCall, ToolSpec, Trajectory, Verdict
 from grid.core.world import World
+
+# What a case is held against, and a planner never sees.
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """The tool that does what another one, which is out of service, does not any more.
+
+    `arguments` maps the other's argument names to its own.
+    """
+
+    tool: str
+    arguments: Mapping[str, str]
+
+    def call(self, call: ToolCall) -> ToolCall:
+        """A call of the other as one of this tool."""
+        return ToolCall(self.tool, {self.arguments.get(name, name): value for name, value in call.arguments.items()})
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a planner never sees: per substep the reference call (None: no tool), in plan order.
+
+    Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
+    are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
+    the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
+    are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
+    substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
+    is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
+    those of whoever does not see it. `told`: the answer is what whoever ends the work has to tell, word for word.
+    `substitutes`: by the name of a tool that is out of service what replaces it.
+    """
+
+    calls: Mapping[str, ToolCall | None]
+    resolution: tuple[str, ...]
+    followed: bool = True
+    ordered: bool = True
+    answer: str | None = None
+    failing: frozenset[str] = frozenset()
+    unsolvable: bool = False
+    substitutes: Mapping[str, Substitute] = field(default_factory=dict)
+    told: bool = False
+
+    def unfollowed(self) -> Reference:
+        """The same where nobody is given its substeps: those without a call are no steps then."""
+        if not self.followed:
+            return self
+        return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
+
+    def part(self, first: int, most: int | None) -> Reference:
+        """Of the calls those from a place on, so many at most; of the resolution what is among them."""
+        kept = dict(islice(self.calls.items(), first, None if most is None else first + most))
+        return replace(self, calls=kept, resolution=tuple(step for step in self.resolution if step in kept))
+
+
+# Which tools a decision is offered.
+
+
+Mode: TypeAlias = Literal["static", "dynamic", "thought"]
+"""When tools are retrieved (traject_bench §4.1, §4.4), and what they are sought by.
+
+`static`: once. `dynamic`: before every decision, by the last thought and observation besides the query or substep.
+`thought`: in every decision between thought and action, by the new thought alone, as the authors' script does it.
+"""
+
+
+class Retriever(Protocol):
+    """Finds tools in a library. `index` once per library, `retrieve` once per decision."""
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """Prepare a library for search."""
+        ...
+
+
+class Index(Protocol):
+    """A library made ready.
+
+    `query_top_k`: tools that a whole query is offered at most, of what its substeps are offered.
+    """
+
+    @property
+    def query_top_k(self) -> int:
+        """At least 1."""
+        ...
+
+    @property
+    def mode(self) -> Mode:
+        """When `retrieve` is asked: what has happened since is in the substep's text."""
+        ...
+
+    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+        """The substep's candidates, best first, ties in the library's order."""
+        ...
+
+    def nearest(self, text: str) -> list[ToolSpec]:
+        """The whole library, nearest to a text first, ties in the library's order."""
+        ...
+
+    def of(self, names: Collection[str], at_least: int = 0) -> Index:
+        """An index of these tools alone, found as in the whole library: their order among themselves is the same.
+
+        A substep, and a whole query, is offered `at_least` so many of them.
+        """
+        ...
+
+
+@runtime_checkable
+class Told(Protocol):
+    """What an index has besides that must be told a case's reference. The run layer tells it; planners see no index."""
+
+    def told(self, reference: Reference) -> Index:
+        """The index for one case."""
+        ...
+
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"

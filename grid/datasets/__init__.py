@@ -1,13 +1,16 @@
 """Benchmarks: each reads its files, or makes its cases from a seed, and gives problems.
 
-A problem has a case, its tools, a world, a reference and a scorer.
+A problem has a case, its tools, a world, a reference and a scorer. `conf/dataset` names a benchmark's class.
 
-A folder or file a benchmark; `conf/dataset` names its class. Begin with `dataset` (what all share: cases out of
-records, what is skipped, a first part that is a sample), then `ultratool` (one file) or `functions` (a JSON Lines
-file and Python functions), then `slate`; `null` is for measurements. `files` reads what nobody vouches for,
-`sampling` says which cases are taken and in which order.
+Begin with `dataset` (what all share: cases out of records, what is skipped, in which order they are taken), then
+`ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`; `null` is for
+measurements. `files` reads what nobody vouches for. `question_answering` (with demonstrations) is shared by questions
+over facts, `parameters` by tools out of schemas, `grading` by benchmarks that a model grades, or whose tools nobody
+has.
 
-`question_answering` and `nearest` (demonstrations) are shared by questions over facts, `parameters` and
-`alternatives` by tools out of schemas, `grading` by benchmarks that a model grades, or whose tools nobody has. It
-imports `metrics`, `episode`, `worlds` and what is below.
+Of one file or two: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`, `gta`, `mcp`
+and `mcp_session`, `mnms` and `mnms_records`, `restbench` and `restbench_world`, `stabletoolbench` and
+`stabletoolbench_records`, `workbench` with `workbench_tools` and `workbench_table`. The others are folders, in which
+`dataset` has the class. A world that one benchmark alone has stands beside it. The room imports `metrics`, `episode`,
+`worlds` and what is below.
 """

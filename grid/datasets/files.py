@@ -13,7 +13,7 @@ import yaml
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.untrusted import DECODER, check_storable, loads_storable
-from grid.text.plain_yaml import LOADER
+from grid.text.objects import LOADER
 
 # A JSON list of any length, value by value: no more of its file than a value and some is in memory.
 

@@ -19,15 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError,
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, ToolError
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem, Reference
 from grid.core.types import RESULT, Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec
-from grid.datasets.alternatives import alternatives, type_text, whole
+from grid.core.util import STRICT
+from grid.datasets.dataset import Order, ordered
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import listed
-from grid.datasets.parameters import details
-from grid.datasets.sampling import Order, ordered
+from grid.datasets.parameters import alternatives, details, type_text, whole
 from grid.text import references
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
 

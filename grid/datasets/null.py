@@ -8,10 +8,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Outline, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Outline, Problem, Reference
 from grid.core.types import Case, Plan, Skipped, Substep, ToolCall, ToolSpec
+from grid.core.util import STRICT
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 _TOOL = ToolSpec("answer", "Answers the question.", (), ("result",))

@@ -1,11 +1,11 @@
-"""A parameter's JSON schema in words: what of it a tool's card has no place of its own for."""
+"""Tools out of JSON schemas: a parameter in words, and what a tool keeps of a schema with several ways to be right."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from grid.core.types import to_json
-from grid.datasets.alternatives import alternatives, flat, type_text
 from grid.datasets.grading import children, described, required
 
 
@@ -49,3 +49,120 @@ def _part(name: str, schema: Any, must: bool) -> str:
 def _alternative(schema: Any) -> str:
     said = " ".join(filter(None, _said(schema)))
     return f"{_form(schema)}{f' ({said})' if said else ''}"
+
+
+# JSON schemas with several ways to be right: their types, their parts in one place, and what a tool keeps of them.
+
+
+EITHER = ("anyOf", "oneOf")
+ANY_TYPE = "string"
+"""How a type is called that a schema does not tell."""
+_SEVERAL = "|"
+_PYTHON = {"float": "number", "dict": "object", "tuple": "array", "any": ANY_TYPE}
+_OF_VALUES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_SAID_ELSEWHERE = frozenset({"type", "description", "title", "default", "examples", "$schema", "$id"})
+_DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
+
+
+def json_type(kind: str) -> str:
+    """The JSON type of a schema's, which may be Python's."""
+    return _PYTHON.get(kind, kind)
+
+
+def type_text(schema: Any) -> str:
+    """The JSON types that a schema allows, but for null: `boolean|number`; `string` where it tells none."""
+    return _SEVERAL.join(dict.fromkeys(map(json_type, _kinds(schema)))) or ANY_TYPE
+
+
+def alternatives(schema: Any) -> list[Any]:
+    """The schemas of which a value has to fit one, those that are null left out; none where there is no choice."""
+    given = [schema[key] for key in EITHER if isinstance(schema.get(key), list)] if _is(schema) else []
+    return [one for one in given[0] if not (_is(one) and one.get("type") == "null")] if given else []
+
+
+def flat(schema: Any) -> dict[str, Any]:
+    """A schema with what its `allOf` says in its own place, and an object's parts of all alternatives.
+
+    A part is required where all alternatives require it.
+    """
+    if not _is(schema):
+        return {}
+    found = {key: value for key, value in schema.items() if key != "allOf"}
+    for part in map(flat, schema.get("allOf", ())):
+        found = part | found | _joined(found, part)
+    several = [flat(one) for one in alternatives(schema)]
+    for one in several if any("properties" in one for one in several) else ():
+        found["properties"] = _properties(one) | _properties(found)
+    if several:
+        everywhere = set.intersection(*({*map(str, one.get("required", ()))} for one in several))
+        found["required"] = [*dict.fromkeys([*found.get("required", ()), *sorted(everywhere)])]
+    return found
+
+
+def choices(schema: Any) -> list[list[str]]:
+    """Of an object the parts of which each alternative requires its own; none where they do not differ in that."""
+    several = [[*map(str, flat(one).get("required", ()))] for one in alternatives(schema)]
+    return several if all(several) and len({tuple(sorted(one)) for one in several}) > 1 else []
+
+
+def whole(schema: Any) -> str:
+    """A parameter's schema as JSON; empty where its type and words say all of it."""
+    if not _is(schema):
+        return ""
+    said = {key for key in schema if key not in _SAID_ELSEWHERE}
+    texts = said == {"enum"} and all(isinstance(value, str) for value in schema["enum"])
+    plain = texts or not said
+    return "" if plain and isinstance(schema.get("type", ANY_TYPE), str) else to_json(_with_items(schema))
+
+
+def _kinds(schema: Any) -> list[str]:
+    """The types that a schema allows, but for null; none where it does not say."""
+    if not _is(schema):
+        return []
+    given = schema.get("type")
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, list):
+        return [str(kind) for kind in given if kind != "null"]
+    values = schema["enum"] if isinstance(schema.get("enum"), list) else [schema["const"]] if "const" in schema else []
+    if values:
+        return [_OF_VALUES[type(value)] for value in values if value is not None]
+    for key, kind in (("properties", "object"), ("items", "array")):
+        if key in schema:
+            return [kind]
+    several = [kind for one in alternatives(schema) for kind in _kinds(one)]
+    parts = [kinds for one in schema.get("allOf", ()) if (kinds := _kinds(one))]
+    both = [kind for kind in parts[0] if all(kind in part for part in parts)] if parts else []
+    return several or both or (parts[0] if parts else [])
+
+
+def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """What two parts of one schema say together of an object's parts."""
+    found: dict[str, Any] = {}
+    if "properties" in first or "properties" in second:
+        own, other = _properties(first), _properties(second)
+        both = {key: {"allOf": [own[key], other[key]]} for key in own.keys() & other.keys() if own[key] != other[key]}
+        found["properties"] = other | own | both
+    if "required" in first or "required" in second:
+        found["required"] = [*dict.fromkeys([*second.get("required", ()), *first.get("required", ())])]
+    return found
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _with_items(schema: Any) -> Any:
+    """The schema in which every list says of what: servers refuse one without."""
+    if isinstance(schema, list):
+        return [_with_items(one) for one in schema]
+    if not _is(schema):
+        return schema
+    found = {key: value if key in _DATA else _with_items(value) for key, value in schema.items()}
+    lists = schema.get("type") == "array" or (isinstance(schema.get("type"), list) and "array" in schema["type"])
+    return found | {"items": {}} if lists and not {"items", "prefixItems"} & found.keys() else found
+
+
+def _is(schema: Any) -> bool:
+    return isinstance(schema, dict)

@@ -21,15 +21,24 @@ from typing import Any, ClassVar
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import (
+    BRANCHING,
+    JUDGED,
+    OUTLINE,
+    REFERENCES,
+    TEXTS,
+    Equivalence,
+    Outline,
+    Problem,
+    Reference,
+    Resolution,
+)
 from grid.core.types import Case, Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.core.untrusted import loads
-from grid.datasets.dataset import FileDataset, UnusableError
+from grid.core.util import STRICT
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError
 from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grading import described, ground, listed, properties, required, type_of
-from grid.datasets.sampling import Stratum
 from grid.text.references import final_steps, order, reference, resolve
 from grid.worlds.lookup import LookupSimulator, build_entries
 

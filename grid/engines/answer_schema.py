@@ -7,11 +7,20 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from grid.core.engine import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswer, ScoreAnswer, VoteAnswer
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.engine import (
+    ChainAnswer,
+    JsonAnswer,
+    MessagesAnswer,
+    OutlineAnswer,
+    PlanAnswer,
+    SchemaAnswer,
+    ScoreAnswer,
+    VerdictAnswer,
+    VoteAnswer,
+    verdict_properties,
+)
 from grid.core.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
-from grid.core.verdicts import VerdictAnswer, verdict_properties
-from grid.text.arguments import RESULT_REFERENCE, allowed
+from grid.text.references import RESULT_REFERENCE, allowed
 
 SEPARATORS = (", ", ": ")
 """Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""
@@ -103,7 +112,7 @@ def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, 
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-# The JSON schemas of predicted plans (`plan_answers`), for engines that can sample under one.
+# The JSON schemas of predicted plans, for engines that can sample under one.
 
 
 Text: TypeAlias = Callable[[int], dict[str, Any]]

@@ -13,7 +13,7 @@ from typing import Any
 
 from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
-from grid.text.arguments import allowed
+from grid.text.references import allowed
 
 LONGEST = 64
 """Characters of a function's name that servers take: letters, digits, `_` and `-`."""

@@ -8,28 +8,27 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.cache import Once
-from grid.core.chains import ERRORS
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
+    ChainAnswer,
     Choice,
     ChoiceAnswer,
     Home,
+    MessagesAnswer,
     OutlineAnswer,
     PlanAnswer,
     Prompt,
     Sampled,
     ScoreAnswer,
     ToolCallAnswer,
+    VerdictAnswer,
     VoteAnswer,
 )
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.strict import STRICT
-from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
-from grid.core.verdicts import VerdictAnswer
+from grid.core.types import ERRORS, FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
+from grid.core.util import STRICT, Once
 from grid.engines.places import plan_text, takes_answer
-from grid.text.arguments import take_results
+from grid.text.references import take_results
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,17 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
-from grid.core.chains import ChainCall
-from grid.core.engine import Prompt, Section
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.reference import Reference
-from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, ToolSpec, to_json
+from grid.core.engine import ChainAnswer, MessagesAnswer, Prompt, Section
+from grid.core.problem import Reference
+from grid.core.types import FINISH, NO_TOOL, ChainCall, Json, ToolCall, ToolSpec, to_json
 from grid.core.untrusted import loads
 from grid.text import references
-from grid.text.chains import Predicted, chain_text, messages_text
+from grid.text.answers import Predicted, chain_text, messages_text
 from grid.text.references import answering
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
@@ -402,3 +400,20 @@ def places_of(reference: Reference, minded: frozenset[str]) -> Places:
 def _failed(line: str, tool: str) -> bool:
     """Whether a line tells of a failed call of a tool."""
     return f'{{"tool": {to_json(tool)},' in line and " failed: {" in line
+
+
+# What the engines without weights count as tokens: words and punctuation marks.
+
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@lru_cache(maxsize=262144)
+def count_tokens(text: str) -> int:
+    """Words and punctuation marks."""
+    return len(_TOKEN.findall(text))
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    """The tokens of a whole prompt."""
+    return sum(sum(map(count_tokens, section.lines())) for section in prompt.sections)

@@ -15,7 +15,6 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
-from grid.core.strict import STRICT
 from grid.core.types import (
     FINISH,
     GIVE_UP,
@@ -30,6 +29,7 @@ from grid.core.types import (
     Usage,
     to_json,
 )
+from grid.core.util import STRICT
 from grid.core.world import State
 from grid.episode import prompts
 from grid.episode.episode import Episode
@@ -37,8 +37,7 @@ from grid.episode.progress import Executed
 from grid.episode.prompts import Seen
 from grid.episode.view import Path, View
 from grid.text import references
-from grid.text.arguments import misfit, misplaced, take_results
-from grid.text.references import reference
+from grid.text.references import misfit, misplaced, reference, take_results
 
 # Which calls are asked for again instead of being run (planning_horizon B.2).
 

@@ -17,10 +17,10 @@ from grid.episode.episode import Episode
 from grid.episode.requests import Answers
 from grid.episode.view import View
 from grid.text.answers import NO_CALL, read_call
-from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call
 from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
+from grid.text.references import misfit, normalised
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""

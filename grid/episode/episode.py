@@ -9,11 +9,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from grid.core.engine import Choice, Engine, Prompt
+from grid.core.engine import ACTOR, JUDGE, Choice, Engine, Prompt, Role
 from grid.core.errors import BudgetError, ContextError, ToolError, VerdictError
-from grid.core.problem import Candidates, Demonstrations
-from grid.core.retriever import Mode
-from grid.core.roles import ACTOR, JUDGE, Role
+from grid.core.problem import Candidates, Demonstrations, Mode
 from grid.core.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.core.world import Conversation, State, World, resolved_by
 from grid.episode.options import QUERY, SOUGHT, Options, Retrieved, in_order

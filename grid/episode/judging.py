@@ -13,13 +13,21 @@ from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Verdict
-from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
+from grid.core.engine import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Prompt,
+    Role,
+    ScoreAnswer,
+    Section,
+    VerdictAnswer,
+    VoteAnswer,
+)
 from grid.core.errors import ModelError, VerdictError
-from grid.core.roles import Role
-from grid.core.strict import STRICT
-from grid.core.types import MAX_SCORE, Observation, ToolCall, ToolSpec
-from grid.core.verdicts import VerdictAnswer
+from grid.core.types import MAX_SCORE, Observation, ToolCall, ToolSpec, Verdict
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.again import again, rejected
 from grid.episode.requests import Requests

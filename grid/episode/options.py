@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from grid.core.cache import Once
-from grid.core.problem import Candidates, Problem
-from grid.core.retriever import Mode
-from grid.core.seeds import derive_seed
+from grid.core.problem import Candidates, Mode, Problem
 from grid.core.types import NO_TOOL, Case, Step, Substep, ToolSpec
+from grid.core.util import Once, derive_seed
 
 QUERY = ""
 """Stands for the step where the tools are those of the whole query: they have one order a case, so that all its

@@ -12,12 +12,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, TaskKind, Verdict
-from grid.core.engine import Prompt, Section
+from grid.core.engine import PLAN, STEPS, Prompt, Section, VerdictAnswer
 from grid.core.problem import BOTH, Evaluator, Examine, Scorer
-from grid.core.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.types import (
+    ALTER,
+    OTHER,
+    REFUSE,
+    REJECT,
+    REPLACE,
+    RETRY,
+    Chain,
+    Step,
+    TaskKind,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Verdict,
+    to_json,
+)
 from grid.core.untrusted import shown
-from grid.core.verdicts import PLAN, STEPS, VerdictAnswer
 from grid.episode.planning import chain_of
 from grid.episode.prompts import tools_section
 from grid.text.answers import declines, may_pass

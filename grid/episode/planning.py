@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from grid.core.chains import Chain, ChainCall
 from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.core.errors import ModelError
-from grid.core.types import FINISH, NO_TOOL, REJECT, Json, ToolCall, Trajectory, Usage, to_json
+from grid.core.types import FINISH, NO_TOOL, REJECT, Chain, ChainCall, Json, ToolCall, Trajectory, Usage, to_json
 from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, decisions_left, next_point, perform, refused
 from grid.episode.again import again, rejected

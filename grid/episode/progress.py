@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.core.chains import Chain
-from grid.core.types import Observation, Step, ToolCall, Trajectory, Usage
+from grid.core.types import Chain, Observation, Step, ToolCall, Trajectory, Usage
 from grid.core.world import State
 from grid.episode.requests import MOST_CHARACTERS
 

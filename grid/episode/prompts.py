@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from grid.core.cache import Once
 from grid.core.engine import Answer, Prompt, Section
 from grid.core.types import (
     BETWEEN,
@@ -31,6 +30,7 @@ from grid.core.types import (
     Trajectory,
     to_json,
 )
+from grid.core.util import Once
 from grid.episode.episode import Episode, Planner
 from grid.episode.options import Options
 from grid.text.references import answering, reference

@@ -8,11 +8,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.core.engine import NATIVE, Choice, Engine, Prompt, Sampled, Source
+from grid.core.engine import ACTOR, NATIVE, Choice, Engine, Prompt, Role, Sampled, Source
 from grid.core.errors import ContextError
-from grid.core.roles import ACTOR, Role
-from grid.core.seeds import derive_seed
 from grid.core.types import Usage
+from grid.core.util import derive_seed
 from grid.engines.functions import handed_over
 from grid.text.objects import UnreadableError, characters, whole
 

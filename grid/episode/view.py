@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grid.core.cache import kept
 from grid.core.types import Step, Substep
+from grid.core.util import kept
 from grid.core.world import State
 from grid.episode import prompts
 from grid.episode.options import Options

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Step, ToolCall, Trajectory, to_json
 from grid.text import references
 from grid.worlds.equivalence import equivalent, paired_off

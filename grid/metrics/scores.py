@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from grid.core.cache import Once
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Step
+from grid.core.util import Once
 from grid.text import references
 from grid.worlds.schema import READ_AS
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from grid.core.cache import Once
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import Json, ToolCall
+from grid.core.util import Once
 from grid.text import references
 from grid.worlds.equivalence import canonical, equivalent
 from grid.worlds.layers import bare

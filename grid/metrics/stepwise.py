@@ -8,11 +8,10 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import FINISH, NO_TOOL, Step, ToolCall, Trajectory, to_json
+from grid.metrics.failure_patterns import same_arguments
 from grid.metrics.scores import counts
-from grid.metrics.usage import same_arguments
 from grid.text import references
 from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls

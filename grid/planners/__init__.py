@@ -1,12 +1,11 @@
 """Planners, a file a paper: each has one method, `solve(episode)`, and a line in `conf/planner`.
 
-Begin with `react`, then `zero_shot`, `sh` and `fh` (planning_horizon), `holistic`, `stepwise` and `plan_first`
-(agent_planning_benchmark), `self_consistency`, `retry`, `reflexion`, `egb` (egb_slate §5). Those that search a tree
-share `search`: `tooltree`, `mcts`, `lats`, `tot`, `dfsdt`, `astar`, `best_first`, `egb_tree`. `refuser` is a
-baseline.
+Begin with `react`, then `zero_shot`, `horizon` (single-step and full: planning_horizon), `apb` (holistic, plan-first
+and step-wise: agent_planning_benchmark), `self_consistency`, `reflexion` (with its control), `egb` (egb_slate §5).
+Those that search a tree share `search`, the kernel: `tooltree`, `mcts`, `lats`, `tot`, `dfsdt`, `astar`, `best_first`.
+`refuser` is a baseline.
 
-`horizon`, `predicting` (steps that are not run), `votes` and `side_by_side` are what several share; `refining` (plans
-are criticised and written again), `remembering` (what other cases showed) and `restoring` (a judge's wrong decisions
-set right) are settings around any planner. It imports `episode`, `text` and `core`: a planner knows no data set,
-world or config.
+`votes` and `side_by_side` are what several share; `refining` (plans are criticised and written again), `remembering`
+(what other cases showed) and `restoring` (a judge's wrong decisions set right) are settings around any planner. It
+imports `episode`, `text` and `core`: a planner knows no data set, world or config.
 """

@@ -14,12 +14,12 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import SAMPLE
 from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
-from grid.core.strict import STRICT
 from grid.core.types import FINISH, NO_TOOL
+from grid.core.util import STRICT
 from grid.episode.planning import plan_prompt, read_plan_of
 from grid.episode.tree import Node
 from grid.planners.remembering import OTHER_HALF, Memory, SolvedPlans
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]

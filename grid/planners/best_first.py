@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 
 Frontier = list[tuple[float, float, int, Node]]
 """A heap: the parent's value and the share of the samples, both negative, the place, the node."""

@@ -11,17 +11,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
+from grid.core.engine import JUDGE, SAMPLE
 from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
 from grid.core.types import GIVE_UP
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.tree import Node
 from grid.episode.view import View
-from grid.planners.search import kernel
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch, better
 from grid.planners.side_by_side import every
 
 NOT_RUN = {
@@ -126,7 +124,7 @@ class DFSDT(TreeSearch):
         if view is None or node.path is None or node.action is None:
             raise RuntimeError(f"node {node.label} was not executed")
         observation = node.path.steps[-1].observation
-        asked = kernel.better(search.episode, view, self._told(other), node.action, observation)
+        asked = better(search.episode, view, self._told(other), node.action, observation)
         return await search.scores.ask(asked, "better")
 
     def _told(self, child: Node) -> str:

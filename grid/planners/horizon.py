@@ -1,17 +1,24 @@
-"""What the planners of planning_horizon share: their keys, and when a path ends."""
+"""Single-step and full horizon (planning_horizon §2.1, §2.2, eqs. 1 to 3), with the keys that both have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import SAMPLE
-from grid.core.strict import STRICT
-from grid.episode.acting import Acting
+from grid.core.errors import ModelError
+from grid.core.types import Chain, Json, Trajectory, to_json
+from grid.core.util import STRICT
+from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
+from grid.episode.asking import single_pass
 from grid.episode.episode import Episode
-from grid.episode.view import Path
+from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, whole_view, written_action
+from grid.episode.view import Path, View
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -38,3 +45,90 @@ def failed(path: Path) -> bool:
     """Whether the last call returned nothing valid (§4.1)."""
     observation = path.steps[-1].observation if path.steps else None
     return observation is not None and observation.failed
+
+
+# Single-step horizon (planning_horizon §2.1, eq. 1): one call at a time, on all observations.
+
+
+@dataclass(frozen=True, config=STRICT)
+class SingleStepHorizon(Horizon):
+    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or the limits of `Horizon` are reached (B.2).
+
+    Every decision is offered the tools of the whole query, as those of `fh`.
+    """
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Call tools one by one. Raises ModelError where no answer can be read after the retries."""
+        over = partial(self.given_up, episode)
+        done = await rollout(episode, self._next, self, begin(episode), whole_query=True, over=over)
+        return trajectory(episode, done.path)
+
+    async def _next(self, episode: Episode, view: View, name: str) -> Decision:
+        decision = await single_pass(episode, view, name, self, several=False, exact=True)
+        if decision.action.unreadable:
+            raise ModelError(
+                f"step {view.substep.id}: {decision.action.unreadable}, after {self.max_retries + 1} tries"
+            )
+        return decision
+
+
+# Full horizon with lazy replanning (planning_horizon §2.2, eqs. 2 and 3): plan, run, plan anew where a call fails.
+
+
+FAILED = "Step {step} failed."
+REST = "The rest of its plan was not run: {rest}"
+GO_ON = (
+    "If step {step} was expected to return nothing, and that is right for the request, plan this rest as it stands. "
+    "Otherwise plan steps that set it right."
+)
+ASK_AGAIN = "What was done stays as it is, with its results: do not plan it again."
+
+
+@dataclass(frozen=True, config=STRICT)
+class FullHorizon(Horizon):
+    """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
+
+    A new plan is appended to what was executed: no call that succeeded is made again. It is asked for with the rest of
+    the plan before, which may be gone on with. Given an outline a plan has one entry for each substep that is left.
+    """
+
+    @property
+    def plans_ahead(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def writes_plans(self) -> bool:
+        """Always."""
+        return True
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
+        return await self.write(episode, None)
+
+    async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
+        """The same with every plan refined, those after a failure too; `unrefined` is the first draft."""
+        path, replans = begin(episode), -1
+        notes: tuple[str, ...] = ()
+        unrefined: Chain | None = None
+        while not self.given_up(episode, path) and (view := whole_view(episode, path, self.max_calls)) is not None:
+            replans, done = replans + 1, len(path.steps)
+            plan, usage, draft = await plan_ahead(episode, view, self, notes, exact=True, refine=refine)
+            unrefined = unrefined or chain_written(draft, view)
+            path = await run_plan(episode, view, plan, usage, self, failed)
+            if not failed(path):
+                break
+            notes = replanning(path.steps[-1].substep.id, plan[len(path.steps) - done :])
+        return replace(trajectory(episode, path, replans=max(replans, 0)), unrefined=unrefined)
+
+
+def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
+    """What is said behind a failed step: what of its plan was not run, and that this may be gone on with.
+
+    The rest can stand as it is, its references too: what failed was a step, so that those behind it keep their numbers.
+    """
+    told = FAILED.format(step=step)
+    if not rest:
+        return told, ASK_AGAIN
+    calls: list[Json] = [written_action(action) for action in rest]
+    return f"{told} {REST.format(rest=to_json(calls))}", GO_ON.format(step=step), ASK_AGAIN

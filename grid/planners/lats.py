@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node, backup, finish
 from grid.planners.reflexion import reflect
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 FAILED = -1.0

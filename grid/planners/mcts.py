@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node, backup
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,8 +10,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import SAMPLE, Section, ThoughtAnswer
-from grid.core.strict import STRICT
 from grid.core.types import Trajectory, Usage
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
 from grid.episode.asking import sections, single_pass

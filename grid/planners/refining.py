@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import PlanAnswer, Prompt, Section, TextAnswer
-from grid.core.roles import ACTOR, CRITIC, Role
-from grid.core.strict import STRICT
+from grid.core.engine import ACTOR, CRITIC, PlanAnswer, Prompt, Role, Section, TextAnswer
 from grid.core.types import Trajectory, Usage
 from grid.core.untrusted import shown_lines
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.episode import Episode, Planner
 from grid.episode.planning import Asking, Read, WritesPlans

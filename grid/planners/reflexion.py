@@ -1,18 +1,57 @@
-"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, with a lesson in words after each failure."""
+"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, after each failure a lesson; and its control."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import Section, TextAnswer
-from grid.core.strict import STRICT
+from grid.core.engine import SAMPLE, Section, TextAnswer
+from grid.core.problem import BRANCHING
+from grid.core.types import Step, Trajectory
+from grid.core.util import STRICT
 from grid.episode import prompts
+from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.asking import single_pass
 from grid.episode.episode import Episode
 from grid.episode.view import Path
-from grid.planners.retry import Retry
+
+# ReAct tried again: the control for planners that may ask whether a case is resolved.
+
+
+@dataclass(frozen=True, config=STRICT)
+class Retry(Acting):
+    """Up to `attempts` ReAct passes, each from the start and with a seed of its own, until one resolves the case.
+
+    Its success is ReAct's pass@k (egb_slate §6.1): what a planner that asks as often gains beyond it is the planner's.
+    Before each further attempt it is asked whether the case is resolved, as Reflexion is; the last is not asked about.
+    """
+
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
+    attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Try, ask whether the case is resolved, learn, try again; the last attempt is returned."""
+        policy = partial(single_pass, acting=self)
+        lessons: tuple[str, ...] = ()
+        everything: tuple[Step, ...] = ()
+        for attempt in range(self.attempts):
+            path = (await rollout(episode, policy, self, begin(episode), branch=attempt, lessons=lessons)).path
+            everything += path.steps
+            if attempt + 1 == self.attempts or episode.resolved(path.state, path.steps):
+                break
+            lessons = await self.learn(episode, path, attempt, lessons)
+        return trajectory(episode, path, everything, branches=attempt)
+
+    async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
+        """The lessons that the next attempt sees, from those that the failed one saw: none."""
+        return ()
+
+
+# Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, with a lesson in words after each failure.
 
 
 @dataclass(frozen=True, config=STRICT)

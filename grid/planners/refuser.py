@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import Chain
-from grid.core.strict import STRICT
-from grid.core.types import REJECT, ToolCall, Trajectory, Usage
+from grid.core.types import REJECT, Chain, ToolCall, Trajectory, Usage
+from grid.core.util import STRICT
 from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
 from grid.episode.episode import Episode
 from grid.episode.view import View

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
 from grid.core.types import Step
+from grid.core.util import STRICT
 from grid.episode import prompts
 
 Mode = Literal["none", "traces"]

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 
 Restored = Literal["none", "false_positives", "false_negatives", "both"]
 NOT_RESTORED: Restored = "none"

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import SAMPLE
 from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING
-from grid.core.strict import STRICT
 from grid.core.types import RESULT, Trajectory, to_json
+from grid.core.util import STRICT
 from grid.episode import prompts
 from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
 from grid.episode.asking import sample_actions, single_pass

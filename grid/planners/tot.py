@@ -9,14 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import SAMPLE
+from grid.core.engine import JUDGE, SAMPLE
 from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
-from grid.core.roles import JUDGE
-from grid.core.strict import STRICT
+from grid.core.util import STRICT
 from grid.episode.tree import Node
-from grid.planners.search import kernel
-from grid.planners.search.kernel import Search, TreeSearch
+from grid.planners.search import Search, TreeSearch, best
 from grid.planners.side_by_side import every
 
 
@@ -96,7 +94,7 @@ class TreeOfThoughts(TreeSearch):
             paths = [node.path for node in thoughts if node.path]
             chains = ["\n".join((f"{len(path.lines)} steps:", *path.lines)) for path in paths]
             found = await search.scores.votes(
-                kernel.best(search.episode), chains, samples=self.votes, temperature=self.temperature
+                best(search.episode), chains, samples=self.votes, temperature=self.temperature
             )
         for node, value in zip(thoughts, found, strict=True):
             node.value = value

@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import SAMPLE
 from grid.core.errors import ConfigError
-from grid.core.strict import STRICT
 from grid.core.types import Trajectory
+from grid.core.util import STRICT
 from grid.episode.acting import Acting, begin, rollout, trajectory
 from grid.episode.asking import single_pass
 from grid.episode.episode import Episode

@@ -8,10 +8,9 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from grid.core.problem import Problem
-from grid.core.strict import STRICT
 from grid.core.types import ToolSpec
-from grid.pools.base import used
-from grid.pools.whole import Whole
+from grid.core.util import STRICT
+from grid.pools.whole import Whole, used
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -14,15 +14,13 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError
-from grid.core.problem import Problem
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Problem
 from grid.core.types import ToolSpec, to_json
+from grid.core.util import STRICT, derive_seed
 from grid.datasets.slate.dataset import Slate
 from grid.episode.options import Retrieved
-from grid.pools.base import used
 from grid.pools.tool_files import distinct, named, read_tools
+from grid.pools.whole import used
 from grid.retrievers.bm25 import BM25
 
 OWN = 14

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Parameter, ToolSpec
+from grid.core.util import made_once
 from grid.datasets.files import fingerprint, read_json, read_jsonl
 
 MAX_NAME = 64

@@ -1,15 +1,15 @@
-"""Every tool of the benchmark."""
+"""What a pool is, and the one that has every tool of the benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from pydantic.dataclasses import dataclass
 
 from grid.core.problem import Problem
-from grid.core.strict import STRICT
 from grid.core.types import ToolSpec
+from grid.core.util import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,3 +31,42 @@ class Whole:
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The library."""
         return stock
+
+
+# Pools: which tools a case's tools are retrieved from, or offered from where nothing is retrieved.
+
+
+class Pool(Protocol):
+    """A choice among tools, made for each case. It knows the reference, whose tools are always in it."""
+
+    @property
+    def in_context(self) -> int:
+        """A pool of at most so many tools is offered whole, whatever the retriever's limits are."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the files that it reads do; empty where it reads none. Part of every cell's id."""
+        ...
+
+    def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """All tools that any case of a dataset may get: they are indexed once, and words weigh as they do there."""
+        ...
+
+    @property
+    def needs(self) -> str | None:
+        """What a case must name, in words; None where any will do."""
+        ...
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether a case names it."""
+        ...
+
+    def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The case's pool out of the stock, in the order in which tools stand that nothing ranks."""
+        ...
+
+
+def used(problem: Problem) -> dict[str, ToolSpec]:
+    """The tools that the reference calls, in the order of the calls."""
+    return {call.tool: problem.library[call.tool] for call in problem.reference.calls.values() if call}

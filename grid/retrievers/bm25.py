@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.retriever import Index
-from grid.core.strict import STRICT
+from grid.core.problem import Index
 from grid.core.types import ToolSpec
-from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
-from grid.retrievers.texts import bm25_texts
+from grid.core.util import STRICT
+from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, bm25_texts, document, remembered
 from grid.text.words import stems
 
 

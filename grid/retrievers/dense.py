@@ -7,13 +7,21 @@ from functools import partial
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.retriever import Index
-from grid.core.strict import STRICT
+from grid.core.problem import Index
 from grid.core.types import ToolSpec
+from grid.core.util import STRICT
 from grid.retrievers.bm25 import bm25_scorer
-from grid.retrievers.embedding import Embedder, EmbeddingModel
-from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
-from grid.retrievers.texts import dense_texts
+from grid.retrievers.scored import (
+    Embedder,
+    EmbeddingModel,
+    FoundBy,
+    Ranking,
+    ScoredIndex,
+    Scorer,
+    dense_texts,
+    document,
+    remembered,
+)
 
 
 @dataclass(frozen=True, config=STRICT)

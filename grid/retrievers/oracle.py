@@ -7,10 +7,9 @@ from functools import lru_cache
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.reference import Reference
-from grid.core.retriever import Index
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Reference
 from grid.core.types import Case, Substep, ToolSpec
+from grid.core.util import STRICT
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.scored import Ranking
 

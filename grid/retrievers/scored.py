@@ -1,18 +1,31 @@
-"""What retrievers share that score tools: how a decision's texts are weighed, and which tools are best."""
+"""Tools, and any texts, by a score for a query: by the words that they share with it, or by what they mean."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
-from typing import Annotated, Literal, TypeAlias
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, cached_property, lru_cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+import platformdirs
+from filelock import FileLock
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.retriever import Index, Mode
-from grid.core.strict import STRICT
+from grid.core.errors import ConfigError
+from grid.core.problem import Index, Mode
 from grid.core.types import Case, Substep, ToolSpec
+from grid.core.untrusted import loads
+from grid.core.util import STRICT, made_once
+from grid.engines.wheels import Hub
+from grid.retrievers.sources import Wheel, check_modules, check_source, fingerprint, model_folder
 
 Scores: TypeAlias = np.ndarray
 """One score a tool, float32: the higher, the nearer."""
@@ -131,3 +144,245 @@ def document(tool: ToolSpec, by: FoundBy = "all") -> str:
         return tool.description[:LONGEST]
     arguments = " ".join(f"{parameter.name} {parameter.description}" for parameter in tool.parameters)
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
+
+
+# Tools as a case defines them, where a library has one definition of a name and several cases have their own.
+
+
+class RedefinedIndex:
+    """An index that hands out `own` tools in the place of those of their names, which it finds them by."""
+
+    def __init__(self, other: Index, own: Mapping[str, ToolSpec]) -> None:
+        self._other, self._own = other, own
+        self.query_top_k = other.query_top_k
+        self.mode: Mode = other.mode
+        self._replaced = lru_cache(maxsize=64)(self._as_own)  # the same tuple for the same question
+
+    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+        """What the other index finds."""
+        return self._replaced(self._other.retrieve(case, substep))
+
+    def nearest(self, text: str) -> list[ToolSpec]:
+        """As the other index has them."""
+        return [*self._as_own(tuple(self._other.nearest(text)))]
+
+    def of(self, names: Collection[str], at_least: int = 0) -> Index:
+        """Some of the tools."""
+        return RedefinedIndex(self._other.of(names, at_least), self._own)
+
+    def _as_own(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        return tuple(self._own.get(tool.name, tool) for tool in tools)
+
+
+# Texts by the words that they share with a query, or by what they mean: for tools, paragraphs and questions.
+
+
+Words: TypeAlias = Callable[[str], Sequence[str]]
+"""The words of a text, as they are compared."""
+_LARGE = 5_000
+"""Texts from which on an index of words is kept on disk."""
+_AT_ONCE = 4096
+"""Texts that are embedded and kept together: so many are done again after an interruption."""
+_FILES = (
+    "data.csc.index.npy",
+    "indices.csc.index.npy",
+    "indptr.csc.index.npy",
+    "vocab.index.json",
+    "params.index.json",
+)
+_log = logging.getLogger(__name__)
+
+
+def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = "") -> Scorer:
+    """BM25 scores of texts for a query; they are indexed when the first is asked for.
+
+    Args:
+        texts: what is sought among.
+        words: of a text and of a query.
+        version: changes whenever `words` gives other ones. With it the index of many texts is kept in the user's cache.
+    """
+
+    @cache
+    def indexed() -> tuple[Any, int]:
+        found = texts()
+        return _kept(found, words, version) if version and len(found) >= _LARGE else _made(found, words), len(found)
+
+    def score(text: str) -> Scores:
+        model, count = indexed()
+        known = [word for word in words(text) if word in model.vocab_dict] if model else []
+        scores: Scores = model.get_scores(known) if known else np.zeros(count, dtype=np.float32)
+        return scores
+
+    return score
+
+
+def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
+    """The cosines of texts with a query. The first query embeds the texts, unless the user's cache has them."""
+
+    @cache
+    def matrix() -> np.ndarray:
+        found, own = texts(), embedder()
+        parts = [np.zeros((0, 0), dtype=np.float32)] if not found else []
+        for start in range(0, len(found), _AT_ONCE):
+            parts.append(own.library(found[start : start + _AT_ONCE]))
+            if len(found) > _AT_ONCE:
+                _log.info("%s of %s texts embedded", f"{min(start + _AT_ONCE, len(found)):,}", f"{len(found):,}")
+        return np.concatenate(parts)
+
+    def score(text: str) -> Scores:
+        known = matrix()
+        if not len(known):
+            return np.zeros(0, dtype=np.float32)
+        scores: Scores = known @ embedder().texts([query_prefix + text])[0]
+        return scores
+
+    return score
+
+
+def _made(texts: Sequence[str], words: Words) -> Any:
+    """None for texts without a word, which bm25s does not index."""
+    import bm25s  # it compiles as it is imported, which a sweep that is done need not wait for
+
+    documents = [list(words(text)) for text in texts]
+    if not any(documents):
+        return None
+    model = bm25s.BM25()
+    model.index(documents, show_progress=False)
+    return model
+
+
+def _kept(texts: Sequence[str], words: Words, version: str) -> Any:
+    """The index out of the user's cache, where one process makes it while the others wait."""
+    import bm25s
+
+    digest = hashlib.sha256(f"{bm25s.__version__} {version}".encode())
+    for text in texts:
+        digest.update(hashlib.sha256(text.encode("utf-8", "replace")).digest())
+    make = partial(_write, texts, words)
+    return bm25s.BM25.load(made_once("bm25", digest.hexdigest()[:24], _FILES, make), mmap=True, show_progress=False)
+
+
+def _write(texts: Sequence[str], words: Words, target: Path) -> None:
+    model = _made(texts, words)
+    if model is None:
+        raise ValueError("none of the texts has a word")
+    model.save(target, show_progress=False)
+
+
+# Sentence embeddings: a library's are made once and kept on disk by content, a query's when it is asked.
+
+
+_BATCH = 64  # texts
+_HEADER = 1_000  # bytes at most
+_TYPE = np.dtype("<f4")
+
+
+@dataclass(frozen=True, config=STRICT)
+class EmbeddingModel:
+    """A sentence-transformers model as configs name it.
+
+    Args:
+        hub: a model of the hub.
+        wheel: what holds the same files where the hub cannot be reached.
+        path: a folder instead of both.
+        query_prefix: stands before every text that others are sought by, as some models were trained.
+    """
+
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    path: str | None = None
+    query_prefix: str = ""
+
+    @property
+    def installed(self) -> bool:
+        """Whether the packages that run such a model are there."""
+        return find_spec("sentence_transformers") is not None
+
+    def check(self, key: str) -> None:
+        """Raise ConfigError where no model is named or none could be run; `key` is the config's. Fetches nothing."""
+        check_source(self.hub, self.path, key)
+        if not self.installed:
+            raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
+
+    def embedder(self, key: str) -> Embedder:
+        """The model, which is fetched where it must be. Raises ConfigError, with the config's key."""
+        return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
+
+
+class Embedder:
+    """A sentence-transformers model, loaded when the first text is embedded. Embeddings have length 1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """Embeddings of texts, shape (texts, dimensions), float32; of a long one its first tokens."""
+        cut = [text[:LONGEST] for text in texts]
+        found = self._model.encode(cut, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(found, dtype=_TYPE)
+
+    def library(self, texts: Sequence[str]) -> np.ndarray:
+        """As `texts`, out of the user's cache, where one process puts them while the others wait."""
+        distinct = list(dict.fromkeys(texts))
+        key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
+        cache = platformdirs.user_cache_path("agent-grid") / "embeddings"
+        cache.mkdir(parents=True, exist_ok=True)
+        with FileLock(cache / f"{key}.lock"):
+            found = read(cache / key, key, len(distinct))
+            if found is None:
+                found = self.texts(distinct)
+                write(cache / key, key, found)
+        places = {text: place for place, text in enumerate(distinct)}
+        return found if len(distinct) == len(texts) else found[[places[text] for text in texts]]
+
+    @cached_property
+    def _model(self) -> Any:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        check_modules(self.folder)
+        logging.disable_progress_bar()
+        return SentenceTransformer(str(self.folder), device="cpu", local_files_only=True)
+
+
+@lru_cache(maxsize=4)
+def embedder_of(folder: Path) -> Embedder:
+    """One of a process for each model."""
+    return Embedder(folder)
+
+
+def write(file: Path, key: str, embeddings: np.ndarray) -> None:
+    """A line of JSON that says whose embeddings they are, and their bytes. The file appears whole."""
+    content = np.ascontiguousarray(embeddings, dtype=_TYPE).tobytes()
+    head = {"key": key, "shape": list(embeddings.shape), "sha256": hashlib.sha256(content).hexdigest()}
+    number, draft = tempfile.mkstemp(dir=file.parent, prefix=".draft-")
+    try:
+        with os.fdopen(number, "wb") as out:
+            out.write(json.dumps(head).encode() + b"\n")
+            out.write(content)
+        os.replace(draft, file)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def read(file: Path, key: str, texts: int) -> np.ndarray | None:
+    """The embeddings of so many texts; None where the file is not there, is damaged, or has others'."""
+    try:
+        with file.open("rb") as opened:
+            head: Any = loads(opened.readline(_HEADER).decode())
+            content = opened.read()
+        count, dimensions = head["shape"]
+        whole = (head["key"], count, count * dimensions * _TYPE.itemsize) == (key, texts, len(content))
+        if not whole or head["sha256"] != hashlib.sha256(content).hexdigest():
+            return None
+        return np.frombuffer(content, dtype=_TYPE).reshape(count, dimensions)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _digest(texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(hashlib.sha256(text.encode("utf-8", "replace")).digest())
+    return digest.hexdigest()[:24]

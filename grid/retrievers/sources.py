@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field
 
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
 from grid.core.untrusted import loads
+from grid.core.util import made_once
 from grid.engines.wheels import Digest, Hub, Wheels, download
 
 _MODULES = "modules.json"

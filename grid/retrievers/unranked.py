@@ -7,9 +7,9 @@ from functools import cached_property
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.retriever import Index, Mode
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Mode
 from grid.core.types import Case, Substep, ToolSpec
+from grid.core.util import STRICT
 from grid.retrievers.bm25 import BM25
 
 

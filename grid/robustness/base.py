@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from grid.core.problem import Problem
-from grid.core.retriever import Index
+from grid.core.problem import Index, Problem
 
 
 class Robustness(Protocol):

@@ -11,16 +11,26 @@ from typing import Any, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
-from grid.core.problem import REFERENCES, Problem
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
-from grid.core.types import FINISH, REJECT, Observation, Step, ToolCall, Trajectory
+from grid.core.problem import REFERENCES, Index, Problem
+from grid.core.types import (
+    ALTER,
+    FINISH,
+    OTHER,
+    REFUSE,
+    REJECT,
+    REPLACE,
+    RETRY,
+    Observation,
+    Step,
+    ToolCall,
+    Trajectory,
+)
+from grid.core.util import STRICT, derive_seed
 from grid.core.world import State, World, resolved_by
-from grid.robustness.naming import Double, double
 from grid.robustness.offering import (
+    Double,
     beside,
+    double,
     each_step,
     function_of,
     has_own_kind,
@@ -38,7 +48,7 @@ class BrokenTool:
     """One tool that the resolution takes answers every call with an error: it is out of service.
 
     Which one is drawn from those of the reference. A replacement of the same function, whose name and arguments are
-    called otherwise (`grid.robustness.naming`), is offered wherever the broken tool is, from the first decision on.
+    called otherwise (`grid.robustness.offering`), is offered wherever the broken tool is, from the first decision on.
     Nothing tells which of the two works before one is called. The case is resolved as ever; `behaviour` says what
     followed the first failure (`behaviour_of`).
 

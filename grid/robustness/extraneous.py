@@ -9,11 +9,9 @@ from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import Problem
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Problem
 from grid.core.types import Case, Substep, ToolSpec
+from grid.core.util import STRICT, derive_seed
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -14,11 +14,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import Problem
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Problem
 from grid.core.types import Plan, Substep, ToolSpec
+from grid.core.util import STRICT, derive_seed
 
 # Verb in a tool's name, to the broad intent that covers it.
 _INTENTS = (

@@ -1,10 +1,10 @@
-"""What a tool does with a name that it does not know (planning_horizon §3.2, §4.1, §4.4, B.1.1)."""
+"""Strict and forgiving tools: what one does with a name it does not know (planning_horizon §3.2, §4.1, §4.4)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
@@ -15,12 +15,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.sparse import csr_array
 
+from grid.core.engine import JUDGE
 from grid.core.errors import ToolError
-from grid.core.strict import STRICT
+from grid.core.problem import Index, Problem
 from grid.core.types import Observation, ToolCall
-from grid.core.world import State
-from grid.retrievers.embedding import Embedder, EmbeddingModel
+from grid.core.util import STRICT
+from grid.core.world import State, World
+from grid.retrievers.scored import Embedder, EmbeddingModel
 from grid.text.words import stems
+from grid.worlds.layers import RetrievingWorld, within
 from grid.worlds.schema import ERROR, READ_AS, Expected, SchemaWorld
 
 # How near one text is to others: by their words and letters, or by what they mean to an embedding model.
@@ -308,3 +311,84 @@ class Matching(EmbeddingModel):
     def nearness(self) -> Similarity:
         """How names are compared."""
         return Lexical() if self.similarity == "lexical" else Embeddings(self, self.key)
+
+
+# Tools that take exact names only: the study's low robustness (planning_horizon §4.4, B.1.1).
+
+
+@dataclass(frozen=True, config=STRICT)
+class ToolsStrict(Matching):
+    """A call with a name that its input entities do not have fails, and is told the nearest that they have.
+
+    Nearness is the forgiving tools'. Where the tools search texts (`RetrievingWorld`), a search has the best paragraph
+    alone to go by. A problem whose world neither has a schema (`SchemaWorld`) nor searches stays as it is; so does one
+    whose tools another setting has made forgiving already.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    key: ClassVar[str] = "robustness.tools_strict"
+    candidates: Annotated[int, Field(ge=1, le=100)] = 1
+    paragraphs: Annotated[int, Field(ge=1, le=100)] = 1
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The same problem with the nearest name as feedback."""
+
+        def strict(world: World) -> World:
+            if isinstance(world, RetrievingWorld):
+                return world.reading(self.paragraphs)
+            return MatchingWorld(world, self.nearness, self.candidates) if isinstance(world, SchemaWorld) else world
+
+        return replace(problem, world=within(problem.world, strict))
+
+
+# Tools that forgive inexact names: the study's high robustness (planning_horizon §3.2, §4.1, B.1.1).
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ToolsForgiving(Matching):
+    """A name that the schema lacks is replaced by the nearest of those that the call's input entities have.
+
+    Nothing below the floors is replaced, and nothing that is not clearly nearest (`grid.robustness.schema_matching`).
+    Where nothing is, the call fails and is told the `candidates` nearest. What was read as what is told in the
+    observation.
+
+    Args:
+        floor: of concepts, attribute keys, relations and qualifier keys.
+        value_floor: of entities' names (`Find`) and of text values; the official code's 0.9.
+        ratio: the nearest's distance to that of the next, at most.
+        judge: a model (`model@judge`) is shown the candidates of at least `floor`, for `Find` too, and names one or
+            none, as in the paper; text values are replaced by similarity alone.
+
+    Where the tools search texts (`RetrievingWorld`), a search has the ten best paragraphs to go by. A problem whose
+    world neither has a schema (`SchemaWorld`) nor searches stays as it is.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    key: ClassVar[str] = "robustness.tools_forgiving"
+    floor: Share = 0.35
+    value_floor: Share = 0.9
+    ratio: Share = 0.8
+    judge: bool = False
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """The judge, where that is configured, which names were meant."""
+        return {JUDGE: "judge"} if self.judge else {}
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The same problem with forgiving tools."""
+
+        def forgiving(world: World) -> World:
+            if isinstance(world, RetrievingWorld):
+                return world.reading(self.paragraphs)
+            return self.around(world, problem.case.query) if isinstance(world, SchemaWorld) else world
+
+        return replace(problem, world=within(problem.world, forgiving))
+
+    def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
+        """A world with forgiving tools; the question is what the judge is shown."""
+        rule = Rule(self.floor, self.value_floor, self.ratio)
+        return MatchingWorld(world, self.nearness, self.candidates, rule, question, self.judge)

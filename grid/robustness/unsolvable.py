@@ -12,12 +12,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import TaskKind
-from grid.core.problem import REFERENCES, Problem, no_baselines
-from grid.core.retriever import Index
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
-from grid.core.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
+from grid.core.problem import REFERENCES, Index, Problem, no_baselines
+from grid.core.types import REJECT, Case, Step, Substep, TaskKind, ToolSpec, Trajectory
+from grid.core.util import STRICT, derive_seed
 from grid.episode.planning import chain_of
 from grid.robustness.offering import (
     each_step,

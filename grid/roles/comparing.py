@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from grid.core.engine import Engine, Prompt, Section, VoteAnswer
+from grid.core.engine import EVALUATOR, Engine, Prompt, Section, VoteAnswer
 from grid.core.errors import ContextError, ModelError
 from grid.core.problem import SOLVED_FIRST, Dataset
-from grid.core.roles import EVALUATOR
-from grid.core.seeds import derive_seed
 from grid.core.types import Usage
+from grid.core.util import derive_seed
 from grid.datasets.grading import query_section
 from grid.episode.judging import Judging
 from grid.episode.requests import Requests

@@ -7,17 +7,15 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.engine import USER, Engine, Prompt, Section, TextAnswer
 from grid.core.errors import ModelError
-from grid.core.roles import USER
 from grid.core.types import to_json
 from grid.core.untrusted import shown_lines
 from grid.episode.judging import Retries, readable
 from grid.episode.requests import Requests
-from grid.roles.asked_once import AskedOnce
-from grid.roles.simulation import Simulating
+from grid.roles.simulation import AskedOnce, Simulating
 from grid.text.objects import UnreadableError
-from grid.worlds.talking import Said
+from grid.worlds.simulated import Said
 
 ASK = Section("instruction", ("Write the next message of the customer, whom you play, and nothing else.",))
 NOTHING_SAID = "Nothing was said yet."
@@ -30,7 +28,7 @@ _DIGITS = 12  # of a digest
 
 
 class Customer:
-    """One cell's user: a `grid.worlds.talking.User`.
+    """One cell's user: a `grid.worlds.simulated.User`.
 
     What it was asked and what it spent is in `requests`, which no budget bounds; `failures` counts messages that could
     not be read. It is asked once for each conversation, so that those who branch hear the same. `seed` is the same for

@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from functools import partial
 
-from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.engine import JUDGE, Engine, Prompt, Section, TextAnswer
 from grid.core.errors import ContextError, ModelError
-from grid.core.roles import JUDGE
 from grid.core.types import ToolCall
 from grid.episode.judging import Judging
 from grid.episode.requests import Requests
-from grid.roles.asked_once import AskedOnce
+from grid.roles.simulation import AskedOnce
 
 ROLE = Section(
     "role",

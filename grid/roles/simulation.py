@@ -1,23 +1,26 @@
-"""A model that plays tools: those whose servers cannot be reached, as ToolLLM's virtual server does, and readers."""
+"""A model that plays tools: those whose servers cannot be reached, as ToolLLM's virtual server does, and readers.
+
+Whoever stands behind a world is asked each question of a case once (`AskedOnce`).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.engine import SIMULATOR, Engine, Prompt, Section, TextAnswer
 from grid.core.errors import ContextError, ModelError
-from grid.core.roles import SIMULATOR
-from grid.core.strict import STRICT
 from grid.core.types import ToolCall, to_json
+from grid.core.util import STRICT
 from grid.episode.judging import Retries, readable
 from grid.episode.requests import Requests
-from grid.roles.asked_once import AskedOnce
 from grid.text.answers import read_response
 from grid.worlds.simulated import Documentation, Response
 
@@ -136,3 +139,28 @@ def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
         ),
         TextAnswer(),
     )
+
+
+# Questions of one case to a model that stands behind its world: each is asked once.
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class AskedOnce(Generic[K, T]):
+    """Answers by question. Paths that go side by side may ask the same: the later one waits for the answer.
+
+    A question whose asking fails is asked again when it comes up again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[K, T] = {}
+        self._asking: defaultdict[K, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def __call__(self, question: K, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer; `ask` is awaited where it is not known. Raises what `ask` raises."""
+        async with self._asking[question]:
+            if question not in self._known:
+                self._known[question] = await ask()
+        return self._known[question]

@@ -12,17 +12,15 @@ from typing import Any, cast
 
 from grid import plugins
 from grid.code_digest import code_digest
-from grid.core.cache import can
-from grid.core.engine import Engine
+from grid.core.engine import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Engine, Role
 from grid.core.errors import ConfigError, UnfinishedError
 from grid.core.metric import BY_NAME, Metric, declared_by, together
 from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Dataset, Demonstrations, Problem
-from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
-from grid.core.seeds import derive_seed
 from grid.core.types import Case, Demonstration, Plan
-from grid.datasets.nearest import Nearest, question_words
-from grid.datasets.sampling import part_of
-from grid.engines.informed import Informed
+from grid.core.util import can, derive_seed
+from grid.datasets.dataset import part_of
+from grid.datasets.question_answering import Nearest, question_words
+from grid.engines.hosted import Informed
 from grid.engines.places import places_of
 from grid.episode.episode import Episode, Planner
 from grid.episode.judging import Judging
@@ -32,21 +30,18 @@ from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
-from grid.retrievers.texts import bm25_texts
+from grid.retrievers.scored import bm25_texts
 from grid.robustness.base import Robustness
-from grid.roles.audit import Audit
 from grid.roles.customer import Customer
-from grid.roles.evaluation import Evaluation
+from grid.roles.evaluation import Audit, Evaluation
 from grid.roles.grounding import GroundingByModel
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.config import BudgetConfig
 from grid.settings.make import make
-from grid.settings.parts import Parts, parts_of
+from grid.settings.parts import KEPT, Parts, Pooled, dataset_of, key_of, key_of_data, parts_of, pooled
 from grid.settings.plan import ordering
-from grid.settings.pooled import KEPT, Pooled, dataset_of, key_of, key_of_data, pooled
-from grid.settings.prices import Prices, prices_of
 from grid.settings.remembered import Memory, memory_of
-from grid.settings.roles import judging, models, restoring, simulating
+from grid.settings.roles import Prices, judging, models, prices_of, restoring, simulating
 from grid.settings.setting import GROUPS, MEMORY, REFINE, WHICH_CASES, Setting
 from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.worlds.layers import within

@@ -1,4 +1,4 @@
-"""A whole sweep checked before it starts: every setting composed and built, short of an engine's weights."""
+"""A whole sweep checked before it starts: every setting fits together, and is built, short of an engine's weights."""
 
 from __future__ import annotations
 
@@ -13,24 +13,36 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.core.engine import Engine
+from grid.core.engine import (
+    ACTOR,
+    ASKED,
+    CHOOSE,
+    CRITIC,
+    EVALUATOR,
+    JUDGE,
+    NATIVE,
+    SAMPLE,
+    SIMULATOR,
+    USER,
+    Engine,
+    Role,
+)
 from grid.core.errors import ConfigError
 from grid.core.metric import Metric, together
-from grid.core.problem import Dataset
-from grid.core.roles import ASKED, CRITIC, JUDGE
+from grid.core.problem import DIAGNOSED, GIVEN, OUTLINE, REFERENCES, Dataset, Stating
 from grid.core.types import Skipped
-from grid.datasets.sampling import part_of
+from grid.datasets.dataset import part_of
+from grid.engines.hosted import Informed, Knowing
 from grid.episode.episode import Planner
-from grid.settings.build import build, code_of
+from grid.planners.refining import writes_plans
+from grid.planners.restoring import NOT_RESTORED
+from grid.settings.build import build, build_engine, code_of, engine_of
 from grid.settings.config import SweepConfig, sweep_config
-from grid.settings.fitting import invalid_reason
-from grid.settings.keeping import Keep
-from grid.settings.parts import parts_of
+from grid.settings.parts import Parts, key_of, lacking, parts_of
 from grid.settings.plan import Plan, with_ordering
-from grid.settings.prices import expect_prices
 from grid.settings.remembered import line_of, with_contents
-from grid.settings.roles import is_named, with_roles
-from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
+from grid.settings.roles import expect_prices, is_named, judging, models, restoring, with_roles
+from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
 
 MOST_REASONS = 50
 """Kinds of reasons that are told apart."""
@@ -293,3 +305,95 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
         f"context {size}of {labels['model']} leaves beside the prompt (planner.fit_tokens); transcripts have each "
         "request's own"
     )
+
+
+# Whether the parts of a setting go together, and if not, why: told before anything starts.
+
+
+def invalid_reason(setting: Setting) -> str | None:
+    """Why a setting's parts do not go together, naming both YAML files; None where they do."""
+    parts = parts_of(setting.config)
+    planner, dataset = parts.planner, parts.dataset
+    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
+    if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
+        return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
+    for role, model in models(setting.config).items():
+        reason = _unfit(setting, role, engine_of(role, model), parts)
+        if reason:
+            return reason
+    if setting.config["retriever"].get("mode") == "thought" and not getattr(planner, "thinks_first", False):
+        between = f"conf/retriever/{_file(setting, 'retriever')}.yaml retrieves between a thought and its action"
+        return (
+            f"{between} (retriever.mode=thought); conf/planner/{_file(setting, 'planner')}.yaml has none (react does)"
+        )
+    if parts.refines and not writes_plans(planner):
+        plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
+        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
+    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
+    needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
+    provided, by = build_engine(models(setting.config)[ACTOR]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
+    missing = verbs - provided
+    if missing:
+        return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"
+    if CHOOSE in verbs and NATIVE in provided:
+        return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
+    missing = cases - dataset.provides
+    if missing:
+        return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
+    for name, disturbing in parts.robustness.items():
+        if missing := disturbing.needs - dataset.provides:
+            return f"conf/robustness/{name}.yaml needs {', '.join(sorted(missing))}, which {of} does not have"
+    what = lacking(key_of(setting.config["dataset"]), key_of(setting.config["pool"]))
+    return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
+
+
+def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
+    """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
+    dataset = parts.dataset
+    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
+    how = judging(setting.config).get(role)
+    if role == CRITIC and SAMPLE not in engine.provides:
+        refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
+        return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
+    if role in (SIMULATOR, USER) and (SAMPLE not in engine.provides or engine.sampler is None):
+        who = "tools" if role == SIMULATOR else "user"
+        return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
+    if role == EVALUATOR and parts.judges_plans:
+        return _no_judge_of_plans(setting, engine, parts)
+    if role == EVALUATOR and engine.sampler is None and isinstance(dataset, Stating) and dataset.stating:
+        asks = f"{of} asks which statements about an episode are true, which a language model alone can tell"
+        return f"{asks}: model@evaluator={_file(setting, role)} (or model@judge, who stands in for it) is none"
+    if isinstance(engine, Informed) and role == EVALUATOR:
+        texts = "asks with dataset.{}=judge which texts mean the same"
+        what = texts.format(parts.compares_texts) if parts.compares_texts else "asks about its episodes"
+        return f"{of} {what}, which conf/model/{_file(setting, role)}.yaml cannot tell"
+    if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
+        file = _file(setting, "model" if role == ACTOR else role)
+        return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
+    if how and how.verb not in engine.provides:
+        by = of if role == EVALUATOR else f"conf/planner/{_file(setting, 'planner')}.yaml"
+        asks = f"{by} asks the {role} with {role}.form={how.form}, which needs {how.verb}"
+        return f"{asks}; conf/model/{_file(setting, role)}.yaml cannot do it"
+    restored = restoring(setting.config).restored
+    if role == JUDGE and restored != NOT_RESTORED and REFERENCES not in dataset.provides:
+        return f"judge.restored={restored} needs the cases' references, which {of} does not have"
+    if role == JUDGE and isinstance(engine, Informed) and parts.tools_ask:
+        file = f"conf/model/{_file(setting, role)}.yaml"
+        return f"robustness.{parts.tools_ask} asks which names are meant, which {file} cannot tell"
+    return None
+
+
+def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | None:
+    """Why an engine cannot say which plans are right; None where it can."""
+    of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
+                                               f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
+    if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):
+        return f"{by} judges with a planted accuracy, which takes plans whose truth is computed; {of} has none"
+    if SAMPLE not in engine.provides:
+        return f"{of} asks for verdicts with dataset.{parts.judges_plans}, which need {SAMPLE}; {by} cannot do it"
+    return None
+
+
+def _file(setting: Setting, group: str) -> str:
+    """The YAML's name: the label without the values that were changed in it."""
+    return setting.labels[group].partition("[")[0]

@@ -9,13 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid import plugins
+from grid.core.engine import ASKED
 from grid.core.errors import ConfigError
-from grid.core.roles import ASKED
-from grid.datasets.sampling import Part
+from grid.datasets.dataset import Part
 from grid.episode.requests import MOST_CHARACTERS
-from grid.settings.keeping import Keep
 from grid.settings.make import config_error
-from grid.settings.setting import FURTHER, GROUPS, OPTIONS
+from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Keep
 from grid.text.objects import MAX_CHARACTERS
 
 _MOST = 2**31 - 1

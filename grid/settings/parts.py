@@ -1,22 +1,27 @@
-"""What a setting's config names besides engines, as objects, and what these parts ask models for.
+"""What a setting's config names besides engines, as objects, each built once, and what these parts ask models for.
 
 Parts declare that themselves (`asks`): nothing is recognised by a key's name, so that a plugin's keys may have any.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, cast
 
+from grid.core.engine import JUDGE
 from grid.core.errors import ConfigError
-from grid.core.problem import PLANS, TEXTS, Dataset
-from grid.core.roles import JUDGE
+from grid.core.problem import PLANS, TEXTS, Dataset, Index, Problem, Retriever, Told
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
+from grid.core.util import can
 from grid.episode.episode import Planner
 from grid.planners.refining import NOT_REFINED, Refining
+from grid.pools.whole import Pool
+from grid.retrievers.scored import RedefinedIndex
 from grid.robustness.base import Robustness
 from grid.settings.make import make
-from grid.settings.pooled import dataset_of, key_of
 from grid.settings.setting import REFINE
 
 
@@ -73,3 +78,115 @@ def parts_of(config: Mapping[str, Any]) -> Parts:
 def _asks(part: object) -> Mapping[str, str]:
     """What a part asks a model for, each with the key that has it do so; nothing where it declares nothing."""
     return getattr(part, "asks", None) or {}
+
+
+# Datasets, pools and retrievers of a process, each built once: what a case may be offered, and by whom it is found.
+#
+# All take the configs of their groups as JSON: settings that share a dataset share its cases, and its index.
+
+
+KEPT = 8
+"""Datasets with their pools and retrievers that a process keeps."""
+_KEPT = 64
+"""Pools that are remembered: one of 10,000 tools takes half a megabyte."""
+
+
+class Pooled:
+    """A dataset's cases, each with its pool, and that made searchable.
+
+    A case's own tools are as its problem's library defines them. `stock` are all tools that any of the pools has,
+    `index` finds them. A case whose plan is diagnosed is offered all of its own tools, whatever pool and retriever
+    are: which there are is part of the task (agent_planning_benchmark §3.1), and another's could solve what cannot be.
+    """
+
+    def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
+        self._dataset, self._pool, self._stock, self._index = dataset, pool, stock, index
+        self.version = pool.version
+        self._known: dict[str, tuple[Mapping[str, ToolSpec], Index]] = {}
+
+    def problem(self, case_id: str) -> tuple[Problem, Index]:
+        """A case whose library is its pool, and the index of that; raises ConfigError where a pool cannot be made."""
+        problem = self._dataset.problem(case_id)
+        if problem.case.diagnosed:
+            return problem, self._index
+        if case_id not in self._known:  # all planners and trials meet the same cases
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[case_id] = self._search(problem)
+        tools, index = self._known[case_id]
+        problem = replace(
+            problem,
+            library=tools,
+            candidates=index.retrieve,
+            query_tools=index.query_top_k,
+            retrieved=index.mode,
+        )
+        return problem, index
+
+    def _search(self, problem: Problem) -> tuple[Mapping[str, ToolSpec], Index]:
+        tools, index = self._pool.tools(problem, self._stock), self._index
+        if tools is not self._stock:
+            index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
+        if can(type(index), Told):
+            index = cast(Told, index).told(problem.reference)
+        # Of a name that several cases define in their own ways the stock has one definition.
+        own = {name: problem.library[name] for name in problem.own if name in tools}
+        changed = {name: tool for name, tool in own.items() if tool != tools[name]}
+        return ({**tools, **changed}, RedefinedIndex(index, changed)) if changed else (tools, index)
+
+
+def key_of_data(config: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What `pooled` is asked with for a setting's config: equal for settings that share dataset, pool and retriever."""
+    return key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The same text for equal configs of a group."""
+    return json.dumps(config, sort_keys=True)
+
+
+@lru_cache(maxsize=KEPT)
+def dataset_of(key: str) -> Dataset:
+    """The dataset of a config; raises ConfigError."""
+    return cast(Dataset, make("dataset", json.loads(key)))
+
+
+@lru_cache(maxsize=KEPT)
+def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
+    """Of the configs of three groups.
+
+    Raises:
+        ConfigError: a library without tools, or with one that has the name of an option.
+        DataError: a dataset's file.
+    """
+    data, chosen = dataset_of(dataset), _pool(pool)
+    found = cast(Retriever, make("retriever", json.loads(retriever)))
+    stock = _stock(dataset, pool)
+    return Pooled(data, chosen, stock, found.index(stock))
+
+
+@lru_cache(maxsize=64)
+def lacking(dataset: str, pool: str) -> str | None:
+    """What a pool needs of a dataset's cases and one of them does not name; None where all do."""
+    data, chosen = dataset_of(dataset), _pool(pool)
+    if chosen.needs is None:
+        return None
+    unfit = next((case_id for case_id in data.case_ids() if not chosen.fits(data.problem(case_id))), None)
+    return f"{chosen.needs}, which {{file}} does not name (case {unfit})" if unfit else None
+
+
+@lru_cache(maxsize=KEPT)
+def _pool(key: str) -> Pool:
+    return cast(Pool, make("pool", json.loads(key)))
+
+
+@lru_cache(maxsize=KEPT)
+def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
+    """All tools that cases may be offered: retrievers share it."""
+    tools = dataset_of(dataset).tools
+    if not tools:
+        raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
+    taken = [name for name in (NO_TOOL, FINISH, GIVE_UP) if name in tools]
+    if taken:
+        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
+    return _pool(pool).stock(tools)

@@ -16,13 +16,12 @@ from pydantic.dataclasses import dataclass
 from grid import store
 from grid.core.errors import ConfigError
 from grid.core.metric import Metric
-from grid.core.strict import STRICT
 from grid.core.untrusted import loads
+from grid.core.util import STRICT
 from grid.settings.config import BudgetConfig, ClusterConfig
-from grid.settings.keeping import KEEP_NONE, Keep
 from grid.settings.make import config_error
-from grid.settings.pooled import KEPT, key_of_data
-from grid.settings.setting import OPTIONS, Cell, Setting, cells
+from grid.settings.parts import KEPT, key_of_data
+from grid.settings.setting import KEEP_NONE, OPTIONS, Cell, Keep, Setting, cells
 
 _BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
 _LEAST_BLOCK = 64  # of each

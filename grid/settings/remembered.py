@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from grid import store
 from grid.core.errors import ConfigError, Status, StoreError, UnfinishedError
 from grid.core.types import to_json
-from grid.datasets.nearest import Nearest, question_words
+from grid.datasets.question_answering import Nearest, question_words
 from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
-from grid.retrievers.texts import bm25_texts
+from grid.retrievers.scored import bm25_texts
 from grid.settings.make import make
 from grid.settings.setting import MEMORY, Setting
 from grid.store.steps import step_of

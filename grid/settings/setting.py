@@ -1,16 +1,19 @@
-"""Settings, cells, their ids, keys and seeds."""
+"""Settings, cells, their ids, keys and seeds, and of which cells it is kept what they asked."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, Literal, get_args
 
-from grid.core.roles import ASKED, CRITIC, JUDGE
+from grid.core.engine import ASKED, CRITIC, JUDGE
+from grid.core.errors import ConfigError, Status
+from grid.core.moved import named_first
 from grid.core.types import to_json
 from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
@@ -112,7 +115,7 @@ class Setting:
     @cached_property
     def text(self) -> str:
         """Config, seed and budget as JSON, as every row has them."""
-        return to_json({**self.config, "seed": self.seed, "budget": dict(self.budget)})
+        return to_json({**named_first(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +147,15 @@ class Cell:
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that change no result, or came later and have their defaults.
 
-    Robustness settings are in their order.
+    Robustness settings are in their order. Classes have the names that they had first, wherever they are now.
     """
-    found: dict[str, Any] = {
-        group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
-        for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
-        if group in config
-    }
+    found = named_first(
+        {
+            group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
+            for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
+            if group in config
+        }
+    )
     if _OWN_DEMONSTRATIONS in config["dataset"]:
         found["planner"].pop("solved", None)
     return found | {"robustness": [*found["robustness"].items()]}
@@ -190,3 +195,46 @@ def _key(head: str, case_id: str, trial: int) -> str:
 def _digest(value: object) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+# Of which cells it is kept what they asked and were answered (`store.transcripts`).
+
+
+Cells = Literal["all", "failed", "none"]
+REST_SHARE = 0.05  # of cells, once a sweep's transcripts are as large as they may be
+_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and up to 1, such as sample:0.05"
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Of which cells it is kept what they asked: all, those that failed, or none; of these a `share`, by their keys.
+
+    A cell failed where it broke off or did not resolve its case.
+    """
+
+    cells: Cells = "all"
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, text: str) -> Keep:
+        """From `store.transcripts`; raises ConfigError."""
+        for cells in get_args(Cells):
+            if text == cells:
+                return cls(cells)
+        share = re.fullmatch(r"sample:(\d*\.?\d+)", text)
+        if share is None or not 0 < float(share[1]) <= 1:
+            raise ConfigError("store.transcripts", text, _ALLOWED)
+        return cls("all", float(share[1]))
+
+    def rest(self) -> Keep:
+        """What is kept of further cells once there is no room for more."""
+        return replace(self, share=min(self.share, REST_SHARE))
+
+    def keeps(self, episode: dict[str, Any]) -> bool:
+        """Whether it is kept of the cell with this row."""
+        if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
+            return False
+        return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False
+
+
+KEEP_NONE = Keep("none")

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from grid.core.engine import ACTOR, ASKED, Role
 from grid.core.metric import METRICS as OURS
 from grid.core.metric import TEXTS, Kind, Metric
-from grid.core.roles import ACTOR, ASKED, Role
 
 SCHEMA_VERSION = "18"
 OLDEST = 16

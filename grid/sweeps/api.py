@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.core.errors import ConfigError, GridError
-from grid.sweeps import arguments, command
+from grid.sweeps import arguments
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from analysis.load.unknowns import Unknown
-    from grid.sweeps.folders import Setting
+    from grid.sweeps.jobs import Setting
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def settings_of(*overrides: str) -> list[Setting]:
     from grid.sweeps.jobs import settings
 
     try:
-        command.GIVEN.set(command.call(overrides))
+        arguments.GIVEN.set(arguments.call(overrides))
         given = arguments.with_pilot(overrides)
         arguments.check(given)
         with multirun(prepared(arguments.beside_sweeps(given))) as composed:

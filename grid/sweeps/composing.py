@@ -36,7 +36,7 @@ from omegaconf import DictConfig, OmegaConf
 from grid import CONF, plugins
 from grid.core.errors import ConfigError
 from grid.plugins import KEY, Plugin
-from grid.text.plain_yaml import LOADER
+from grid.text.objects import LOADER
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,15 +11,15 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
+from grid.core.engine import ASKED, EVALUATOR, JUDGE
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
-from grid.core.roles import ASKED, EVALUATOR, JUDGE
+from grid.core.moved import named_today
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
 from grid.settings.make import check_plain, look_at, make
 from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweeps.composing import Composed
-from grid.sweeps.folders import Folders, Setting
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
@@ -114,6 +114,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
     check_plain(config)
+    config = named_today(config)
     for group, key in (*(("dataset", name) for name in DATA), *_WITH_PATHS):
         part = config.get(group)
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
@@ -187,3 +188,62 @@ def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]
 
 def _name(labels: dict[str, str]) -> str:
     return labels["retriever"].partition("[")[0]
+
+
+# Where the files of data sets lie, in a sweep over several: `paths.NAME=FOLDER`, where `dataset.path` is of all.
+#
+# A data set that has no folder is left out where others remain, and a line says so.
+
+
+Setting = tuple[dict[str, Any], dict[str, str]]
+"""The config of one setting and the labels of its groups."""
+
+
+class Folders:
+    """The folders that a sweep's settings take, and `lines` of what was left out."""
+
+    def __init__(self) -> None:
+        self._lacking: dict[str, None] = {}
+        self.lines: list[str] = []
+
+    def with_files(self, composed: Iterable[Composed]) -> Iterator[Composed]:
+        """The settings, one by one, with their data set's folder; not those that have none.
+
+        Raises:
+            ConfigError: none is left, or a folder is no text.
+        """
+        left = False
+        for one in composed:
+            name, dataset = str(one.choices.get("dataset")), one.config.get("dataset")
+            if OmegaConf.is_dict(dataset) and OmegaConf.is_missing(dataset, "path"):
+                folder = self._folder(name, one.config.get("paths") or {})
+                if folder is None:
+                    continue
+                dataset.path = folder
+            left = True
+            yield one
+        self.lines += [f"left out dataset {name}: no folder is given (paths.{name}=FOLDER)" for name in self._lacking]
+        if not left:
+            also = ", or " + " ".join(f"paths.{name}=FOLDER" for name in self._lacking)
+            raise ConfigError("dataset.path", "???", f"this key has no default and must be given{also}")
+
+    def _folder(self, name: str, paths: Mapping[str, object]) -> str | None:
+        found = paths.get(name)
+        if found is None:
+            self._lacking[name] = None
+        elif not isinstance(found, str):
+            raise ConfigError(f"paths.{name}", found, "a folder")
+        return found
+
+    def without_stand_ins(self, settings: Iterable[Setting]) -> list[Setting]:
+        """The settings but for data sets that stand in for one which runs (`stand_ins`)."""
+        found = list(settings)
+        run = {_folders_name(labels) for _, labels in found}
+        stand_ins = {name: other for config, _ in found for name, other in (config.get("stand_ins") or {}).items()}
+        gone = {name: other for name, other in stand_ins.items() if name in run and other in run}
+        self.lines += [f"left out dataset {name}: {other} runs in its place" for name, other in gone.items()]
+        return [(config, labels) for config, labels in found if _folders_name(labels) not in gone]
+
+
+def _folders_name(labels: Mapping[str, str]) -> str:
+    return labels["dataset"].partition("[")[0]

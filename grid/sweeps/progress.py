@@ -1,4 +1,4 @@
-"""A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow."""
+"""A sweep's progress: what it prints, and what it tells in a file, for whoever follows it from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,17 +10,95 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from pydantic import FiniteFloat, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing_extensions import TypedDict
 
-from grid.cluster.batch import Report
-from grid.cluster.fleet import Fleet
-from grid.cluster.signs import Sign
 from grid.core.untrusted import shown_lines
-from grid.settings.setting import Setting
-from grid.sweeps.progress_file import ENDED, FILE, RUNNING, Told, ToldSetting, line
+
+if TYPE_CHECKING:  # whoever reads the file needs none of it
+    from grid.cluster.fleet import Fleet
+    from grid.cluster.signs import Sign
+    from grid.cluster.worker import Report
+    from grid.settings.setting import Setting
+
+FILE = "progress.json"
+RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
+
+
+class ToldSetting(TypedDict):
+    """One setting: its labels, its cells and what came of them; tokens of prompts and answers."""
+
+    model: str
+    planner: str
+    dataset: str
+    robustness: str
+    retriever: str
+    pool: str
+    cells: int
+    done: int
+    ok: int
+    failed: int
+    tokens: int
+
+
+class Told(TypedDict):
+    """The file: seconds since the start, the time of the day in seconds, counts of cells, and rates."""
+
+    state: str
+    updated_at: FiniteFloat
+    seconds: FiniteFloat
+    cells: int
+    done: int
+    ok: int
+    failed: int
+    lost: int
+    in_flight: int
+    cells_per_second: FiniteFloat
+    tokens_per_second: FiniteFloat
+    seconds_left: FiniteFloat | None
+    settings: list[ToldSetting]
+
+
+_TOLD = TypeAdapter(Told)
+
+
+def read_told(folder: Path) -> Told:
+    """The progress that a sweep last wrote to its results folder.
+
+    Raises:
+        OSError: it is not there or cannot be read.
+        ValidationError: it is cut, or no document of a sweep's.
+    """
+    return _TOLD.validate_json((folder / FILE).read_bytes())
+
+
+def line(told: Told, short: bool = False) -> str:
+    """A progress document as one line of text."""
+    settings = told["settings"]
+    ended = sum(1 for one in settings if one["done"] == one["cells"])
+    lost = f"lost {told['lost']:,}  " if told["lost"] else ""
+    text = (
+        f"settings {ended}/{len(settings)}  ok {told['ok']:,}  failed {told['failed']:,}  {lost}"
+        f"{told['cells_per_second']:,.1f} cells/s  {told['tokens_per_second']:,.0f} tokens/s  "
+        f"left {_clock(told['seconds_left'])}"
+    )
+    return text if short else f"cells {told['done']:,}/{told['cells']:,}  {text}  elapsed {_clock(told['seconds'])}"
+
+
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+# A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow.
+
 
 _FILE_EVERY = 2.0  # seconds between two states of the file
 _PLAIN_EVERY = 5.0  # seconds between plain lines

@@ -1,4 +1,4 @@
-"""A checked sweep from its announcement to its tables."""
+"""A checked sweep from its announcement to its tables: its cost, its record, its figures for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import platform
 import signal
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -23,7 +24,10 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
+from rich import box
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from analysis.load import answers
 from analysis.page.render import wide
@@ -34,23 +38,19 @@ from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
 from grid.cluster import connection as cluster
 from grid.cluster.batch import Run
-from grid.cluster.fleet import Fleet
+from grid.cluster.fleet import Fleet, Totals
+from grid.cluster.metrics import Meters
 from grid.cluster.worker import Report
 from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
-from grid.settings.keeping import REST_SHARE
 from grid.settings.plan import Plan
-from grid.settings.prices import expect_counts
-from grid.settings.roles import models
-from grid.settings.setting import Setting
-from grid.sweeps import command
+from grid.settings.roles import expect_counts, models
+from grid.settings.setting import GROUPS, REST_SHARE, Setting
+from grid.sweeps.arguments import GIVEN
 from grid.sweeps.jobs import resolved
-from grid.sweeps.metrics import SweepMetrics
-from grid.sweeps.progress import SweepProgress
-from grid.sweeps.progress_file import STOPPING
-from grid.sweeps.summary import TranscriptTally, replicas_table
+from grid.sweeps.progress import STOPPING, SweepProgress
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
@@ -334,7 +334,7 @@ def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, c
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {
         "started_at": started.isoformat(timespec="seconds"),
-        "command": command.GIVEN.get(),
+        "command": GIVEN.get(),
         "git_commit": plan.git_commit,
         "versions": versions(target for setting in plan.settings for target in _targets(setting)),
         "seed": plan.settings[0].seed,
@@ -413,3 +413,136 @@ async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | No
         found = (await run_chunk(built, seeded, list(plan.cells_of(seeded)), Stamp(name, None))).take()
         rows += [{column: row[column] for column in columns} for row in found["episodes"]]
     return rows
+
+
+# A running sweep's figures by setting as Ray metrics: `ray_grid_sweep_*` on Ray's Prometheus page.
+
+
+COUNTERS = {
+    "grid_sweep_cells_done": "cells that this run has given a row, failed ones included",
+    "grid_sweep_cells_failed": "cells whose row says failed",
+    "grid_sweep_input_tokens": "prompt tokens, cached ones and those of tries that died included",
+    "grid_sweep_cached_input_tokens": "prompt tokens read from a cache",
+    "grid_sweep_output_tokens": "tokens generated",
+    "grid_sweep_worker_seconds": "seconds that tries of chunks took, those that died included",
+}
+GAUGES = {
+    "grid_sweep_cells_in_flight": "cells of the chunks that were begun and have not ended",
+    "grid_sweep_cells_per_second": "cells done a second, over the last minute",
+    "grid_sweep_tokens_per_second": "prompt and generated tokens a second, over the last minute",
+}
+TAGS = ("sweep", *GROUPS, "setting_id")  # the tables' id tells apart runs of a name whose seed or budget differs
+_WINDOW_SECONDS = 60.0
+
+
+class SweepMetrics:
+    """The metrics of a sweep, kept by its driver.
+
+    Rates are gauges: Prometheus' own leave out what a counter holds when it is first seen, which is all that a short
+    setting has.
+
+    Args:
+        sweep: its name.
+        settings: those with cells to run.
+    """
+
+    def __init__(self, sweep: str, settings: Sequence[Setting]) -> None:
+        self._meters = Meters(COUNTERS, GAUGES, TAGS)
+        self._tags = {
+            one.id: {"sweep": sweep, **{group: one.labels[group] for group in GROUPS}, "setting_id": one.id}
+            for one in settings
+        }
+        self._started = time.monotonic()
+        self._recent: deque[tuple[float, Report]] = deque()
+
+    def count(self, report: Report) -> None:
+        """Count what a try of a chunk did."""
+        usage = report.usage
+        amounts = {
+            "cells_done": report.ok + report.failed,
+            "cells_failed": report.failed,
+            "input_tokens": usage.input_tokens,
+            "cached_input_tokens": usage.cached_input_tokens,
+            "output_tokens": usage.output_tokens,
+            "worker_seconds": report.seconds,
+        }
+        for name, amount in amounts.items():
+            self._meters.add(f"grid_sweep_{name}", amount, self._tags[report.setting_id])
+        self._recent.append((time.monotonic(), report))
+
+    def look(self, in_flight: Mapping[str, int]) -> None:
+        """Set what is in flight now, by setting id, and the rates."""
+        now = time.monotonic()
+        while self._recent and now - self._recent[0][0] > _WINDOW_SECONDS:
+            self._recent.popleft()
+        cells, tokens = Counter[str](), Counter[str]()
+        for _, report in self._recent:
+            cells[report.setting_id] += report.ok + report.failed
+            tokens[report.setting_id] += report.usage.input_tokens + report.usage.output_tokens
+        seconds = max(min(now - self._started, _WINDOW_SECONDS), 1e-9)
+        for setting_id, tags in self._tags.items():
+            self._meters.set("grid_sweep_cells_in_flight", in_flight.get(setting_id, 0), tags)
+            self._meters.set("grid_sweep_cells_per_second", cells[setting_id] / seconds, tags)
+            self._meters.set("grid_sweep_tokens_per_second", tokens[setting_id] / seconds, tags)
+
+
+# The end-of-run summaries: of the replicas, and of what was kept of requests.
+
+
+def replicas_table(totals: Sequence[Totals]) -> Table:
+    """What each replica has done, one a line."""
+    table = Table(title="replicas", box=box.SIMPLE_HEAD, title_justify="left")
+    table.caption = (
+        "tokens of prompts computed (prefill) and read from a cache, and generated (decoded); /s: over all the time / "
+        "over the time in which the replica computed; batch: mean number of requests computed at once; KV: peak use"
+    )
+    if any(total.stats.usage.uncounted_answers for total in totals):
+        table.caption += "; ≥: of some answers the server told no tokens"
+    gpus = sum(total.stats.gpus * total.seconds for total in totals)
+    if gpus:
+        table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
+    figures = "requests|failed|restarts|batch|prefill|cached|decoded|prefill/s|decoded/s|KV"
+    for column in ("model", "replica", *figures.split("|")):
+        table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
+    for total in totals:
+        stats, usage = total.stats, total.stats.usage
+        computed = usage.input_tokens - usage.cached_input_tokens
+        least = "≥ " if usage.uncounted_answers else ""
+        table.add_row(
+            escape(shown(total.label)),
+            total.name.rpartition("-")[2],
+            f"{stats.requests:,}",
+            f"{stats.failed:,}",
+            f"{total.restarts:,}",
+            f"{stats.batch:.1f}",
+            *(f"{least}{tokens:,}" for tokens in (computed, usage.cached_input_tokens, usage.output_tokens)),
+            *(_rates(tokens, total.seconds, stats.busy_seconds) for tokens in (computed, usage.output_tokens)),
+            "" if stats.kv_cache is None else f"{100 * stats.kv_cache:.0f}%",
+        )
+    return table
+
+
+class TranscriptTally:
+    """Cells of which is kept what they asked and were answered, and the bytes that were written of it, in this run."""
+
+    def __init__(self) -> None:
+        self._cells = self._bytes = 0
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self._cells += report.kept
+        self._bytes += report.transcripts
+
+    def line(self, on_disk: int) -> str:
+        """What was kept; nothing where nothing was. `on_disk` are the bytes of the files as they are now."""
+        if not self._cells:
+            return ""
+        return (
+            f"kept what {self._cells:,} cells asked and were answered: {self._bytes:,} bytes, "
+            f"{self._bytes / self._cells:,.0f} per cell as they were written; with merged files all of this name takes "
+            f"{on_disk:,} bytes"
+        )
+
+
+def _rates(tokens: int, seconds: float, busy: float) -> str:
+    return " / ".join(f"{tokens / span:,.0f}" if span > 0 else "-" for span in (seconds, busy))

@@ -6,11 +6,12 @@ A name or an argument is never dropped in silence: what cannot be placed makes t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from grid.core.types import NO_TOOL, Json, ToolSpec
+from grid.core.types import NO_TOOL, Json, ToolCall, ToolSpec
 from grid.core.untrusted import loads
+from grid.text import references
 from grid.text.objects import UnreadableError, whole_object
 
 MAX_ARGUMENTS = 64
@@ -182,3 +183,38 @@ def _unquoted(text: str) -> str:
 def _thought(found: dict[str, Json]) -> str | None:
     thought = found.get("thought")
     return thought if isinstance(thought, str) else None
+
+
+# A name as somebody writes it who does not remember it exactly.
+
+
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
+    """The call with one of its arguments misspelt: the first text with a word of four letters or more.
+
+    The longest word's second letter changes places with the next that differs. Arguments whose values the schema lists
+    (`choices`) and references to results are no names. None: the call has no name.
+    """
+    for name, value in call.arguments.items():
+        if name in choices or not isinstance(value, str) or references.PATTERN.search(value):
+            continue
+        written = _misspelt(value)
+        if written != value:
+            return replace(call, arguments={**call.arguments, name: written})
+    return None
+
+
+def listed(tool: ToolSpec | None) -> frozenset[str]:
+    """The parameters of a tool whose values its schema lists."""
+    return frozenset(one.name for one in tool.parameters if one.values) if tool else frozenset()
+
+
+def _misspelt(text: str) -> str:
+    words = sorted(_WORD.finditer(text), key=lambda word: -len(word[0]))
+    for word in words:
+        for place in range(word.start() + 1, word.end() - 1):
+            if text[place] != text[place + 1]:
+                return text[:place] + text[place + 1] + text[place] + text[place + 2 :]
+    return text

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import yaml
 
 from grid.core.types import Json, to_json
 from grid.core.untrusted import decoder
@@ -297,3 +299,10 @@ def depth(value: Json) -> int:
         level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
         deepest += bool(inner)
     return deepest
+
+
+# The YAML loader for plain values: ten times as fast where libyaml is installed.
+
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Builds strings, numbers, dates, lists and mappings, and nothing else."""

@@ -1,12 +1,20 @@
-"""`OUTPUT_FROM_STEP_i.j.field`: how an argument names an earlier step's output (egb_slate §3.4, appendix A)."""
+"""A call's arguments: how they name an earlier step's output, and whether they fit their tool.
+
+`OUTPUT_FROM_STEP_i.j.field` is a field of the output of step i.j (egb_slate §3.4, appendix A).
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
-from grid.core.reference import Reference
-from grid.core.types import RESULT, Json, Observation, Step, ToolCall, to_json
+from grid.core.errors import one_line
+from grid.core.problem import Reference
+from grid.core.types import FINISH, RESULT, Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 
@@ -135,3 +143,169 @@ def needed(reference: Reference) -> frozenset[str]:
         found |= new
         pending += sorted(new)
     return frozenset(found)
+
+
+# A call's arguments held against its tool: put into the form that is asked for, and why they do not fit.
+
+
+RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"
+"""The texts that an argument of type RESULT takes, as a regular expression."""
+_RESULT = re.compile(RESULT_REFERENCE)
+# `$1`, `$1.x`, `OUTPUT_FROM_STEP_1`, `OUTPUT_FROM_STEP_1.value`: the ways in which models name a step's result.
+_MEANT = re.compile(r"\s*(?:\$|OUTPUT_FROM_STEP_)([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})(?:\.[A-Za-z_][\w.]*)?\s*")
+_REASON = 200  # characters
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+_EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # regular ones may take for ever
+_FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit them
+_LEFT_OUT = frozenset({*_EXPRESSIONS, *_FORBIDDING, "$ref", "$dynamicRef", "$schema", "$id", "uniqueItems"})
+_TAKES_RESULTS = attrgetter("takes_results")
+_DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
+
+
+def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
+    """The only values that an argument may have; none where it may have others.
+
+    Tools that take results keep to what their schemas list. Elsewhere not even the benchmarks' own calls do (4 of 6
+    listed arguments of 100 UltraTool cases have another value), and a reference may stand for a value.
+    """
+    return parameter.values if tool.takes_results else ()
+
+
+def take_results(tools: Iterable[ToolSpec]) -> bool:
+    """Whether any of the tools takes an earlier call's result. It is asked of fifty tools several times a decision."""
+    return any(map(_TAKES_RESULTS, tools))
+
+
+def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
+    """The arguments in the form asked for, where the tools `offered` take results; else as they are.
+
+    Numbers become texts. What names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes `OUTPUT_FROM_STEP_1.result`
+    where a result is taken, or where it is all of the answer to a question. Elsewhere `$1` may be a price.
+    """
+    if not take_results(offered):
+        return dict(arguments)
+    results = {parameter.name for parameter in tool.parameters if parameter.type == RESULT or tool.name == FINISH}
+    return {name: _normal(value, name in results) for name, value in arguments.items()}
+
+
+def _normal(value: Json, result: bool) -> Json:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return to_json(value)
+    meant = _MEANT.fullmatch(value) if result and isinstance(value, str) else None
+    return reference(meant[1], RESULT) if meant else value
+
+
+def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
+    """Why a call does not fit its tool; None where it does.
+
+    All required arguments must be there and no others than the tool has. A value is of the argument's type or a text:
+    what an earlier step returned is referred to in a text, and models write numbers as texts. Tools that take results,
+    and all where `exact`, are told exactly: such an argument is a reference to one, a text is nothing but a text, and
+    of listed values it is one. A schema that says more than a type is kept to, but for texts.
+    """
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    for name, value in call.arguments.items():
+        if name not in known:
+            return f"{tool.name} has no argument {name!r:.80}"
+        if why := _wrong(value, known[name], tool, exact or tool.takes_results):
+            return f"{name} {why}"
+    missing = [name for name, one in known.items() if one.required and not _given(call.arguments, one)]
+    return f"{tool.name} without {', '.join(missing)}" if missing else None
+
+
+def _given(arguments: Mapping[str, Json], parameter: Parameter) -> bool:
+    """Whether an argument has a value; null is one where its schema says so."""
+    value = arguments.get(parameter.name)
+    nullable = value is None and parameter.name in arguments and parameter.schema
+    return value not in (None, "") or bool(nullable and _unfit(None, parameter.schema) is None)
+
+
+def _wrong(value: Json, parameter: Parameter, tool: ToolSpec, exact: bool) -> str | None:
+    if exact and parameter.type not in _KINDS and not isinstance(value, str):
+        return f"is no text: {to_json(value):.80}"
+    if not any(_fits(value, kind) for kind in parameter.kinds):
+        return f"is no {' or '.join(parameter.kinds)}"
+    if parameter.schema and value is not None and (why := _unfit(value, parameter.schema)):
+        return f"does not fit its schema: {one_line(why, _REASON)}"
+    if parameter.type == RESULT and not (isinstance(value, str) and _RESULT.fullmatch(value)):
+        return f"is {value!r:.80}, which is no earlier step's result: {reference('i', RESULT)} is"
+    listed = allowed(tool, parameter)
+    return f"is {value!r:.80}, which is none of {', '.join(listed)}" if listed and value not in listed else None
+
+
+def _fits(value: Json, kind: str) -> bool:
+    wanted = _KINDS.get(kind)
+    if wanted is None or isinstance(value, str) or value is None:
+        return True
+    return isinstance(value, wanted) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
+    """A reference of a call that cannot be filled in, and why; None where all can.
+
+    Args:
+        call: with its references.
+        before: the steps that come before it, by id: whether it may have a result.
+    """
+    for step, _ in found_in(call):
+        if step not in before:
+            return f"it refers to step {step}, which does not come before it"
+        if not before[step]:
+            return f"it refers to step {step}, which has no result"
+    return None
+
+
+def _unfit(value: Json, schema: str) -> str | None:
+    """Why a value does not fit a schema (JSON); None where it does, and where that cannot be told.
+
+    A text fits wherever it stands: it may refer to what an earlier step returned, and models write numbers as texts.
+    """
+    error = next(iter(_validator(schema).iter_errors(value)), None)
+    if error is None:
+        return None
+    place = "".join(f"[{part!r}]" for part in error.absolute_path)
+    return f"{place} {error.message}".strip()
+
+
+@lru_cache(maxsize=1024)
+def _validator(schema: str) -> Any:
+    # Late: few data sets have such schemas, and every worker would load it.
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    checks = {name: _but_texts(check) for name, check in Draft202012Validator.VALIDATORS.items()}
+    checks["oneOf"] = checks["anyOf"]  # a text may fit several
+    return extend(Draft202012Validator, checks)(_checked(json.loads(schema)))
+
+
+def _but_texts(check: Callable[..., Iterator[Any] | None]) -> Callable[..., Iterator[Any] | None]:
+    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
+        return None if isinstance(instance, str) else check(validator, value, instance, schema)
+
+    return checked
+
+
+def _checked(schema: Any) -> Any:
+    """What of a schema is checked."""
+    if isinstance(schema, list):
+        return [_checked(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
+    if "patternProperties" in schema:
+        kept.pop("additionalProperties", None)
+    return {key: _part(key, value) for key, value in kept.items()}
+
+
+def _part(key: str, value: Any) -> Any:
+    if key in _DATA:
+        return value
+    if key in ("properties", "dependentSchemas") and isinstance(value, dict):
+        return {name: _checked(one) for name, one in value.items()}
+    return _checked(value)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
-from grid.core.cache import can
 from grid.core.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
+from grid.core.util import can
 from grid.core.world import Closing, Conversation, Ending, State, World, own_state
 from grid.worlds.schema import ERROR
 

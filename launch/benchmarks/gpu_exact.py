@@ -1,5 +1,7 @@
 """Exact choices against brute force from full log-probabilities, on vLLM and transformers, and against another machine.
 
+The model that the parts of `gpu` measure, its memory, and what masks cost stand behind it.
+
 A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each runs in a process of its own:
 one that does not start, or whose process must be ended, is a figure, and costs the others nothing.
 """
@@ -15,21 +17,27 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from statistics import mean
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from grid.core.engine import Prompt
+from grid.core.engine import Prompt, ToolCallAnswer
+from grid.datasets.slate.dataset import Slate
+from grid.engines.answer_schema import answer_schema
 from grid.engines.choice import Prefix
 from grid.engines.hosted import HostedEngine
-from grid.engines.language_model import LanguageModel, ending
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import LanguageModel, Renderer, ending
+from grid.engines.vllm.engine import _grammar
 from grid.settings.build import build_engine
-from launch.benchmarks import prompts as made
-from launch.benchmarks.gpu_model import with_weights
+from launch.benchmarks import choose
+from launch.benchmarks.choose import model_config
 
 if TYPE_CHECKING:
     from launch.benchmarks.gpu import Bench
@@ -152,7 +160,7 @@ async def _measure(engine: HostedEngine, count: int) -> dict[str, Any]:
     await engine.load()
     model = cast(LanguageModel, engine)
     renderer = model.renderer(model.folder())
-    made._SERIAL = itertools.count(_FIRST_SERIAL)
+    choose._SERIAL = itertools.count(_FIRST_SERIAL)
     asked = [_prompt(options, renderer) for options in OPTIONS for _ in range(count)]
     chosen, brute = [], []
     for prompt in asked:
@@ -164,7 +172,7 @@ async def _measure(engine: HostedEngine, count: int) -> dict[str, Any]:
 
 
 def _prompt(options: int, renderer: Renderer) -> Prompt:
-    return made.choice_prompt(options, _TOKENS, lambda prompt: len(renderer.encode(prompt)))
+    return choose.choice_prompt(options, _TOKENS, lambda prompt: len(renderer.encode(prompt)))
 
 
 async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) -> dict[Prefix, np.ndarray]:
@@ -214,3 +222,170 @@ def main() -> None:
     os.dup2(2, 1)  # vLLM writes there too
     file.write_text(json.dumps(asyncio.run(_measure(engine, asked["prompts"]))))
     os._exit(0)
+
+
+# What is measured on a GPU machine: random weights of a published shape, and the card with its memory.
+
+
+_QWEN = {"max_position_embeddings": 32768, "num_key_value_heads": 4, "num_hidden_layers": 28}
+SHAPES: dict[str, dict[str, int]] = {
+    # From the published configs.
+    "qwen2.5-7b": _QWEN | {"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28},
+    "qwen2.5-1.5b": _QWEN
+    | {"hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2},
+    "small": {
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 4096,
+    },
+}
+_LOOK_SECONDS = 0.2
+
+
+def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
+    """A folder with a shape's config and a tokenizer and no weights: vLLM draws them when it loads.
+
+    The vocabulary is the tokenizer's, so that every token that is drawn can be written out.
+    """
+    from transformers import AutoTokenizer, Qwen2Config
+
+    if tokenizer is None:
+        tokenizer = cast(LanguageModel, build_engine(model_config("smollm2-135m"))).folder()
+    found = AutoTokenizer.from_pretrained(tokenizer)
+    config = Qwen2Config(
+        **SHAPES[shape],
+        vocab_size=len(found),
+        tie_word_embeddings=False,
+        architectures=["Qwen2ForCausalLM"],
+        dtype="bfloat16",
+        eos_token_id=found.eos_token_id,
+    )
+    config.save_pretrained(folder)
+    found.save_pretrained(folder)
+    return folder
+
+
+def with_weights(folder: Path, into: Path, device: str) -> Path:
+    """The folder itself, or one with random weights beside its config and tokenizer, standard deviation 0.02."""
+    if not weightless(folder):
+        return folder
+    import torch
+    from transformers import AutoConfig, AutoTokenizer, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device(device):
+        model = Qwen2ForCausalLM(AutoConfig.from_pretrained(folder))
+    torch.set_default_dtype(torch.float32)
+    model.save_pretrained(into)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(into)
+    return into
+
+
+def weightless(folder: Path) -> bool:
+    """Whether a model's folder has no weights."""
+    return not any(folder.glob("*.safetensors"))
+
+
+class Memory:
+    """The GPU's memory in use, looked at now and then by a thread. A context manager; without a GPU all is null."""
+
+    def __init__(self, device: str) -> None:
+        self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="memory")
+
+    def __enter__(self) -> Memory:
+        if self._on:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+
+    def card(self) -> dict[str, Any]:
+        """Its name, driver and GiB."""
+        if not self._on:
+            return {"card": "none"}
+        import pynvml
+
+        total = pynvml.nvmlDeviceGetMemoryInfo(self._handle).total / 2**30
+        named, driver = pynvml.nvmlDeviceGetName(self._handle), pynvml.nvmlSystemGetDriverVersion()
+        return {"card": named, "driver": driver, "card_gib": round(total, 1)}
+
+    def peak_gib(self) -> float | None:
+        """The most since the last time, of all processes on the card."""
+        if not self._on:
+            return None
+        peak, self._peak = self._peak, 0
+        return round(peak / 2**30, 2)
+
+    def _watch(self) -> None:
+        import pynvml
+
+        while not self._ended.wait(_LOOK_SECONDS):
+            self._peak = max(self._peak, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used))
+
+
+# What sampling under a schema costs a CPU beside the GPU: compiling a grammar, and the mask of each token.
+#
+# vLLM computes the masks of all running requests between two steps, one after another up to 128 requests. So at 120
+# requests a step takes 120 masks longer than its forward pass, whatever the GPU.
+
+
+_THOUGHT = "I look for the order first, and then ask where its parcel is. The customer gave the order's number."
+_TOOLS = 10
+
+
+def masks(bench: Bench) -> None:
+    """Milliseconds for calls with a thought of at most 400 characters, of any length, and without a thought."""
+    import xgrammar
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(cast(LanguageModel, build_engine(bench.model)).folder())
+    tools = list(Slate().tools.values())
+    for form in ("at most 400 characters", "of any length", "none"):
+        compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo.from_huggingface(tokenizer))
+        compiled, filled = [], list[float]()
+        for first in (0, _TOOLS, 2 * _TOOLS):
+            answer = ToolCallAnswer(tuple(tools[first : first + _TOOLS]), True, 0 if form == "none" else 400)
+            schema = answer_schema(answer)
+            if form == "of any length":
+                schema["properties"]["thought"] = {"type": "string"}
+            began = time.perf_counter()
+            grammar = compiler.compile_grammar(_grammar(json.dumps(schema)))
+            compiled.append(time.perf_counter() - began)
+            thought = "" if form == "none" else f'"thought": "{_THOUGHT}", '
+            filled += _filled(grammar, tokenizer.encode(f'{{{thought}"action": {{"tool": "', add_special_tokens=False))
+        bench.figures.add(
+            "masks",
+            thought=form,
+            first_grammar_ms=1000 * compiled[0],
+            further_grammars_ms=1000 * mean(compiled[1:]),
+            mask_ms_per_token=1000 * mean(filled),
+            vocabulary=len(tokenizer),
+        )
+
+
+def _filled(grammar: Any, tokens: list[int]) -> list[float]:
+    """Seconds of each token's mask."""
+    import xgrammar
+
+    matcher = xgrammar.GrammarMatcher(grammar)
+    mask, found = xgrammar.allocate_token_bitmask(1, grammar.tokenizer_info.vocab_size), []
+    for token in tokens:
+        began = time.perf_counter()
+        matcher.fill_next_token_bitmask(mask)
+        found.append(time.perf_counter() - began)
+        if not matcher.accept_token(token):
+            raise RuntimeError("the measured text does not fit its own schema")
+    return found

@@ -18,13 +18,11 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import FUNCTIONS, Function, sort_of
-from grid.worlds.kopl.programs import run as run_program
+from grid.worlds.kopl.functions import run as run_program
 from grid.worlds.kopl.queries import Result, Values, is_empty, texts
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
-from grid.worlds.kopl.values import OPERATORS, KoplError, Value
+from grid.worlds.kopl.values import OPERATORS, Attribute, EntitySet, Fact, KnowledgeBase, KoplError, Value
+from grid.worlds.kopl.world import parse
 from launch.benchmarks.choose import spread
 
 Program = list[dict[str, Any]]

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from grid.engines.vllm.start import CPU_ENVIRONMENT
+from grid.engines.vllm.engine import CPU_ENVIRONMENT
 
 NICE = 15  # Ray's for its workers, and so a replica's
 

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from grid import store
 from grid.store import looking
-from launch.benchmarks import versus
+from launch.benchmarks import overhead
 
 T = TypeVar("T")
 _ENDS = 10_000  # cells at the start and at the end whose rates are compared
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
     """Both checkouts in turn, the first of a round by turns: cells per second, the restart, the driver's memory."""
-    folders = {"there": other.resolve(), "here": versus.HERE}
+    folders = {"there": other.resolve(), "here": overhead.HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
         for name in list(folders) if number % 2 else reversed(folders):
@@ -79,13 +79,13 @@ def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
                 seconds, peak = _measured(command, folders[name])
                 again, _ = _measured(command, folders[name])
             found[name].append({"rate": cells / seconds, "again": again, "peak": peak / 2**20})
-    console.print(versus.table(f"{cells:,} null cells", other, found, _FIGURES))
+    console.print(overhead.table(f"{cells:,} null cells", other, found, _FIGURES))
 
 
 _FIGURES = (
-    versus.Figure("cells/s with everything", "rate", more_is_better=True),
-    versus.Figure("the same command again, all done, s", "again"),
-    versus.Figure("driver's peak memory, MiB", "peak"),
+    overhead.Figure("cells/s with everything", "rate", more_is_better=True),
+    overhead.Figure("the same command again, all done, s", "again"),
+    overhead.Figure("driver's peak memory, MiB", "peak"),
 )
 
 
@@ -139,7 +139,7 @@ def _command(root: Path, cells: int) -> list[str]:
     ]
 
 
-def _measured(command: list[str], folder: Path = versus.HERE) -> tuple[float, int]:
+def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, int]:
     """Seconds from start to end with the code of a checkout, and the process's peak memory in bytes."""
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:

@@ -21,18 +21,16 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import CONF
-from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
-from grid.core.roles import JUDGE
+from grid.core.engine import CHOOSE, JUDGE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
 from grid.core.world import State, own_state
 from grid.episode.episode import Episode
 from grid.episode.judging import Judging
 from grid.episode.progress import Budget
-from grid.planners.search.kernel import TreeSearch
+from grid.planners.search import TreeSearch
 from launch.benchmarks import public_search
-from launch.benchmarks.choose import spread
-from launch.benchmarks.prompts import group_config
-from launch.measuring import ROOT
+from launch.benchmarks.choose import group_config, spread
+from launch.readme import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it
 _TOLD = {"released": "as released", "silent": "no log"}

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from launch.benchmarks.choose import spread
-from launch.measuring import ROOT
+from launch.readme import ROOT
 
 DOMAINS = ("telecom", "airline")
 STATES = 1000

@@ -22,12 +22,12 @@ from hydra.utils import instantiate
 from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.types import FINISH, ToolCall, Usage, to_json
 from grid.datasets.tau2.dataset import Tau2
+from grid.datasets.tau2.package import DomainName
+from grid.datasets.tau2.world import Tau2World
 from grid.episode.episode import Episode, Planner
 from grid.episode.progress import Budget
 from grid.metrics.stepwise import scored
-from grid.worlds.tau2.package import DomainName
-from grid.worlds.tau2.world import Tau2World
-from launch.benchmarks.prompts import group_config
+from launch.benchmarks.choose import group_config
 
 
 @dataclass

@@ -32,7 +32,7 @@ from grid.settings.build import build, build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig
 from grid.settings.plan import Plan
 from grid.settings.setting import Setting
-from launch.benchmarks.prompts import model_config
+from launch.benchmarks.choose import model_config
 
 MODEL = "smollm2-135m-vllm"
 PLANNERS: dict[str, dict[str, Any]] = {

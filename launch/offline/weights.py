@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grid.core.errors import ConfigError
 from grid.engines.wheels import Wheels, adopt
-from launch.benchmarks.prompts import model_config
+from launch.benchmarks.choose import model_config
 
 
 def main() -> int:

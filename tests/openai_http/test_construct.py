@@ -19,8 +19,8 @@ from grid.cells.run import Stamp, run_chunk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.synthesis.slate import plans
-from grid.synthesis.slate.__main__ import main
+from grid.synthesis import plans
+from grid.synthesis.slate import main
 from tests.commands import forks
 from tests.configs import setting_of
 from tests.constructing import ANSWERS, arguments, contents, lines, of_stages, run_in
@@ -247,7 +247,7 @@ def test_a_server_that_stops_answering(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_two_at_once_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from grid.synthesis.slate.pipeline import held
+    from grid.synthesis.slate import held
 
     with held(tmp_path / "out"):
         status, server = run_in(tmp_path, right())

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
-from grid.synthesis.slate import __main__ as slate
-from grid.synthesis.slate import shapes
-from grid.synthesis.slate.__main__ import main
+from grid.synthesis import config, slate
+from grid.synthesis.slate import main
 from tests.constructing import arguments, changed, lines, run_in
 from tests.http_server import LocalServer
 from tests.scripted_slate import STAGES, right, stage_of
@@ -23,10 +22,10 @@ from tests.scripted_slate import STAGES, right, stage_of
 def one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """All plans have one shape, so that a flaw knows what it changes."""
 
-    def drawn(seed: int, topic: str, users: Sequence[str], shares: object, count: int) -> list[shapes.Shape]:
-        return [shapes.Shape(users[0], "simple", ((True, False), (True, True)))] * count
+    def drawn(seed: int, topic: str, users: Sequence[str], shares: object, count: int) -> list[config.Shape]:
+        return [config.Shape(users[0], "simple", ((True, False), (True, True)))] * count
 
-    monkeypatch.setattr(shapes, "drawn", drawn)
+    monkeypatch.setattr(config, "drawn", drawn)
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from grid.datasets.slate.dataset import Slate
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.synthesis.slate import shapes
-from grid.synthesis.slate.__main__ import main
+from grid.synthesis import config
+from grid.synthesis.slate import main
 from tests.configs import setting_of
 from tests.constructing import arguments, changed, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal
@@ -42,11 +42,11 @@ FILES = {
 def one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """All plans have one shape, so that a flaw knows what it changes; users take turns."""
 
-    def drawn(seed: int, topic: str, users: Sequence[str], shares: object, count: int) -> list[shapes.Shape]:
+    def drawn(seed: int, topic: str, users: Sequence[str], shares: object, count: int) -> list[config.Shape]:
         steps = ((True, False), (True, True))
-        return [shapes.Shape(users[number % len(users)], "simple", steps) for number in range(count)]
+        return [config.Shape(users[number % len(users)], "simple", steps) for number in range(count)]
 
-    monkeypatch.setattr(shapes, "drawn", drawn)
+    monkeypatch.setattr(config, "drawn", drawn)
 
 
 def records(out: Path, name: str) -> list[dict[str, Any]]:

@@ -11,16 +11,14 @@ import pytest
 
 from grid.cells.attempts import ChunkResult, attempt_row
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import Choice, Source
+from grid.core.engine import ACTOR, JUDGE, Choice, Source
 from grid.core.errors import ConfigError, EngineError
-from grid.core.roles import ACTOR, JUDGE
 from grid.core.types import Usage
 from grid.engines.hosted import CHOICE_PROBE
 from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
-from grid.settings.prices import Price, at_least, expect_counts, money
-from grid.settings.roles import model_key, models
+from grid.settings.roles import Price, at_least, expect_counts, model_key, models, money
 from tests.configs import LABELS, job
 from tests.http_server import Asked, LocalServer, Play, Reply, TinyModel, completion
 from tests.http_server import models as known

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from grid.cells.run import episode_of
+from grid.core.engine import ACTOR, JUDGE, Role
 from grid.core.errors import ContextError
-from grid.core.roles import ACTOR, JUDGE, Role
 from grid.engines.http.chat import room
 from grid.engines.http.engine import OpenAIHTTP
 from grid.episode.requests import Requests

@@ -7,8 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from grid.core.engine import ScoreAnswer
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE, ScoreAnswer
 from grid.core.types import Usage
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.engine import OpenAIHTTP

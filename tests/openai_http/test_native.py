@@ -16,7 +16,7 @@ from grid.engines.http.engine import OpenAIHTTP
 from grid.episode.episode import Episode
 from grid.planners.react import ReAct
 from grid.planners.zero_shot import ZeroShot
-from grid.settings.fitting import invalid_reason
+from grid.settings.check import invalid_reason
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.native import BOOK, FIND, QUOTE, Written, episode

@@ -13,9 +13,8 @@ import pytest
 from analysis.load import provenance
 from grid.cluster.answering import Answering, loaded
 from grid.cluster.fleet import probes_of
-from grid.core.engine import ScoreAnswer
+from grid.core.engine import ACTOR, CRITIC, EVALUATOR, JUDGE, USER, ScoreAnswer
 from grid.core.errors import ConfigError
-from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER
 from grid.engines.answer_schema import answer_schema
 from grid.engines.hosted import Probe
 from grid.engines.http.engine import OpenAIHTTP

@@ -36,7 +36,7 @@ from tests.studies.source_moves import (
 ROOTS = (
     "grid.planners.react.ReAct", "grid.planners.egb.EGBLogits", "grid.planners.astar.AStar",
     "grid.planners.tooltree.ToolTree", "grid.datasets.slate.dataset.Slate", "grid.datasets.ultratool.UltraTool",
-    "grid.datasets.tau2.dataset.Tau2", "grid.datasets.workbench.dataset.WorkBench",
+    "grid.datasets.tau2.dataset.Tau2", "grid.datasets.workbench.WorkBench",
     "grid.datasets.kqa.dataset.KqaSynthetic", "grid.engines.simulated.engine.Simulated",
     "grid.engines.http.engine.OpenAIHTTP", "grid.robustness.extraneous.Extraneous", "grid.robustness.costs.Costs",
     "grid.metrics.scores.score",

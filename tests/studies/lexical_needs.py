@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from grid.core.seeds import derive_seed
-from grid.datasets.slate import stock
+from grid.core.util import derive_seed
+from grid.datasets.slate import shop
 from grid.text.words import stems
 
 HALVES = ("learned from", "held out")
@@ -28,13 +28,13 @@ def half_of(category: str, workflow: str) -> str:
 def sayings() -> dict[str, Sayings]:
     """All substeps of SLATE's stock, by half."""
     found: dict[str, Sayings] = {half: [] for half in HALVES}
-    for category in stock.load_all():
+    for category in shop.load_all():
         for name, workflow in category.workflows.items():
             found[half_of(category.query_category, name)] += _of(workflow)
     return found
 
 
-def _of(workflow: stock.Workflow) -> Iterator[tuple[tuple[str, ...], bool]]:
+def _of(workflow: shop.Workflow) -> Iterator[tuple[tuple[str, ...], bool]]:
     for step in workflow.plan:
         for substep in step.substeps:
             for text in substep.say:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from grid.core.chains import ERRORS, Family
+from grid.core.types import ERRORS, Family
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.worlds.programs.mutations import Mutation, mutations, right
 from grid.worlds.programs.scoring import Diagnosis, diagnose

@@ -22,13 +22,12 @@ from typing import Any
 
 from grid.cells.attempts import Outcome
 from grid.cells.run import Stamp, run_cell
-from grid.core.roles import ACTOR
+from grid.core.engine import ACTOR
 from grid.engines.http.engine import OpenAIHTTP, Serving
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
-from grid.settings.keeping import Keep
-from grid.settings.prices import Price
-from grid.settings.setting import Setting, cells
+from grid.settings.roles import Price
+from grid.settings.setting import Keep, Setting, cells
 from tests import bfcl
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, models

@@ -24,8 +24,8 @@ from analysis.stats.agreement import read_labels
 from analysis.stats.intervals import CLUSTER
 from grid import store
 from grid.cells.run import Stamp, run_chunk
-from grid.core.chains import ERRORS
 from grid.core.errors import DataError
+from grid.core.types import ERRORS
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.engine import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.engine import ChainAnswer, JsonAnswer, MessagesAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
 from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.engines.answer_schema import answer_schema
 from grid.worlds.kopl.functions import TOOLS
@@ -73,7 +72,7 @@ def grammars(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("xgrammar")
     from transformers import AutoTokenizer
 
-    from grid.engines.transformers.grammar import Grammars
+    from grid.engines.transformers.model import Grammars
     from tests.models import make_tokenizer
 
     folder: Path = tmp_path_factory.mktemp("tokenizer")
@@ -234,7 +233,7 @@ def test_predicted_plans_under_the_grammar(grammars: Any, answer: JsonAnswer, te
 def test_only_ruled_rows_are_masked(grammars: Any) -> None:
     import torch
 
-    from grid.engines.transformers.grammar import forbid
+    from grid.engines.transformers.model import forbid
 
     logits = torch.zeros((3, len(grammars[1]) + 5), dtype=torch.float64)
     forbid(logits, [None, grammars[0].matcher(ALONE)(), None])

@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import Choice, Prompt, Sampled, ScoreAnswer, TextAnswer, ToolCallAnswer, VoteAnswer
-from grid.core.roles import EVALUATOR, JUDGE
+from grid.core.engine import (
+    EVALUATOR,
+    JUDGE,
+    Choice,
+    Prompt,
+    Sampled,
+    ScoreAnswer,
+    TextAnswer,
+    ToolCallAnswer,
+    VoteAnswer,
+)
 from grid.core.types import FINISH, Usage, to_json
 from grid.engines.places import takes_answer
 from grid.episode.judging import Judging

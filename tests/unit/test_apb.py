@@ -14,7 +14,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ConfigError
 from grid.core.problem import Problem
 from grid.core.types import REJECT, Step, Substep, ToolCall, Trajectory
-from grid.datasets.apb.dataset import Apb
+from grid.datasets.apb import Apb
 from grid.engines.lexical.engine import Lexical
 from grid.episode.planning import chain_of
 from grid.settings.build import build

@@ -13,16 +13,23 @@ from typing import Any, get_args
 
 import pytest
 
-from grid.core.chains import Chain, ChainCall, Family
 from grid.core.errors import DataError
-from grid.core.types import REJECT, Step, Substep, Trajectory
+from grid.core.types import REJECT, Chain, ChainCall, Family, Step, Substep, Trajectory
 from grid.datasets.apb_synthetic import dataset as module
 from grid.datasets.apb_synthetic.build import Built, build
-from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps, reference
-from grid.datasets.apb_synthetic.draw import CATEGORIES, HOLISTIC, Bases, draw, shares, steps_of
-from grid.datasets.apb_synthetic.records import CASES, UNSOLVABLE, Recipe, found, read, write
+from grid.datasets.apb_synthetic.dataset import (
+    CATEGORIES,
+    HOLISTIC,
+    ApbSynthetic,
+    Bases,
+    done_steps,
+    draw,
+    reference,
+    shares,
+    steps_of,
+)
 from grid.datasets.apb_synthetic.stats import LEAST_GOAL_FAMILIES, broken_rules, margins, predicted, problems
-from grid.datasets.apb_synthetic.stock import STOCK, categories, slots
+from grid.datasets.apb_synthetic.stock import CASES, STOCK, UNSOLVABLE, Recipe, categories, found, read, slots, write
 from grid.text.references import outputs_of, resolve
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Function, fill, possibilities, value

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import FINISH, Json, Observation, ToolCall, Trajectory
-from grid.datasets.apibench.dataset import APIBench, Record, names_of, read_record
-from grid.datasets.apibench.trees import MAX_BYTES
+from grid.datasets.apibench import APIBench, Record, names_of, read_record
+from grid.datasets.apibench_trees import MAX_BYTES
 from tests import apibench
 from tests.apibench import ABSENT, RECORDS, SPEECH, pair, record
 

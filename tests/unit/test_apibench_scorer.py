@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.apibench.dataset import Api, Hub, match, read_api, score, written_call
-from grid.datasets.apibench.trees import MAX_BYTES, parse
+from grid.datasets.apibench import Api, Hub, match, read_api, score, written_call
+from grid.datasets.apibench_trees import MAX_BYTES, parse
 from tests.apibench import FACES, RECORDS, SPEECH, SUMMARY, mutations
 
 FROZEN = Path(__file__).parent / "data" / "apibench_matches.json"

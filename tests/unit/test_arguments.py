@@ -18,8 +18,8 @@ from grid.episode.acting import refused
 from grid.episode.asking import in_form, read_action
 from grid.episode.prompts import FINISH_TOOL
 from grid.text.answers import read_call
-from grid.text.arguments import normalised
 from grid.text.objects import UnreadableError
+from grid.text.references import normalised
 from grid.worlds.kopl.functions import TOOLS
 
 OFFERED = {**TOOLS, FINISH_TOOL.name: FINISH_TOOL}

@@ -17,7 +17,7 @@ from grid.cells.run import Stamp, episode_of, run_chunk
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
-from grid.datasets.bfcl.dataset import BFCL
+from grid.datasets.bfcl import BFCL
 from grid.datasets.parameters import details
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

@@ -20,9 +20,8 @@ from typing import Any, cast
 import pytest
 
 from grid.core.types import ToolCall
-from grid.datasets.bfcl.checker import all_accepted
-from grid.datasets.bfcl.dataset import BFCL
-from grid.datasets.bfcl.records import files_of, functions_of, gold_of, is_parallel, read_rows, wanted_of
+from grid.datasets.bfcl import BFCL
+from grid.datasets.bfcl_records import all_accepted, files_of, functions_of, gold_of, is_parallel, read_rows, wanted_of
 from tests import bfcl
 from tests.bfcl_mutations import Judged, mutations
 

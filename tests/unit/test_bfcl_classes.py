@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from grid.core.errors import ConfigError
-from grid.datasets.bfcl import checker
-from grid.datasets.bfcl.dataset import BFCL
+from grid.datasets import bfcl_records as checker
+from grid.datasets.bfcl import BFCL
 from tests import bfcl, bfcl_turns
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Observation, ToolCall
-from grid.datasets.bfcl import checker
-from grid.datasets.bfcl.multi_turn import ADDED, Conversation, Talk
+from grid.datasets import bfcl_records as checker
+from grid.datasets.bfcl import ADDED, Conversation, Talk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.bfcl import checker
-from grid.datasets.bfcl.multi_turn import documents
+from grid.datasets import bfcl_records as checker
+from grid.datasets.bfcl import documents
 from grid.datasets.dataset import UnusableError
 from tests.bfcl_turns import case_of
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import ToolCall
-from grid.datasets.bfcl.multi_turn import Documents, MultiTurn, documents, read_case
-from grid.datasets.bfcl.records import read_docs
+from grid.datasets.bfcl import Documents, MultiTurn, documents, read_talk
+from grid.datasets.bfcl_records import read_docs
 from tests import bfcl_turns
 from tests.bfcl_turns import CATEGORIES, Turns, mutated
 
@@ -33,7 +33,7 @@ Row = tuple[Mapping[str, Any], Mapping[str, Any], MultiTurn]
 
 @pytest.fixture(autouse=True)
 def _installed() -> None:
-    pytest.importorskip("bfcl_eval", reason="install the package of the classes: grid.datasets.bfcl.checker.INSTALL")
+    pytest.importorskip("bfcl_eval", reason="install the package of the classes: grid.datasets.bfcl_records.INSTALL")
 
 
 def theirs(row: Mapping[str, Any], answer: Mapping[str, Any], made: Turns) -> bool:
@@ -90,7 +90,7 @@ def _rows(read: Sequence[tuple[str, Any, Any]], known: Documents) -> Iterator[Ro
     for _, rows, answers in read:
         by_id = {answer["id"]: answer for answer in answers}
         for row in rows:
-            yield row, by_id[row["id"]], read_case(row, by_id[row["id"]], known)
+            yield row, by_id[row["id"]], read_talk(row, by_id[row["id"]], known)
 
 
 def mutations(rows: Sequence[Row], count: int) -> Iterator[tuple[Row, Turns]]:

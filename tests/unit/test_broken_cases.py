@@ -21,7 +21,7 @@ from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
 from tests.configs import setting_of
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.run import Stamp, killed_cell, run_chunk
-from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.engine import EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.errors import ContextError, EngineError, ErrorKind, ModelError
 from grid.core.problem import Judged
-from grid.core.roles import EVALUATOR
 from grid.engines.lexical.engine import Lexical
 from grid.episode.judging import Judging
 from grid.settings.build import Built, build

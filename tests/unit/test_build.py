@@ -16,9 +16,8 @@ from grid.datasets import null
 from grid.engines.null import Null
 from grid.planners.egb import EGBSampling
 from grid.settings.build import build
-from grid.settings.check import Job, check_sweep
+from grid.settings.check import Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig, sweep_config
-from grid.settings.fitting import invalid_reason
 from grid.settings.make import load_class, make
 from grid.settings.setting import GROUPS, Setting
 from tests.configs import SHARED, setting_of

@@ -11,8 +11,7 @@ import pytest
 from grid import store
 from grid.cells.run import Stamp, run_cell, run_chunk
 from grid.settings.build import Built, build
-from grid.settings.keeping import Keep
-from grid.settings.setting import Cell, Setting, cells
+from grid.settings.setting import Cell, Keep, Setting, cells
 from launch.benchmarks.overhead import BUDGET, null_setting
 
 NULL = {"_target_": "grid.datasets.null.Null", "cases": 1}

@@ -10,7 +10,7 @@ import pytest
 from grid.core.errors import ConfigError
 from grid.datasets.null import Null
 from grid.datasets.slate.dataset import Slate, generate
-from grid.datasets.slate.records import CASES
+from grid.datasets.slate.drafts import CASES
 from grid.settings.check import Job, check_sweep
 from tests.configs import LABELS, job
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.metrics.closed_set import closed_set_scores
 from grid.text.references import reference, resolve

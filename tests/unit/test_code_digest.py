@@ -427,9 +427,9 @@ def modules(*names: str, own: frozenset[str] = frozenset({"grid"})) -> set[str]:
 
 
 def test_code_of_the_grid_that_a_plugin_reaches_counts(pack: Path) -> None:
-    (pack / "beside.py").write_text("from grid.core.seeds import derive_seed\nLIMIT = derive_seed\n")
+    (pack / "beside.py").write_text("from grid.core.util import derive_seed\nLIMIT = derive_seed\n")
     forget()
-    assert "grid.core.seeds" in modules("pack.planner.solve", own=frozenset({"pack", "grid"}))
+    assert "grid.core.util" in modules("pack.planner.solve", own=frozenset({"pack", "grid"}))
 
 
 def test_a_planner_counts_its_prompts_and_not_other_planners() -> None:

@@ -22,7 +22,7 @@ from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from analysis.tables.rates import paired_differences
 from grid import store
-from launch import two_runs
+from launch import report
 from launch.report import main
 from tests import simulated
 from tests.support.tables import without_sorting
@@ -205,10 +205,10 @@ def test_the_page_has_every_case_and_the_terminal_twenty(
     assert "[11" not in printed, "the page has the intervals of success"
     assert len(re.findall(r"case-\d+ +template", printed)) == 20
     assert "solves 100.0 points more of cases in B than in A" in printed
-    page = (b / two_runs.PAGE).read_text(encoding="utf-8")
+    page = (b / report.COMPARISON).read_text(encoding="utf-8")
     assert all(f">case-{case}<" in page for case in range(30))
     assert page.count("<svg") == 1
-    assert not (a / two_runs.PAGE).exists()
+    assert not (a / report.COMPARISON).exists()
     assert len(list((tmp_path / "tables").glob("*.csv"))) == 3
 
 
@@ -222,7 +222,7 @@ def test_hostile_labels_stay_texts(
     )  # fmt: skip
     assert reported(monkeypatch, a, b) == 0
     assert "\x1b" not in capsys.readouterr().out
-    page = (b / two_runs.PAGE).read_text(encoding="utf-8")
+    page = (b / report.COMPARISON).read_text(encoding="utf-8")
     assert "<script" not in without_sorting(page)
     assert "\x1b" not in page
 

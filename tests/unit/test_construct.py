@@ -12,26 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.core.types import NO_TOOL, Json, ToolCall
-from grid.datasets.slate.stock import SHAPES, Complexity
+from grid.datasets.slate.shop import SHAPES, Complexity
 from grid.engines.http.chat import strict_schema
-from grid.synthesis.slate import (
-    by_queries,
-    merging,
-    outcomes,
-    outlines,
-    plans,
-    queries,
-    shapes,
-    substeps,
-    tools,
-    wishes,
+from grid.synthesis import by_queries, config, plans, queries, substeps, tools
+from grid.synthesis.asking import (
+    CHARACTERS,
+    FORM,
+    NO_JSON,
+    Asker,
+    Checked,
+    Item,
+    Journal,
+    Line,
+    Settled,
+    copied,
+    fits,
+    normal,
+    prompt_of,
+    read,
+    stands_in,
 )
-from grid.synthesis.slate.asking import Asker, Settled
-from grid.synthesis.slate.config import Domain
-from grid.synthesis.slate.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
-from grid.synthesis.slate.journal import Journal, Line
-from grid.synthesis.slate.nearby import by_words
-from grid.synthesis.slate.rules import copied, fits, normal, stands_in
+from grid.synthesis.by_queries import by_words
+from grid.synthesis.config import Domain
+from grid.synthesis.substeps import _contradictions, of_case
 from tests.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")
@@ -77,12 +80,12 @@ async def _written() -> Scripted:
         for one in await tools.of_topic(made.of("tools"), DOMAIN, topic, 5)
         for tool in one.products
     ]
-    shape = shapes.Shape("customer", "simple", ((True, False), (True,)))
+    shape = config.Shape("customer", "simple", ((True, False), (True,)))
     (planned,) = await plans.of_topic(made.of("plans"), DOMAIN, "Repairs", library, [shape])
     (said,) = await queries.of_workflow(made.of("queries"), DOMAIN, planned.products[0], 1)
     (outlined,) = await substeps.of_query(made.of("substeps"), DOMAIN, said.products[0])
     known = {tool.name: tool for tool in library}
-    await outcomes.of_case(made.of("outcomes"), DOMAIN, outlined.products[0], known)
+    await of_case(made.of("outcomes"), DOMAIN, outlined.products[0], known)
     await tools.equivalent(made.of("equivalents"), DOMAIN, library[0], library)
     await tools.near(made.of("distractors"), DOMAIN, library[0], library, range(9, 12), 3)
     await _queries_first(made)
@@ -90,15 +93,15 @@ async def _written() -> Scripted:
 
 
 async def _queries_first(made: Scripted) -> None:
-    of = {user: shapes.Shape(user, "simple", ((True, False), (True,))) for user in ("customer", "mechanic")}
-    said = await wishes.of_topic(made.of("wishes"), DOMAIN, "Repairs", [*of.values()])
-    planned = [await outlines.of_wish(made.of("outlines"), DOMAIN, one.products[0]) for one in said]
+    of = {user: config.Shape(user, "simple", ((True, False), (True,))) for user in ("customer", "mechanic")}
+    said = await queries.of_topic(made.of("wishes"), DOMAIN, "Repairs", [*of.values()])
+    planned = [await queries.of_wish(made.of("outlines"), DOMAIN, one.products[0]) for one in said]
     plans_in_words = [one.products[0] for settled in planned for one in settled]
     grounded = await by_queries.of_outlines(made.of("grounding"), DOMAIN, plans_in_words, by_words)
     library = [tool for one in grounded for tool in one.products[0].made]
-    (sorted_ones,) = await merging.categorised(made.of("categories"), DOMAIN, 0, library)
-    apart = merging.neighbours([one.products[0].plan for one in grounded])
-    await merging.merged(made.of("merging"), DOMAIN, "repairs-000", sorted_ones.products, apart)
+    (sorted_ones,) = await by_queries.categorised(made.of("categories"), DOMAIN, 0, library)
+    apart = by_queries.neighbours([one.products[0].plan for one in grounded])
+    await by_queries.merged(made.of("merging"), DOMAIN, "repairs-000", sorted_ones.products, apart)
 
 
 WRITTEN = asyncio.run(_written())
@@ -255,10 +258,10 @@ def calls(*made: tuple[str, str, str]) -> tuple[dict[str, ToolCall], dict[str, d
 )
 def test_calls_that_mean_the_same_return_the_same(made: list[tuple[str, str, str]], contradict: bool) -> None:
     given_calls, returned = calls(*made)
-    found = {one.gate for one in outcomes._contradictions(given_calls, returned)}
+    found = {one.gate for one in _contradictions(given_calls, returned)}
     assert found == ({"contradiction"} if contradict else set())
     same = {step: {"code": "R"} for step in returned}
-    assert not list(outcomes._contradictions(given_calls, cast(Any, same)))
+    assert not list(_contradictions(given_calls, cast(Any, same)))
 
 
 def test_what_a_later_call_takes_is_not_given_away() -> None:
@@ -283,7 +286,7 @@ def test_the_last_result_resolves_the_query(value: Json, resolves: bool) -> None
 def test_drawn_shapes_are_of_their_complexity(complexity: Complexity) -> None:
     only: Any = {kind: float(kind == complexity) for kind in SHAPES}
     steps, per_step, substeps, calls = SHAPES[complexity]
-    found = shapes.drawn(0, "Repairs", ["a", "b"], only, 300)
+    found = config.drawn(0, "Repairs", ["a", "b"], only, 300)
     assert {shape.complexity for shape in found} == {complexity}
     numbers = [[one for one, _ in shape.numbered()] for shape in found]
     assert {len(shape.steps) for shape in found} == {*steps}
@@ -296,7 +299,7 @@ def test_drawn_shapes_are_of_their_complexity(complexity: Complexity) -> None:
 
 def test_the_place_of_a_substep_does_not_tell_whether_it_calls_a_tool() -> None:
     only: Any = {kind: float(kind == "complex") for kind in SHAPES}
-    found = [[made for _, made in shape.numbered()] for shape in shapes.drawn(0, "Hire", ["a"], only, 2000)]
+    found = [[made for _, made in shape.numbered()] for shape in config.drawn(0, "Hire", ["a"], only, 2000)]
     share = sum(map(sum, found)) / sum(map(len, found))
     error = (share * (1 - share) / len(found)) ** 0.5
     for place in range(12):
@@ -306,11 +309,11 @@ def test_the_place_of_a_substep_does_not_tell_whether_it_calls_a_tool() -> None:
 
 def test_drawn_workflows() -> None:
     shares: Any = dict.fromkeys(SHAPES, 1.0)
-    few, many = (shapes.drawn(0, "Repairs", ["a", "b"], shares, count) for count in (5, 50))
+    few, many = (config.drawn(0, "Repairs", ["a", "b"], shares, count) for count in (5, 50))
     assert many[:5] == few, "more workflows change none"
     assert [shape.user for shape in few] == ["a", "b", "a", "b", "a"]
     assert {shape.complexity for shape in many} == set(SHAPES)
-    assert shapes.drawn(1, "Repairs", ["a", "b"], shares, 50) != many
+    assert config.drawn(1, "Repairs", ["a", "b"], shares, 50) != many
 
 
 def test_of_several_attempts_the_fullest_counts_and_of_equals_the_first() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grid.core.errors import ConfigError
-from grid.synthesis.slate.config import read as construction
+from grid.synthesis.config import read as construction
 
 
 def given_keys(folder: Path, *more: str) -> list[str]:

@@ -11,11 +11,11 @@ from omegaconf import OmegaConf
 
 from grid import CONF
 from grid.core.errors import ConfigError
-from grid.datasets.slate.records import ToolRecord
+from grid.datasets.slate.drafts import ToolRecord
 from grid.retrievers import dense
-from grid.retrievers.embedding import Embedder
-from grid.synthesis.slate import merging, nearby, plans
-from grid.synthesis.slate.nearby import ByMeaning, by_words
+from grid.retrievers.scored import Embedder
+from grid.synthesis import by_queries, plans
+from grid.synthesis.by_queries import ByMeaning, by_words
 
 
 def tool(name: str, description: str = "", category: str = "Repairs") -> ToolRecord:
@@ -62,12 +62,12 @@ def test_by_words_the_nearest_are_first() -> None:
 
 def test_retrievers_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    assert nearby.nearby(config("bm25"), said.append) is by_words
+    assert by_queries.nearby(config("bm25"), said.append) is by_words
     for name in ("oracle", "none", "hybrid"):
         with pytest.raises(ConfigError, match="dense or bm25"):
-            nearby.nearby(config(name), said.append)
+            by_queries.nearby(config(name), said.append)
     with pytest.raises(ConfigError, match="no such key"):
-        nearby.nearby({**config("bm25"), "nosuch": 1}, said.append)
+        by_queries.nearby({**config("bm25"), "nosuch": 1}, said.append)
     assert said == []
 
     def lacking(self: object, key: str) -> Embedder:
@@ -75,7 +75,7 @@ def test_retrievers_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(dense.Dense, "check", lambda self, key: None)
     monkeypatch.setattr(dense.Dense, "embedder", lacking)
-    assert nearby.nearby(config("dense"), said.append) is by_words
+    assert by_queries.nearby(config("dense"), said.append) is by_words
     assert len(said) == 1
     assert said[0].startswith("tools are found by the words that they share with a query, not by embeddings: ")
     assert "retriever.hub" in said[0]
@@ -89,9 +89,9 @@ def test_a_category_is_divided_into_near_ones_and_each_is_seen_once() -> None:
         tool("play_songs", "Plays", "Music"),
         tool("one_alone", "", "Hire"),
     ]
-    groups = dict(merging.together(library, by_words))
+    groups = dict(by_queries.together(library, by_words))
     assert [*groups] == ["repairs-000", "repairs-001", "music-000"], "one alone is no group"
     seen = [one.name for group in groups.values() for one in group]
     assert len(seen) == len(set(seen)) == len(library) - 1
-    assert all(len(group) <= merging.TOGETHER for group in groups.values())
+    assert all(len(group) <= by_queries.TOGETHER for group in groups.values())
     assert {f"open_door_{number}" for number in range(30)} <= {one.name for one in groups["repairs-000"]}

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.contracts.files import goes_together, names, outlines, setting_of
-from grid.contracts.subject import GROUPS, Point, Subject, covering
-from grid.settings.fitting import invalid_reason
+from grid.contracts.subject import GROUPS, Point, Subject, covering, goes_together, names, outlines, setting_of
+from grid.settings.check import invalid_reason
 from tests.configs import FOLDERS, MAY_LACK
 
 VALUE = st.sampled_from("abcd")

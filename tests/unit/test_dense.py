@@ -17,8 +17,7 @@ from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
 from grid.engines.wheels import Hub
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense, Hybrid
-from grid.retrievers.embedding import Embedder, EmbeddingModel, read, write
-from grid.retrievers.scored import document, fused
+from grid.retrievers.scored import Embedder, EmbeddingModel, document, fused, read, write
 from grid.retrievers.sources import Wheel, check_modules, fingerprint, model_folder
 from grid.robustness.schema_matching import Embeddings
 

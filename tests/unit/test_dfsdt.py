@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.engine import ToolCallAnswer
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE, ToolCallAnswer
 from grid.core.types import GIVE_UP, NO_TOOL, Plan, Substep
 from grid.episode.progress import Budget
 from grid.planners.dfsdt import DFSDT

@@ -14,16 +14,30 @@ import pytest
 
 from analysis.tables.disturbances import disturbances
 from grid.cells.run import Stamp, run_chunk
-from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
 from grid.core.problem import BRANCHING, OUTLINE
-from grid.core.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.types import (
+    ALTER,
+    FINISH,
+    OTHER,
+    REFUSE,
+    REJECT,
+    REPLACE,
+    RETRY,
+    Observation,
+    Parameter,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+)
 from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
-from grid.robustness.composites import Composite, least_cost
-from grid.robustness.naming import double, words
+from grid.robustness.costs import Composite, least_cost
+from grid.robustness.offering import double, words
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.setting import cells
 from tests.configs import setting_of, yaml
 

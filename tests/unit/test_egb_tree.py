@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.core.roles import ACTOR, JUDGE
-from grid.core.seeds import derive_seed
+from grid.core.engine import ACTOR, JUDGE
 from grid.core.types import Plan, Substep
+from grid.core.util import derive_seed
 from grid.episode.progress import Budget
-from grid.planners.egb_tree import EGBTree
+from grid.planners.egb import EGBTree
 from grid.planners.tooltree import ToolTree
 from grid.planners.votes import entropy
 from grid.settings.make import make
@@ -224,4 +224,4 @@ def test_the_order_of_answers_changes_nothing(seed: int, delays: int, budget: in
 )  # fmt: skip
 def test_values_that_cannot_be(keys: dict[str, Any]) -> None:
     with pytest.raises(Exception, match=next(iter(keys))):
-        make("planner", {"_target_": "grid.planners.egb_tree.EGBTree"} | keys)
+        make("planner", {"_target_": "grid.planners.egb.EGBTree"} | keys)

@@ -14,26 +14,24 @@ import pytest
 
 from grid.cells.run import Stamp, episode_of, run_cell, solve
 from grid.core.errors import ToolError
-from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem
-from grid.core.reference import Reference
+from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem, Reference
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State
 from grid.datasets.slate.dataset import Slate
 from grid.episode.episode import Episode, Planner
 from grid.episode.progress import Budget
 from grid.planners.egb import EGBLogits
+from grid.planners.horizon import SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
-from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
 from grid.robustness.schema_matching import MatchingWorld
-from grid.settings import fitting
+from grid.settings import check
 from grid.settings.build import Built, build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.settings.parts import parts_of
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled, parts_of
 from grid.settings.setting import Cell
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator
@@ -245,7 +243,7 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
     setting = setting_of(dataset="slate", planner=planner)
     assert invalid_reason(setting) is None
     lasting = replace(parts_of(setting.config), dataset=Lasting(limit=1))
-    monkeypatch.setattr(fitting, "parts_of", lambda config: lasting)
+    monkeypatch.setattr(check, "parts_of", lambda config: lasting)
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)

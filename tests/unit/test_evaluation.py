@@ -18,11 +18,9 @@ from grid.cells.costs import spent_by_columns
 from grid.cells.environment import Environment
 from grid.cells.rows import transcript_columns
 from grid.cells.run import Stamp, episode_of, run_cell, run_chunk, solve
-from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.engine import ACTOR, CHOOSE, EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import ConfigError
-from grid.core.problem import Outline, Problem
-from grid.core.reference import Reference
-from grid.core.roles import ACTOR, EVALUATOR
+from grid.core.problem import Outline, Problem, Reference
 from grid.core.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.core.world import Argument
 from grid.datasets.slate.dataset import Slate
@@ -37,10 +35,9 @@ from grid.roles.evaluation import Evaluation, prompt_of
 from grid.settings.build import Built, build
 from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.config import BudgetConfig
-from grid.settings.keeping import Keep
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.roles import by_pool
-from grid.settings.setting import Cell, Setting, cells
+from grid.settings.setting import Cell, Keep, Setting, cells
 from grid.store.scanning import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 
 from grid.core.engine import Choice, ChoiceAnswer, Prompt
 from grid.core.errors import ConfigError
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from grid.engines.wheels import Wheels, from_wheels
 from tests.choosing import choices, distance
 from tests.models import PAIRS, make_model

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 
 from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.types import NO_TOOL, ToolSpec
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from tests.choosing import choices, distance
 from tests.models import make_model

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Plan, Substep, ToolCall, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.extraneous import Extraneous

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from analysis.report import print_report
 from grid import store
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Parameter, Step, Substep, ToolCall, ToolSpec
 from grid.metrics.failure_patterns import (
     INTENT,

@@ -10,7 +10,7 @@ import pytest
 
 from grid.cells.rows import step_rows
 from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.episode.acting import Acting, begin
 from grid.episode.asking import sections
@@ -19,10 +19,9 @@ from grid.episode.planning import whole_view
 from grid.episode.progress import Budget
 from grid.metrics.stepwise import score
 from grid.planners.astar import AStar
-from grid.planners.fh import FullHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
-from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.robustness.schema_matching import Lexical, MatchingWorld
 from grid.store.steps import step_of

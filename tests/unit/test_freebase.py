@@ -14,12 +14,10 @@ import pytest
 
 from analysis.load import provenance
 from grid.core.types import FINISH
-from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
-from grid.datasets.freebase.graphs import WITNESS, Witnessed
-from grid.datasets.freebase.planting import draw, split
-from grid.datasets.freebase.records import Question
+from grid.datasets.dataset import ATOMIC, bin_of, bins
+from grid.datasets.freebase.dataset import WITNESS, AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP, Witnessed
+from grid.datasets.freebase.records import Question, draw, split
 from grid.datasets.freebase.stats import Report
-from grid.datasets.sampling import ATOMIC, bin_of, bins
 from grid.text import references
 from grid.worlds.sparql.queries import Join, read, walk
 from grid.worlds.sparql.tools import TOOLS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from grid.datasets.freebase.denotation import Watch, denoted, is_open
-from grid.datasets.freebase.facts import Fact, Facts, Node
+from grid.datasets.freebase.facts import Fact, Facts, Node, Watch, denoted, is_open
 from grid.datasets.freebase.shards import name_of, parts_of
 from grid.worlds.sparql.queries import (
     TYPE,

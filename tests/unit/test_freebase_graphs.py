@@ -12,8 +12,7 @@ from pydantic import ValidationError
 
 from grid.core.errors import ConfigError, DataError
 from grid.datasets.freebase import witness
-from grid.datasets.freebase.dataset import AgentBenchKG, GrailQA
-from grid.datasets.freebase.graphs import WITNESS, Witnessed
+from grid.datasets.freebase.dataset import WITNESS, AgentBenchKG, GrailQA, Witnessed
 from tests.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, write
 from tests.freebase_runs import walked
 from tests.http_server import Asked, LocalServer, Play, Reply

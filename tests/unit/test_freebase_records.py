@@ -11,7 +11,7 @@ import pytest
 
 from grid.core.errors import DataError
 from grid.datasets.freebase import records
-from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, read_ontology
+from grid.datasets.freebase.facts import CLASSES, INVERSES, ROLES, read_ontology
 from grid.datasets.freebase.records import NO_NAMES, Answer, Question, read_questions, released_names
 from grid.worlds.sparql.queries import read
 from tests.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, ontology, webqsp
@@ -187,6 +187,6 @@ def test_a_schema_that_is_not_there_or_too_long_is_an_error(tmp_path: Path, monk
     with pytest.raises(DataError, match="cannot be read"):
         read_ontology(tmp_path)
     ontology(tmp_path)
-    monkeypatch.setattr("grid.datasets.freebase.ontology.MAX_LINES", 3)
+    monkeypatch.setattr("grid.datasets.freebase.facts.MAX_LINES", 3)
     with pytest.raises(DataError, match="more than 3 lines"):
         read_ontology(tmp_path)

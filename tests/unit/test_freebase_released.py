@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA
-from grid.datasets.freebase.graphs import Witnessed
+from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, Witnessed
 from grid.datasets.freebase.stats import Report
 from tests.configs import setting_of
 from tests.freebase_runs import told

@@ -14,13 +14,9 @@ import pyoxigraph as ox
 import pytest
 
 from grid.datasets.freebase import witness
-from grid.datasets.freebase.decoys import add_decoys
-from grid.datasets.freebase.denotation import denoted
-from grid.datasets.freebase.facts import Node
-from grid.datasets.freebase.literals import Literals
-from grid.datasets.freebase.ontology import Ontology
+from grid.datasets.freebase.facts import Literals, Node, Ontology, denoted
 from grid.datasets.freebase.records import Answer, Question, released_names
-from grid.datasets.freebase.shards import Shard, spread
+from grid.datasets.freebase.shards import Shard, add_decoys, spread
 from grid.datasets.freebase.stats import Attacks
 from grid.datasets.freebase.witness import LEAST, Noise
 from grid.worlds.sparql import programs

@@ -13,10 +13,10 @@ from pydantic.dataclasses import dataclass
 
 from grid.contracts.trying import reference_resolves
 from grid.core.errors import ConfigError, DataError, ToolError
-from grid.core.strict import STRICT
 from grid.core.types import Parameter, ToolCall
+from grid.core.util import STRICT
 from grid.datasets.functions import FunctionTasks, tool_of
-from grid.text.arguments import misfit
+from grid.text.references import misfit
 from grid.worlds.functions import Function, FunctionWorld, called, outcome
 
 

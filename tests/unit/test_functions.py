@@ -21,7 +21,7 @@ from grid.core.engine import NATIVE, ChoiceAnswer, FunctionsAnswer, PlanAnswer, 
 from grid.core.errors import ConfigError
 from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
 from grid.engines.functions import LONGEST, handed_over, safe_names
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from grid.episode.acting import Acting, begin
 from grid.episode.asking import (

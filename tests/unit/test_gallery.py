@@ -17,9 +17,7 @@ from analysis.page.table import Table
 from analysis.papers import order
 from grid import store
 from grid.core.errors import ConfigError, StoreError
-from launch import presets
-from launch.gallery import SMALL, Wanted, _overrides, main
-from launch.presets import Preset
+from launch.gallery import SMALL, Preset, Wanted, _overrides, about, chosen, load, main
 from tests.searched import episode
 from tests.support.tables import table_of
 
@@ -39,7 +37,7 @@ def folder_of(tmp_path: Path, values: Any, *names: str) -> tuple[Path, Path]:
 def test_a_new_preset_without_its_papers_tables_or_a_reason_is_refused(tmp_path: Path) -> None:
     path, folder = folder_of(tmp_path, {"old": {"published": ["tooltree_table1"]}}, "old", "new")
     with pytest.raises(ConfigError, match="'new': each preset of experiment, with its published tables or why"):
-        presets.load(path, folder)
+        load(path, folder)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +54,16 @@ def test_a_new_preset_without_its_papers_tables_or_a_reason_is_refused(tmp_path:
 def test_a_wrong_file_of_presets_names_its_place(values: Any, said: str, tmp_path: Path) -> None:
     path, folder = folder_of(tmp_path, values, "one")
     with pytest.raises(AnalysisError, match=rf"gallery\.yaml: .*{re.escape(said)}"):
-        presets.load(path, folder)
+        load(path, folder)
 
 
 def test_presets_are_chosen_by_name_and_told_by_their_heads(tmp_path: Path) -> None:
     path, folder = folder_of(tmp_path, {name: {"unpublished": "no"} for name in ("b", "a")}, "a", "b")
-    found = presets.load(path, folder)
+    found = load(path, folder)
     assert list(found) == ["a", "b"]
-    assert list(presets.chosen(found, [])) == ["a", "b"]
-    assert list(presets.chosen(found, ["b"])) == ["b"]
-    assert presets.about("a", folder) == "What it is."
+    assert list(chosen(found, [])) == ["a", "b"]
+    assert list(chosen(found, ["b"])) == ["b"]
+    assert about("a", folder) == "What it is."
 
 
 def test_overrides_of_the_user_come_last_and_no_key_comes_twice() -> None:

@@ -13,15 +13,14 @@ import pytest
 
 from grid.cells.costs import summed
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import Prompt, Sampled
+from grid.core.engine import JUDGE, Prompt, Sampled
 from grid.core.errors import ConfigError
-from grid.core.roles import JUDGE
 from grid.core.types import ToolCall, Usage
 from grid.episode.judging import Judging
 from grid.roles.grounding import NONE, GroundingByModel
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
@@ -87,10 +86,10 @@ def test_the_same_question_is_asked_once_and_costs_are_the_judges() -> None:
 
 
 def config(asks: bool, **named: object) -> dict[str, Any]:
-    part = {"_target_": "grid.robustness.tools_forgiving.ToolsForgiving", "judge": asks}
+    part = {"_target_": "grid.robustness.schema_matching.ToolsForgiving", "judge": asks}
     return {
         "model": {"_target_": "grid.engines.null.Null"},
-        "planner": {"_target_": "grid.planners.sh.SingleStepHorizon"},
+        "planner": {"_target_": "grid.planners.horizon.SingleStepHorizon"},
         "dataset": {"_target_": "grid.datasets.kqa.dataset.KqaSynthetic"},
         "robustness": {"tools_forgiving": part},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},

@@ -22,7 +22,7 @@ from grid.retrievers.bm25 import BM25
 from grid.settings.build import build
 from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
 from tests.configs import job, yaml
 

@@ -16,7 +16,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
-from grid.datasets.gta.dataset import CATEGORIES, Gta, Lists, answer_score, category_of, image_score, tool_counts
+from grid.datasets.gta import CATEGORIES, Gta, Lists, answer_score, category_of, image_score, tool_counts
 from grid.metrics.stepwise import scored
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

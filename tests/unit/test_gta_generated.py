@@ -12,7 +12,7 @@ import pytest
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Step, Substep, Trajectory
-from grid.datasets.gta.dataset import category_of
+from grid.datasets.gta import category_of
 from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated, records
 from grid.datasets.gta_generated.draft import Record
 from grid.datasets.gta_generated.stats import GTA_QUERIES, broken, categories, named_tools, statistics, tools_used

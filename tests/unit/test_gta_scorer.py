@@ -24,7 +24,7 @@ import pytest
 
 from analysis.tables.trajectories import f1
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
-from grid.datasets.gta.dataset import Gold, Gta, measure, measure_step
+from grid.datasets.gta import Gold, Gta, measure, measure_step
 from tests import gta
 from tests.gta_mutations import GOLD, Message, another, mutated, steps_of
 

@@ -9,8 +9,7 @@ from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.metrics import stepwise
-from grid.planners.fh import ASK_AGAIN, GO_ON, FullHorizon
-from grid.planners.sh import SingleStepHorizon
+from grid.planners.horizon import ASK_AGAIN, GO_ON, FullHorizon, SingleStepHorizon
 from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
 
 

@@ -29,8 +29,8 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
 from grid.store.schema import JOINED
 from grid.text.references import numbered
-from grid.worlds.search.readers import ByReference, ByRules
-from grid.worlds.search.world import QuestionWorld
+from grid.worlds.readers import ByReference, ByRules
+from grid.worlds.search import QuestionWorld
 from tests import hotpotqa
 from tests.configs import setting_of
 from tests.hotpotqa import NAMES, book, bridge, comparison, person, records

@@ -17,7 +17,7 @@ from grid.datasets.hotpotqa.dataset import file_of, halved, others, read_paragra
 from grid.datasets.hotpotqa.parts import Part, described, objects, part_of, question
 from grid.text.answers import normalised
 from grid.text.references import PATTERN
-from grid.worlds.search.readers import Paragraph
+from grid.worlds.readers import Paragraph
 from tests import hotpotqa
 from tests.hotpotqa import bridge, comparison, of_hub, paragraph, record, records
 

@@ -12,9 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import Json
-from grid.datasets.hotpotqa.baselines import Constants, always, guessed
-from grid.datasets.hotpotqa.parts import BRIDGE, COMPARISON, Part, PartStep, part_of, question
-from grid.datasets.hotpotqa.synthesis import Sample, bounds, draw
+from grid.datasets.hotpotqa.parts import (
+    BRIDGE,
+    COMPARISON,
+    Constants,
+    Part,
+    PartStep,
+    Sample,
+    always,
+    bounds,
+    draw,
+    guessed,
+    part_of,
+    question,
+)
 from grid.text import references
 from tests.hotpotqa import bridge, comparison, quiz, records
 from tests.planning_horizon_code import official

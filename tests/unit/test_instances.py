@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
-from grid.worlds import instances
-from grid.worlds.instances import MOST_BYTES, MOST_SHOWN, UncontrolledError, invoke, same_public_state, taken
+from grid.worlds import functions
+from grid.worlds.functions import MOST_BYTES, MOST_SHOWN, UncontrolledError, invoke, same_public_state, taken
 
 
 class Shelf:
@@ -63,7 +63,7 @@ class Shelf:
 SHELF = taken(Shelf)
 
 
-def called(method: str, snapshot: bytes = SHELF, **arguments: Json) -> instances.Outcome:
+def called(method: str, snapshot: bytes = SHELF, **arguments: Json) -> functions.Invoked:
     return invoke(snapshot, method, arguments)
 
 

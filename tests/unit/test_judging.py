@@ -14,9 +14,8 @@ from analysis import load
 from grid import store
 from grid.cells.costs import spent_by_columns
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.engine import ASKED, CHOOSE, JUDGE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import BudgetError, ConfigError, ModelError
-from grid.core.roles import ASKED, JUDGE
 from grid.core.types import Observation, Usage
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null

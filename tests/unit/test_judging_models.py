@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.core.roles import JUDGE
+from grid.core.engine import JUDGE
 from grid.text.answers import read_score
 from tests.judged import ASKED, a_prompt, asking, brute_force
 from tests.models import PAIRS, make_model

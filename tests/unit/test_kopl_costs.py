@@ -6,17 +6,17 @@ from functools import cache
 
 import pytest
 
-from grid.worlds.kopl import sets
-from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl import values
 from grid.worlds.kopl.functions import FUNCTIONS
-from grid.worlds.kopl.reading import parse
+from grid.worlds.kopl.values import KnowledgeBase
+from grid.worlds.kopl.world import parse
 from launch.benchmarks.kopl import calls, fresh_copy, ladder
 from tests.bytecodes import executed
 from tests.kopl_world import SOURCE
 
 SIZES = (100, 200, 400)
 CALLS = list(calls(parse(ladder(500, SIZES), SOURCE), 100))
-HOME = sets.__file__.removesuffix("sets.py")
+HOME = values.__file__.removesuffix("values.py")
 
 
 @cache

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import DataError
-from grid.worlds.kopl.programs import run
+from grid.worlds.kopl.functions import run
 from grid.worlds.kopl.queries import texts
-from grid.worlds.kopl.reading import parse, read
-from grid.worlds.kopl.sets import Attribute, EntitySet, KeyIndex
-from grid.worlds.kopl.values import OPERATORS, KoplError, Value, condition
+from grid.worlds.kopl.values import OPERATORS, Attribute, EntitySet, KeyIndex, KoplError, Value, condition
 from grid.worlds.kopl.values import parse as parse_value
+from grid.worlds.kopl.world import parse, read
 from tests.kopl_world import SOURCE, entity, raw_base, relation
 
 Base = dict[str, Any]

@@ -17,11 +17,9 @@ from typing import Any
 
 import pytest
 
-from grid.worlds.kopl.functions import FUNCTIONS
-from grid.worlds.kopl.programs import run
+from grid.worlds.kopl.functions import FUNCTIONS, run
 from grid.worlds.kopl.queries import texts
-from grid.worlds.kopl.sets import EntitySet
-from grid.worlds.kopl.values import OPERATORS, KoplError, ProgramError, condition, from_json
+from grid.worlds.kopl.values import OPERATORS, EntitySet, KoplError, ProgramError, condition, from_json
 from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_reference import Reference, example_base
 

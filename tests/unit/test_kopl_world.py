@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
-from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
-from grid.worlds.kopl.programs import check, run
+from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, check, run
 from grid.worlds.kopl.queries import is_empty, same_answer, texts
-from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.values import ProgramError
-from grid.worlds.kopl.world import KoplWorld
+from grid.worlds.kopl.world import KoplWorld, parse
 from grid.worlds.schema import SchemaWorld
 from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_world import SOURCE, kopl_world, raw_base

@@ -16,12 +16,16 @@ from pydantic import ValidationError
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import FINISH, RESULT, ToolCall
+from grid.datasets.dataset import KQA, balanced, bin_of, bins
 from grid.datasets.kqa import dataset
-from grid.datasets.kqa import world as stock
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
 from grid.datasets.kqa.program import (
+    KB,
+    TEST,
+    TRAIN,
     Program,
     ProgramStep,
+    Question,
     breadth,
     calls,
     depth,
@@ -30,14 +34,12 @@ from grid.datasets.kqa.program import (
     problems,
     read_program,
 )
-from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
 from grid.datasets.kqa.stats import correlation
-from grid.datasets.kqa.words import load_words
-from grid.datasets.sampling import KQA, balanced, bin_of, bins
+from grid.datasets.kqa.world import load_names, load_words, load_world
 from grid.text import references
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
-from grid.worlds.kopl.reading import read
 from grid.worlds.kopl.values import ProgramError
+from grid.worlds.kopl.world import read
 from tests.kopl_reference import Reference
 from tests.walks import Walk
 
@@ -47,7 +49,7 @@ BINS = bins(KQA)
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 Record = dict[str, Any]
-WORLD = stock.load_world()
+WORLD = load_world()
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +186,7 @@ def test_every_beginning_of_a_balanced_sample_is_balanced() -> None:
 
 
 def test_the_stock_breaks_no_rule() -> None:
-    assert problems(WORLD, stock.load_names(), load_words(WORLD)) == []
+    assert problems(WORLD, load_names(), load_words(WORLD)) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -12,17 +12,14 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Demonstration
-from grid.datasets import nearest as nearest_module
+from grid.datasets import question_answering as nearest_module
 from grid.datasets.kqa import dataset
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, unseen
-from grid.datasets.kqa.program import Executor, ProgramStep, executor
-from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
+from grid.datasets.kqa.program import KB, TEST, TRAIN, Executor, ProgramStep, Question, executor, fault, read_questions
 from grid.datasets.kqa.world import load_world
-from grid.datasets.nearest import Nearest, question_words
-from grid.datasets.question_answering import Constants
-from grid.retrievers import texts
-from grid.retrievers.embedding import Embedder
-from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.datasets.question_answering import Constants, Nearest, question_words
+from grid.retrievers import scored as texts
+from grid.retrievers.scored import Embedder, bm25_texts, dense_texts
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

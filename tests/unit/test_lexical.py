@@ -17,8 +17,7 @@ from grid.engines.lexical import arguments as points
 from grid.engines.lexical.arguments import FOR_NONE, FOR_TOOL, fill, labelled_in, needs_none, values_in
 from grid.engines.lexical.engine import Lexical, bm25
 from grid.engines.null import Null
-from grid.engines.places import name_of
-from grid.engines.tokens import count_tokens
+from grid.engines.places import count_tokens, name_of
 from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
 from tests.studies.lexical_needs import learned, sayings

@@ -12,15 +12,14 @@ from grid.core.engine import ToolCallAnswer
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import REFERENCES
 from grid.core.types import Parameter, ToolCall, ToolSpec
-from grid.datasets.mcp.dataset import Mcp
+from grid.datasets.mcp import Mcp, same_answer
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
 from grid.episode.prompts import tool_text
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.text.arguments import misfit
-from grid.worlds.mcp.world import same_answer
+from grid.text.references import misfit
 from tests import mcp
 from tests.configs import setting_of
 from tests.mcp_server import EITHER

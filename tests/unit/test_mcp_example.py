@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.datasets.mcp.dataset import Task, read_tasks
-from grid.worlds.mcp.world import same_answer
+from grid.datasets.mcp import Task, read_tasks, same_answer
 
 FOLDER = Path(__file__).parents[2] / "examples" / "mcp"
 TASKS = {task.id: task for task in read_tasks(FOLDER / "tasks.jsonl")}

@@ -22,13 +22,12 @@ from grid.cells import deadline
 from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ToolError
 from grid.core.types import Observation, ToolCall, ToolSpec, Trajectory
-from grid.datasets.mcp.tools import specs
+from grid.datasets.mcp import McpState, McpWorld
+from grid.datasets.mcp_session import Server, listed, specs
 from grid.episode.episode import Episode
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.worlds.mcp.session import Server, listed
-from grid.worlds.mcp.world import McpState, McpWorld
 from tests import mcp
 from tests.configs import setting_of
 

@@ -16,12 +16,19 @@ import pytest
 
 from grid import store
 from grid.cells.run import Stamp, episode_of, run_chunk, solve
-from grid.core.engine import ChoiceAnswer, FunctionsAnswer, PlanAnswer, Section, ToolCallAnswer
+from grid.core.engine import (
+    ChainAnswer,
+    ChoiceAnswer,
+    FunctionsAnswer,
+    MessagesAnswer,
+    PlanAnswer,
+    Section,
+    ToolCallAnswer,
+)
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import Step, ToolCall
-from grid.datasets.sampling import part_of
-from grid.engines.informed import Informed
+from grid.datasets.dataset import part_of
+from grid.engines.hosted import Informed
 from grid.engines.simulated.policy import Policy
 from grid.episode import prompts
 from grid.planners.remembering import Remembering, Trace, step_lines

@@ -14,8 +14,8 @@ from grid.cluster import metrics as replica_metrics
 from grid.cluster.batch import Report
 from grid.core.types import Usage
 from grid.settings.setting import GROUPS, Setting
-from grid.sweeps import metrics
-from grid.sweeps.metrics import SweepMetrics
+from grid.sweeps import session
+from grid.sweeps.session import SweepMetrics
 
 DASHBOARD = Path(__file__).parents[2] / "launch" / "grafana.json"
 
@@ -30,14 +30,14 @@ class Written:
         self.set(name, self.values.get((name, tags["setting_id"]), 0) + amount, tags)
 
     def set(self, name: str, value: float, tags: Mapping[str, str]) -> None:
-        assert set(tags) == set(metrics.TAGS)
+        assert set(tags) == set(session.TAGS)
         self.values[name, tags["setting_id"]] = value
 
 
 def test_rates_are_of_the_last_minute_and_alike_labels_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(metrics, "Meters", Written)
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(session, "Meters", Written)
     one, other = (Setting({group: {} for group in GROUPS}, dict.fromkeys(GROUPS, "x"), seed) for seed in (0, 1))
     shown = SweepMetrics("s", [one, other])
     written: Written = shown._meters  # type: ignore[assignment]
@@ -69,8 +69,8 @@ def test_the_dashboard_shows_every_metric_and_no_other() -> None:
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     shown = set(re.findall(r"ray_(grid_\w+)", " ".join(expressions)))
-    gauges, counters = metrics.GAUGES | replica_metrics.GAUGES, metrics.COUNTERS | replica_metrics.COUNTERS
+    gauges, counters = session.GAUGES | replica_metrics.GAUGES, session.COUNTERS | replica_metrics.COUNTERS
     assert shown == set(gauges) | {f"{name}_total" for name in counters}
     sweeps = [expression for expression in expressions if "ray_grid_sweep_" in expression]
-    by = f"sum by ({', '.join(tag for tag in metrics.TAGS if tag != 'setting_id')})"
+    by = f"sum by ({', '.join(tag for tag in session.TAGS if tag != 'setting_id')})"
     assert all(expression.startswith(by) for expression in sweeps), "seeds of a setting are one line"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import Parameter, ToolCall, ToolSpec
-from grid.text.misspelling import listed, misspelt
+from grid.text.calls import listed, misspelt
 
 
 def test_one_name_has_two_letters_in_each_others_place() -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import World
-from grid.datasets.mnms.dataset import MadeState, Mnms, MnmsWorld, labels_of
-from grid.datasets.mnms.records import TOOLS
+from grid.datasets.mnms import MadeState, Mnms, MnmsWorld, labels_of
+from grid.datasets.mnms_records import TOOLS
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grid.core.errors import ConfigError, DataError
-from grid.datasets.mnms.dataset import Mnms, labels_of
-from grid.datasets.mnms.records import read_plan
+from grid.datasets.mnms import Mnms, labels_of
+from grid.datasets.mnms_records import read_plan
 from tests import mnms_files
 from tests.mnms_files import CAPTION, GENERATE, plan, row
 

@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import ToolCall
-from grid.datasets.mnms.dataset import labels_of, nearest, plan_scores
-from grid.datasets.mnms.records import Calls
+from grid.datasets.mnms import labels_of, nearest, plan_scores
+from grid.datasets.mnms_records import Calls
 from tests.mnms_mutations import Pair, golds, pairs
 
 FROZEN = Path(__file__).parent / "data" / "mnms_scores.json"

@@ -7,14 +7,21 @@ import os
 import subprocess
 import sys
 import tarfile
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from grid.core.moved import MOVED
+from grid.core.moved import FIRST, MOVED, named_today, today
+from grid.settings.make import load_class
+from grid.settings.setting import cells
+from grid.sweeps.composing import Composed
+from grid.sweeps.jobs import resolved
 from launch.renamed import main, renamed
+from tests.configs import setting_of
 from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +29,8 @@ BEFORE = ROOT / "tests/data/mylab_before.tar.gz"
 """`examples/mylab` as it was before any module moved."""
 
 
+ROOM = {"datasets": "dataset", "planners": "planner", "robustness": "robustness", "engines": "model"}
+"""The group of a config whose classes a room has."""
 INSPECTING = [old for old in MOVED if old.startswith("analysis.inspect")]
 
 
@@ -50,6 +59,33 @@ def same_module(old: str) -> None:
 def test_new_names_are_no_old_ones() -> None:
     assert not MOVED.keys() & set(MOVED.values())
     assert all(find_spec(new) for new in MOVED.values())
+
+
+@each("first", [*FIRST.values()])
+def test_a_config_may_name_a_class_by_either_name_and_a_row_has_the_first(first: str) -> None:
+    now, group = today(first), ROOM[first.split(".")[1]]
+    assert named_today({"part": {"_target_": first}}) == {"part": {"_target_": now}}
+    load_class(group, {"_target_": now})
+    known = setting_of(dataset="slate")
+    old, new = (
+        replace(known, config={**known.config, group: {"one": part} if group == "robustness" else part})
+        for part in ({"_target_": first}, {"_target_": now})
+    )
+    assert (old.id, old.seed_id, old.text) == (new.id, new.seed_id, new.text)
+    assert first in new.text
+    assert next(cells(old, "1", ["a"], 1)) == next(cells(new, "1", ["a"], 1))
+
+
+def test_every_first_name_is_of_a_class_that_moved() -> None:
+    modules = {first.rpartition(".")[0]: now.rpartition(".")[0] for now, first in FIRST.items()}
+    assert {first: MOVED[first] for first in modules} == modules
+
+
+def test_a_sweep_reads_a_class_by_the_name_of_before() -> None:
+    composed = Composed(
+        OmegaConf.create({"planner": {"_target_": "grid.planners.sh.SingleStepHorizon"}}), {"planner": "sh"}, []
+    )
+    assert resolved(composed)[0]["planner"]["_target_"] == "grid.planners.horizon.SingleStepHorizon"
 
 
 def test_a_plugin_of_before_runs_and_once_rewritten_without_a_warning(tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Us
 from grid.episode.acting import Rollout, begin, rollout
 from grid.episode.asking import sample_actions, single_pass
 from grid.episode.prompts import FINISH_TOOL
-from grid.planners.fh import FullHorizon
+from grid.planners.horizon import FullHorizon, SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
-from grid.planners.search.kernel import Search
-from grid.planners.sh import SingleStepHorizon
+from grid.planners.search import Search
 from grid.planners.zero_shot import ZeroShot
 from grid.text.calls import Call
 from grid.text.native import as_message, read_native

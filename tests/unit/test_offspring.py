@@ -14,7 +14,7 @@ def test_an_engines_processes_end_with_one_that_is_killed_grandchildren_too(tmp_
     script.write_text(
         textwrap.dedent("""
             import subprocess, time
-            from grid.engines.vllm.start import Offspring
+            from grid.engines.vllm.engine import Offspring
             offspring = Offspring()
             # The first child ends at once, so that nobody knows any more whose child the second one is.
             subprocess.run(["/bin/sh", "-c", "setsid sleep 300 & echo $!"], check=True)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import JUDGE
 from grid.core.problem import GIVEN
-from grid.core.roles import JUDGE
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.setting import Setting, cells
 from tests.configs import FOLDERS, few_of, goes_together, outlines, setting_of, solvers
 from tests.oracle import judge_of, oracle_of

@@ -14,16 +14,17 @@ from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
+    ChainAnswer,
     Choice,
     ChoiceAnswer,
     Home,
+    MessagesAnswer,
     OutlineAnswer,
     PlanAnswer,
     Prompt,
     Sampled,
     ScoreAnswer,
 )
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
 from grid.engines.places import plan_text
 from grid.episode.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
-from grid.core.roles import EVALUATOR
+from grid.core.engine import CHOOSE, EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
-from grid.datasets.stabletoolbench.dataset import RUNS, TEMPERATURE, VERDICTS, pass_rate
+from grid.datasets.stabletoolbench import RUNS, TEMPERATURE, VERDICTS, pass_rate
 from grid.episode.judging import Judging
 from grid.roles.evaluation import Evaluation
 from grid.settings.build import build

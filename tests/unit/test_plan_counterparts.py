@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
-from grid.datasets.apb_synthetic.records import Recipe
+from grid.datasets.apb_synthetic.stock import Recipe
 
 
 def recipe(name: str, base: str, family: Any, **other: Any) -> Recipe:

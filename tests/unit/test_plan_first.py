@@ -14,7 +14,7 @@ from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
-from grid.planners.plan_first import PlanFirst
+from grid.planners.apb import PlanFirst
 from grid.planners.react import ReAct
 from grid.planners.refining import Refining
 from grid.settings.build import Built, build

@@ -11,10 +11,23 @@ from typing import Any
 import jsonschema
 import pytest
 
-from grid.core.chains import ERRORS, GRADES, Chain, ChainCall, TaskKind, Verdict
-from grid.core.engine import Engine, Prompt
-from grid.core.types import REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
-from grid.core.verdicts import VerdictAnswer
+from grid.core.engine import Engine, Prompt, VerdictAnswer
+from grid.core.types import (
+    ERRORS,
+    GRADES,
+    REJECT,
+    Chain,
+    ChainCall,
+    Observation,
+    Parameter,
+    Step,
+    Substep,
+    TaskKind,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Verdict,
+)
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from grid.core.chains import Chain, ChainCall
-from grid.text.answers import MAX_STEPS
-from grid.text.chains import Predicted, chain_text, messages_text, read_chain, read_draft, read_messages
+from grid.core.types import Chain, ChainCall
+from grid.text.answers import MAX_STEPS, Predicted, chain_text, messages_text, read_chain, read_draft, read_messages
 from grid.text.objects import UnreadableError
 
 A = {"name": "a", "parameter_description": {"x": "1"}, "reason": "first"}

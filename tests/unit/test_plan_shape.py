@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import ToolCall
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.scores import plan_shape

@@ -23,7 +23,7 @@ from analysis.tables import plan_cells
 from analysis.tables import plans as efficiency
 from analysis.tables.plan_cells import SECTION
 from analysis.tables.plans import REFUSES
-from grid.core.chains import BEHAVIOURS, ERRORS
+from grid.core.types import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
 from tests.support.tables import printed
 

@@ -8,13 +8,12 @@ import pytest
 
 from grid.core.engine import TextAnswer
 from grid.core.errors import BudgetError
-from grid.core.seeds import derive_seed
 from grid.core.types import NO_TOOL, ToolCall, Usage
+from grid.core.util import derive_seed
 from grid.episode.acting import Action
 from grid.episode.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
-from grid.planners.reflexion import Reflexion
-from grid.planners.retry import Retry
+from grid.planners.reflexion import Reflexion, Retry
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy, vote
 from grid.text.answers import read_call

@@ -14,8 +14,7 @@ from scipy import stats
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Engine
-from grid.core.problem import Dataset, Problem
-from grid.core.retriever import Index
+from grid.core.problem import Dataset, Index, Problem
 from grid.core.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from grid.datasets.slate.dataset import Slate
 from grid.engines.lexical.engine import Lexical
@@ -30,7 +29,7 @@ from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
 from grid.settings.build import Built
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
 from tests.engines import UniformRandom
 

@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 
 from grid.core.errors import ConfigError
-from grid.core.problem import Problem
-from grid.core.reference import Reference
+from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Parameter, Plan, Substep, ToolCall, ToolSpec
-from grid.pools.base import Pool, used
 from grid.pools.case import CaseTools
 from grid.pools.domain import Domain
 from grid.pools.grown import OWN, Grown
-from grid.pools.whole import Whole
+from grid.pools.whole import Pool, Whole, used
 from grid.retrievers.bm25 import BM25
-from grid.settings import pooled as pooling
-from grid.settings.fitting import invalid_reason
-from grid.settings.pooled import Pooled
+from grid.settings import parts
+from grid.settings.check import invalid_reason
+from grid.settings.parts import Pooled
 from tests.configs import setting_of
 
 DOMAINS = ("Travel", "Food", "Sport")
@@ -121,6 +119,6 @@ def test_a_domain_without_tools_does_not_fit() -> None:
 
 
 def test_a_library_of_no_tools_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooling, "dataset_of", lambda key: SimpleNamespace(tools={}))
+    monkeypatch.setattr(parts, "dataset_of", lambda key: SimpleNamespace(tools={}))
     with pytest.raises(ConfigError, match="a library of 0 tools"):
-        pooling.pooled("{}", '{"_target_": "grid.pools.whole.Whole"}', '{"_target_": "grid.retrievers.bm25.BM25"}')
+        parts.pooled("{}", '{"_target_": "grid.pools.whole.Whole"}', '{"_target_": "grid.retrievers.bm25.BM25"}')

@@ -9,18 +9,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from grid.core.chains import ChainCall
+from grid.core.engine import ChainAnswer, MessagesAnswer
 from grid.core.errors import ModelError
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.types import FINISH, REJECT
+from grid.core.types import FINISH, REJECT, ChainCall
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.episode.episode import Planner
-from grid.planners.holistic import Holistic
-from grid.planners.stepwise import Stepwise
-from grid.text.chains import read_chain, read_messages
+from grid.planners.apb import Holistic, Stepwise
+from grid.text.answers import read_chain, read_messages
 from tests.plans import CALLS, Says, plan_episode, simulated
 from tests.world import TOOLS
 

@@ -19,7 +19,7 @@ from analysis.papers import files
 from analysis.papers.beside import NAMED, blocks
 from grid.core.types import to_json
 from grid.sweeps.composing import Composer
-from launch import presets
+from launch import gallery
 from tests.configs import CONF, yaml
 
 Cells = Callable[..., pd.DataFrame]
@@ -214,7 +214,7 @@ def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> Non
     assert planners["ultratool"] == {"fh", "sh", "react"}
 
 
-GALLERY = presets.load()
+GALLERY = gallery.load()
 """Fails where a preset of conf/experiment is not in conf/gallery.yaml, or has neither tables nor a reason there."""
 
 
@@ -246,7 +246,7 @@ def test_every_published_table_is_named_by_a_preset_or_says_how_it_is_run() -> N
 @pytest.mark.parametrize("name", GALLERY)
 def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str) -> None:
     preset = GALLERY[name]
-    assert presets.about(name)[-1] in ".?", "the head says what it is"
+    assert gallery.about(name)[-1] in ".?", "the head says what it is"
     if not preset.left_out:
         for more in preset.runs:
             ran = cells(f"+experiment={name}", *preset.small, *more)

@@ -11,13 +11,13 @@ import pytest
 
 from grid.cells.attempts import ChunkResult, attempt_row
 from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE
 from grid.core.errors import ConfigError
-from grid.core.roles import ACTOR, ASKED, EVALUATOR, JUDGE
 from grid.core.types import Usage
 from grid.settings.build import Built, build
 from grid.settings.check import Job, check_sweep
 from grid.settings.plan import Plan
-from grid.settings.prices import Price, money
+from grid.settings.roles import Price, money
 from grid.settings.setting import Setting
 from grid.store.schema import SPENT
 from tests.configs import LABELS, job

@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 from grid.core.errors import ConfigError
 from grid.engines.hosted import CHOICE_PROBE, unassigned, warning
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from tests.engines import RawText
 from tests.models import make_model

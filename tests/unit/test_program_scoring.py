@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.chains import ERRORS, Chain, ChainCall, TaskKind
-from grid.core.types import Json
+from grid.core.types import ERRORS, Chain, ChainCall, Json, TaskKind
 from grid.worlds.programs.model import Applied, Constant, Done, Function, Goal, Task
 from grid.worlds.programs.mutations import mutations, right
 from grid.worlds.programs.scoring import Diagnosis, diagnose

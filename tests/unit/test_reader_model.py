@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.roles import SIMULATOR
+from grid.core.engine import SIMULATOR
 from grid.core.types import to_json
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.worlds.search.readers import ByReference
-from grid.worlds.search.world import QuestionWorld
+from grid.worlds.readers import ByReference
+from grid.worlds.search import QuestionWorld
 from tests.configs import setting_of
 from tests.unit.test_simulator import Playing
 

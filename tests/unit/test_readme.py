@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launch import measuring, readme
+from launch import readme
 from tests import simulated
 
 END = "<!-- end of figures -->\n"
@@ -28,15 +28,15 @@ def written(*blocks: tuple[str, str]) -> str:
 
 
 def test_every_block_has_a_command_that_can_be_run() -> None:
-    folders = dict.fromkeys(measuring.FOLDERS.values(), Path("a folder"))
+    folders = dict.fromkeys(readme.FOLDERS.values(), Path("a folder"))
     blocks = readme.every(readme.FILES)
     assert {"default", "ultratool", "choose", "throughput", "kopl", "chaos"} <= set(blocks)
     assert blocks["default"].file.name == "README.md"
     assert blocks["chaos"].file.name == "BENCHMARKS.md"
     for block in blocks.values():
-        python, script, *rest = measuring.command_line(block.command, folders)
+        python, script, *rest = readme.command_line(block.command, folders)
         assert python == sys.executable
-        assert (measuring.ROOT / script).is_file()
+        assert (readme.ROOT / script).is_file()
         assert not [part for part in rest if not part.strip() or "..." in part], block.command
         assert block.content.startswith(f"\n{block.head}\n\n"), "a reader sees the command that the marker names"
         assert block.measured.startswith("measured at ")
@@ -47,7 +47,7 @@ def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> 
     assert readme.main(["write", "all"]) == 0
     said = page.read_text(encoding="utf-8")
     assert "\n\n```bash\npython launch/bench.py \\\n  --help\n```\n\n```text\nusage: bench.py" in said
-    assert max(map(len, said.split("\n"))) <= measuring.WIDTH
+    assert max(map(len, said.split("\n"))) <= readme.WIDTH
     out = subprocess.run(
         [sys.executable, "-c", "from launch import bench; print('1'); bench._figures().write('2'); print('3')"],
         capture_output=True, text=True, check=True,
@@ -58,7 +58,7 @@ def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> 
 def test_tables_are_held_against_a_sweep(tmp_path: Path, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     simulated.write(tmp_path)
     shown = ["results", "robustness=tools_strict"]
-    figures = measuring.tables(tmp_path, shown)
+    figures = readme.tables(tmp_path, shown)
     assert "| tools\\_strict | " in figures
     assert "forgiving" not in figures
     right = f"\n```bash\nc\n```\n\n{figures}\n\nran 7 cells in 1 s\n\nmeasured at x\n\n"
@@ -111,7 +111,7 @@ def test_a_block_is_written_into_its_own_file(page: Path, tmp_path: Path, monkey
 
 def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a folder; of $mine"
-    line = measuring.command_line("python launch/bench.py overhead --against ... --rounds 1", {"against": folder})
+    line = readme.command_line("python launch/bench.py overhead --against ... --rounds 1", {"against": folder})
     assert line[3:] == ["--against", str(folder), "--rounds", "1"]
     assert shlex.join(line).count("overhead") == 1
 

@@ -10,8 +10,8 @@ import pytest
 
 from grid.core.errors import ConfigError
 from grid.core.types import Json, ToolCall
-from grid.datasets.stabletoolbench.dataset import Recorded, StableToolBench
-from grid.datasets.stabletoolbench.records import Api
+from grid.datasets.stabletoolbench import Recorded, StableToolBench
+from grid.datasets.stabletoolbench_records import Api
 from tests.stabletoolbench import api, parameter, query, write_queries
 from tests.walks import Walk
 

@@ -13,7 +13,7 @@ from grid import store
 from grid.cluster import connection as cluster
 from grid.core.errors import StoreError
 from grid.settings.check import check_sweep
-from grid.sweeps import command, session
+from grid.sweeps import arguments, session
 from launch.report import main
 from tests import simulated
 from tests.configs import job
@@ -38,14 +38,14 @@ from tests.support.tables import without_sorting
     ],
 )
 def test_a_command_line_can_be_shown_to_others(given: str, told: str) -> None:
-    assert command.masked(given) == told
-    assert "me" not in command.masked("a=/home/me/x,/home/me/y")
+    assert arguments.masked(given) == told
+    assert "me" not in arguments.masked("a=/home/me/x,/home/me/y")
 
 
 def test_a_command_line_can_be_typed_again() -> None:
-    assert command.line("agent-grid sweep", ["-m", "model={a: 1}"]) == "agent-grid sweep -m 'model={a: 1}'"
-    assert command.line("agent-grid sweep", []) == "agent-grid sweep"
-    assert command.call(["planner=react", "model.key=x"]) == "grid.sweep('planner=react', 'model.key=***')"
+    assert arguments.line("agent-grid sweep", ["-m", "model={a: 1}"]) == "agent-grid sweep -m 'model={a: 1}'"
+    assert arguments.line("agent-grid sweep", []) == "agent-grid sweep"
+    assert arguments.call(["planner=react", "model.key=x"]) == "grid.sweep('planner=react', 'model.key=***')"
 
 
 def test_versions_are_of_what_runs_and_of_what_engines_are_made_of() -> None:
@@ -71,10 +71,10 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     plan = check_sweep([job(tmp_path)]).plan
     (setting,) = plan.settings
     for typed in ("agent-grid sweep -m trials=1", "agent-grid sweep -m trials=1 cluster=local"):
-        command.GIVEN.set(typed)
+        arguments.GIVEN.set(typed)
         session.record(plan)
     found = store.runs(plan.root)
-    assert [run["command"] for run in found["runs"]] == ["agent-grid sweep -m trials=1", command.GIVEN.get()]
+    assert [run["command"] for run in found["runs"]] == ["agent-grid sweep -m trials=1", arguments.GIVEN.get()]
     assert found["settings"][setting.id]["cells"] == plan.total() == 2
     assert set(found["settings"][setting.id]) == {"model", "dataset", "robustness", "planner", "cells"}
     text = (plan.root / "run.json").read_text()
@@ -85,7 +85,7 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     head = dict(provenance.terms(plan.root))
     assert list(head) == ["date", "command", "commit", "versions", "seed", "machine", "engine"]
     assert head["date"] == "2026-01-01 12:00 UTC, 2 runs"
-    assert head["command"].splitlines() == [command.GIVEN.get(), "agent-grid sweep -m trials=1"], "the latest first"
+    assert head["command"].splitlines() == [arguments.GIVEN.get(), "agent-grid sweep -m trials=1"], "the latest first"
     assert "8 CPUs; 2 x H100" in head["machine"]
     assert f"python {platform.python_version()}" in head["versions"]
     assert head["engine"].startswith("lexical: ")

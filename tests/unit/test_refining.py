@@ -14,15 +14,14 @@ from grid.core.engine import TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines.lexical.engine import Lexical
 from grid.episode.progress import Budget
-from grid.planners.fh import FullHorizon
-from grid.planners.holistic import Holistic
+from grid.planners.apb import Holistic, Stepwise
+from grid.planners.horizon import FullHorizon
 from grid.planners.react import ReAct
 from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
-from grid.planners.stepwise import Stepwise
 from grid.planners.zero_shot import ZeroShot
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
 from tests.configs import names, setting_of, yaml

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from grid.core.chains import REFUSE, Chain, ChainCall
+from grid.core.types import REFUSE, Chain, ChainCall
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.episode.judging import Judging
-from grid.planners.holistic import Holistic
-from grid.planners.stepwise import Stepwise
+from grid.planners.apb import Holistic, Stepwise
 from grid.roles.evaluation import Evaluation
 from grid.text.answers import MISSING_INFORMATION, declines, may_pass, passes
 from tests.plans import Says, plan_episode

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines import choice
-from grid.engines.rendering import Renderer
+from grid.engines.language_model import Renderer
 from tests.models import CONTROL, PAIRS, make_tokenizer
 from tests.teacher_forcing import varied_prompts
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from analysis.errors import AnalysisError
 from analysis.stats.spec import load
 from grid.core.errors import StoreError
-from grid.sweeps import progress_file
+from grid.sweeps import progress
 from launch import report
 
 BOMB = "a: &a [1,2,3,4,5,6,7,8,9]\n" + "".join(
@@ -90,21 +90,21 @@ def followed(folder: Path) -> str:
     ["", '{"state": "runn', "[1]", "1", "{}", json.dumps(TOLD | {"seconds": float("inf")}), "\udcff", "[" * 99_999],
 )
 def test_progress_that_no_sweep_wrote_is_said(text: str, tmp_path: Path) -> None:
-    (tmp_path / progress_file.FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
+    (tmp_path / progress.FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(StoreError, match="not what a sweep writes"):
         followed(tmp_path)
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text("[")], ids=["deleted", "cut"])
 def test_progress_that_is_spoilt_meanwhile_is_waited_for(spoil: Callable[[Path], object], tmp_path: Path) -> None:
-    path = tmp_path / progress_file.FILE
+    path = tmp_path / progress.FILE
     path.write_text(json.dumps(TOLD))
 
     def sweep() -> None:
         time.sleep(0.5)
         spoil(path)
         time.sleep(1.5)
-        path.write_text(json.dumps(TOLD | {"state": progress_file.ENDED, "done": 7}))
+        path.write_text(json.dumps(TOLD | {"state": progress.ENDED, "done": 7}))
 
     writer = threading.Thread(target=sweep)
     writer.start()
@@ -115,7 +115,7 @@ def test_progress_that_is_spoilt_meanwhile_is_waited_for(spoil: Callable[[Path],
 
 def test_progress_that_stays_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "_PATIENCE_SECONDS", 0.5)
-    (tmp_path / progress_file.FILE).write_text(json.dumps(TOLD))
-    threading.Timer(0.2, (tmp_path / progress_file.FILE).unlink).start()
+    (tmp_path / progress.FILE).write_text(json.dumps(TOLD))
+    threading.Timer(0.2, (tmp_path / progress.FILE).unlink).start()
     with pytest.raises(StoreError, match="not there"):
         followed(tmp_path)

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.problem import Problem
-from grid.core.retriever import Index
+from grid.core.problem import Index, Problem
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
 from grid.episode.episode import Planner
 from grid.planners.egb import EntropyGuidedBranching
-from grid.planners.retry import Retry
+from grid.planners.reflexion import Retry
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.make import load_class

@@ -16,9 +16,8 @@ from grid.core.engine import Prompt
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
-from grid.datasets.restbench.dataset import RestBench, measure, names_in, read_service
-from grid.datasets.restbench.examples import Examples
-from grid.worlds.rest.world import ITEMS, RestState, RestWorld, is_identifier
+from grid.datasets.restbench import RestBench, measure, names_in, read_service
+from grid.datasets.restbench_world import ITEMS, Examples, RestState, RestWorld, is_identifier
 from tests import restbench
 
 CREDITS, REQUESTS = restbench.CREDITS, restbench.REQUESTS

@@ -26,11 +26,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
 from grid.settings import make
 from grid.settings.build import build, code_of
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.settings.keeping import Keep
 from grid.settings.roles import with_roles
-from grid.settings.setting import Setting, cells
+from grid.settings.setting import Keep, Setting, cells
 from grid.sweeps.jobs import with_restored
 from grid.text.answers import read_score
 from tests.configs import yaml

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from grid.cells.run import Stamp, episode_of, run_chunk, solve
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from grid.episode.options import SOUGHT, Retrieved
 from grid.retrievers.bm25 import BM25

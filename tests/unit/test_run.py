@@ -14,15 +14,14 @@ import pytest
 from grid.cells.deadline import run
 from grid.cells.run import Stamp, run_cell
 from grid.core.errors import ContextError, ToolError
-from grid.core.problem import GIVEN, Problem
-from grid.core.reference import Reference
+from grid.core.problem import GIVEN, Problem, Reference
 from grid.core.types import Trajectory
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
 from grid.settings.build import Built
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.setting import Cell, Setting
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world

@@ -51,3 +51,10 @@ def test_a_change_counts_as_what_it_was_and_a_second_one_as_what_was_first(
 def test_another_checkout_is_asked_in_a_process_of_its_own() -> None:
     found = same_code._digests(ROOT, {"dataset slate": SLATE, "planner ghost": ("grid.planners.ghost.Ghost",)})
     assert found == {"dataset slate": code_digest(SLATE)}
+
+
+def test_what_moved_since_is_found_by_its_name_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(same_code, "MOVED", {SLATE[0].rpartition(".")[0]: "grid.datasets.renamed"})
+    assert same_code._digests(ROOT, {"dataset slate": ("grid.datasets.renamed.Slate",)}) == {
+        "dataset slate": code_digest(SLATE)
+    }

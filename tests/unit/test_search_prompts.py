@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from grid.core.engine import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import GIVE_UP, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
@@ -16,7 +16,7 @@ from grid.engines.places import Places
 from grid.engines.simulated.engine import Simulated
 from grid.episode import prompts
 from grid.episode.options import Options
-from grid.planners.search.kernel import PLANNED
+from grid.planners.search import PLANNED
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError
 from tests.world import TOOLS

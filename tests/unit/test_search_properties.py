@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.core.seeds import derive_seed
+from grid.core.util import derive_seed
 from grid.episode.progress import Budget
 from grid.episode.tree import Node
 from grid.planners.mcts import MCTS

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import FINISH, Observation, ToolCall
-from grid.retrievers import texts
-from grid.retrievers.embedding import Embedder
-from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.retrievers import scored as texts
+from grid.retrievers.scored import Embedder, bm25_texts, dense_texts
 from grid.text.words import TERMS, terms
 from grid.worlds.layers import RetrievingWorld
-from grid.worlds.search.readers import NOT_FOUND, Corpus, Evidence, Paragraph, concluded, extracted, kind_of
-from grid.worlds.search.world import AskedState, QuestionWorld
+from grid.worlds.readers import NOT_FOUND, Corpus, Evidence, Paragraph, concluded, extracted, kind_of
+from grid.worlds.search import AskedState, QuestionWorld
 from grid.worlds.simulated import Documentation, Referenced, Response
 
 PARAGRAPHS = (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from grid.core.engine import EVALUATOR, JUDGE
 from grid.core.errors import ConfigError
 from grid.core.problem import PLANS, TEXTS
-from grid.core.roles import EVALUATOR, JUDGE
 from grid.settings import parts
 from grid.settings.make import make
 from grid.settings.parts import parts_of

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import BudgetError
-from grid.planners.search.kernel import once
+from grid.planners.search import once
 from grid.planners.side_by_side import every, until
 
 

@@ -18,17 +18,17 @@ from analysis.report import print_report
 from grid import store
 from grid.core.engine import ChoiceAnswer, Prompt, ScoreAnswer, Section, ToolCallAnswer
 from grid.core.errors import ConfigError
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import FINISH, ToolCall, ToolSpec
 from grid.datasets.slate.dataset import Slate
 from grid.engines.places import Place
-from grid.engines.simulated import judge
+from grid.engines.simulated import plans
 from grid.engines.simulated.engine import Simulated
 from grid.engines.simulated.plans import Difficulty
 from grid.engines.simulated.policy import Deciding
 from grid.episode import prompts
 from grid.episode.judging import SCORES
-from grid.settings.fitting import invalid_reason
+from grid.settings.check import invalid_reason
 from grid.settings.make import make
 from tests.configs import few_of, outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
@@ -250,7 +250,7 @@ def test_at_temperature_0_a_prompt_has_one_answer() -> None:
 
 @pytest.mark.parametrize("auc", [0.5, 0.62, 0.8, 0.97, 1.0])
 def test_a_judges_auc_is_what_was_planted(auc: float) -> None:
-    assert judge.area(*judge.shares(auc)) == pytest.approx(auc, abs=1e-9)
+    assert plans.area(*plans.shares(auc)) == pytest.approx(auc, abs=1e-9)
 
 
 def test_a_judge_scores_in_both_forms_alike() -> None:

@@ -15,20 +15,17 @@ from grid import store
 from grid.cells.attempts import ChunkResult
 from grid.cells.environment import Environment
 from grid.cells.run import Stamp, episode_of, run_chunk, solve
-from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.engine import ACTOR, CHOOSE, SAMPLE, SIMULATOR, Choice, Home, Prompt, Sampled
 from grid.core.errors import ConfigError
-from grid.core.roles import ACTOR, SIMULATOR
-from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolCall, Usage, to_json
+from grid.core.util import derive_seed
 from grid.episode.progress import Budget
 from grid.episode.requests import Message, Requests
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.build import Built, build
-from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.check import Checked, Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.settings.keeping import Keep
-from grid.settings.setting import Setting, cells
+from grid.settings.setting import Keep, Setting, cells
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError
@@ -39,7 +36,7 @@ from tests.unit.test_episode import reachable
 
 ABOUT = Documentation(["Service: Money Changer (Finance)"], ["{'amount': 1} -> {}"])
 CALL = ToolCall("convert", {"amount": 5, "to": "NOK"})
-DATASET = {"_target_": "grid.datasets.stabletoolbench.dataset.StableToolBench", "limit": 3}
+DATASET = {"_target_": "grid.datasets.stabletoolbench.StableToolBench", "limit": 3}
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
 BUDGET = BudgetConfig(llm_calls=5000, steps=1000)

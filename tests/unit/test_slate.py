@@ -19,10 +19,9 @@ from pydantic import ValidationError
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Observation, ToolCall
-from grid.datasets.slate import stock
 from grid.datasets.slate.dataset import Slate, generate, generated
-from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
-from grid.datasets.slate.shop import shop
+from grid.datasets.slate.drafts import CASES, TOOLS, CaseRecord
+from grid.datasets.slate.shop import QUERY_CATEGORIES, load_all, shop
 from grid.datasets.slate.stats import categories, contradictions, problems, repeated, statistics
 from grid.metrics.solvable import solvable
 from grid.text import references
@@ -120,16 +119,16 @@ def test_another_seed_gives_other_cases(slates: dict[int, Slate]) -> None:
 
 
 def test_the_stock_breaks_no_rule() -> None:
-    parts = stock.load_all()
+    parts = load_all()
     assert [line for part in parts for line in problems(part, shop(0))] == []
     assert repeated(parts) == []
-    assert sorted(part.query_category for part in parts) == sorted(stock.QUERY_CATEGORIES)
+    assert sorted(part.query_category for part in parts) == sorted(QUERY_CATEGORIES)
 
 
 def test_every_outcome_and_query_follows_from_the_seeds_shop(slates: dict[int, Slate]) -> None:
     for seed, slate in slates.items():
-        assert contradictions(list(slate.records.values()), stock.load_all(), shop(seed)) == []
-    assert contradictions(list(slates[0].records.values()), stock.load_all(), shop(1)) != []
+        assert contradictions(list(slate.records.values()), load_all(), shop(seed)) == []
+    assert contradictions(list(slates[0].records.values()), load_all(), shop(1)) != []
 
 
 def written_forms(value: object) -> list[str]:
@@ -170,7 +169,7 @@ def test_a_resolution_depends_on_at_least_half_of_the_other_calls(cases: list[Ca
 
 
 def test_a_cluster_is_the_workflow_that_its_cases_were_drawn_from(slates: dict[int, Slate]) -> None:
-    workflows = {name: workflow for part in stock.load_all() for name, workflow in part.workflows.items()}
+    workflows = {name: workflow for part in load_all() for name, workflow in part.workflows.items()}
     for slate in slates.values():
         clusters = Counter(map(slate.cluster, slate.case_ids()))
         assert clusters.keys() == workflows.keys()

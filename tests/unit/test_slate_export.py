@@ -14,16 +14,25 @@ from pathlib import Path
 import pytest
 import yaml
 
-import grid.datasets.slate.card as cards
+import grid.datasets.slate.export as cards
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import ToolCall
 from grid.datasets.slate.__main__ import main
-from grid.datasets.slate.card import baselines, card, ceiling, example, offers, table
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.export import export, scored_cases
+from grid.datasets.slate.export import (
+    _check_names,
+    baselines,
+    card,
+    ceiling,
+    example,
+    export,
+    offers,
+    scored_cases,
+    standalone,
+    table,
+)
 from grid.datasets.slate.quality import figures
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST
-from grid.datasets.slate.standalone import _check_names, standalone
 from grid.datasets.slate.stats import categories, statistics
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from grid.datasets.slate.dataset import Slate
+from grid.datasets.slate.drafts import ArgumentRecord, ToolRecord
 from grid.datasets.slate.quality import Figure, _look, _Output, figures, read_source, separated, told_by_word
-from grid.datasets.slate.records import ArgumentRecord, ToolRecord
 
 WORDS = ("order", "invoice", "stock", "price", "parcel", "review", "member", "coupon")
 

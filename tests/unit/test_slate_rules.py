@@ -11,15 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.datasets.slate import values
-from grid.datasets.slate.drafts import Draft, DraftError
-from grid.datasets.slate.expressions import MOST_CHARACTERS, ExpressionError, evaluate
-from grid.datasets.slate.outcomes import Ledger
-from grid.datasets.slate.records import CaseRecord
-from grid.datasets.slate.shop import Shop, shop
+from grid.datasets.slate.drafts import MOST_CHARACTERS, CaseRecord, Draft, DraftError, ExpressionError, Ledger, evaluate
+from grid.datasets.slate.shop import Money, Shop, Stock, draw, load_pools, parse, shop, written
 from grid.datasets.slate.stats import contradictions, problems, repeated
-from grid.datasets.slate.stock import Stock, load_pools
-from grid.datasets.slate.values import Money
 
 STOCK = """
 query_category: Returns & Refunds
@@ -313,9 +307,9 @@ def test_a_query_of_two_customers_or_of_nobody_is_found() -> None:
     st.integers(),
 )
 def test_what_is_drawn_is_of_its_form(text: str, seed: int) -> None:
-    spec = values.parse(text)
-    value = values.draw(spec, random.Random(seed), {}, {})
-    assert value == values.draw(spec, random.Random(seed), {}, {})
+    spec = parse(text)
+    value = draw(spec, random.Random(seed), {}, {})
+    assert value == draw(spec, random.Random(seed), {}, {})
     match spec.kind:
         case "int":
             assert value in range(3, 10)
@@ -324,7 +318,7 @@ def test_what_is_drawn_is_of_its_form(text: str, seed: int) -> None:
             assert 2 <= value <= 7
         case "decimal":
             assert isinstance(value, float)
-            assert values.written(value, random.Random(0)).count("$") == 0
+            assert written(value, random.Random(0)).count("$") == 0
         case "date":
             assert isinstance(value, dt.date)
             assert value.month == 2

@@ -22,9 +22,8 @@ from analysis.load import baselines as reports
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, ToolCall
-from grid.datasets.slate.card import baselines, ceiling, offers
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.export import export, scored_cases
+from grid.datasets.slate.export import baselines, ceiling, export, offers, scored_cases
 from grid.datasets.slate.scoring import METRICS, estimated
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

@@ -9,7 +9,7 @@ import pytest
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Case, Plan
-from grid.datasets.sampling import part_of
+from grid.datasets.dataset import part_of
 from grid.planners import astar
 from grid.settings.build import Solved, build, solved_of
 from grid.settings.config import BudgetConfig

@@ -14,11 +14,10 @@ import pytest
 
 from grid.core.errors import ConfigError, EngineError
 from grid.core.types import ToolCall
-from grid.worlds.sparql import endpoint
-from grid.worlds.sparql.endpoint import EndpointGraph
+from grid.worlds.sparql import world as endpoint
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import NS, XSD, Entity, SparqlError, Value, read
-from grid.worlds.sparql.world import SparqlWorld
+from grid.worlds.sparql.world import EndpointGraph, SparqlWorld
 from tests.http_server import Asked, LocalServer, Play, Reply
 from tests.sparql_graphs import SHARD, quad, random_expression, random_facts
 from tests.sparql_reference import Facts, Text, denotes

@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
-from grid.core.reference import Reference
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem, Reference
 from grid.core.types import Case, Plan, Skipped, ToolSpec
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
-from grid.settings.pooled import Pooled
+from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
 from grid.worlds.sparql.graph import StoreGraph
 from grid.worlds.sparql.programs import calls

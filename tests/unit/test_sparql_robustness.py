@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.types import Json, ToolCall
-from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule
-from grid.robustness.tools_forgiving import ToolsForgiving
-from grid.robustness.tools_strict import ToolsStrict
+from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule, ToolsForgiving, ToolsStrict
 from grid.worlds.schema import Expected, Vocabulary
 from grid.worlds.sparql.world import SparqlState
 from tests.forgiving import call, disturbed

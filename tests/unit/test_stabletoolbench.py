@@ -11,9 +11,9 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
-from grid.datasets.stabletoolbench import records
-from grid.datasets.stabletoolbench.dataset import StableToolBench, made_up, shape_of
-from grid.datasets.stabletoolbench.records import Api
+from grid.datasets import stabletoolbench_records as records
+from grid.datasets.stabletoolbench import StableToolBench, made_up, shape_of
+from grid.datasets.stabletoolbench_records import Api
 from grid.metrics.stepwise import score, trajectory_scores
 from tests.stabletoolbench import CAST, CHANGE, CINEMA, FOLDER, SMALL, WEATHER, api, parameter, query, write_queries
 from tests.walks import Walk

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grid.retrievers.embedding import EmbeddingModel
-from grid.sweeps.folders import Setting
-from grid.sweeps.jobs import one_retriever
+from grid.retrievers.scored import EmbeddingModel
+from grid.sweeps.jobs import Setting, one_retriever
 from tests.configs import yaml
 
 

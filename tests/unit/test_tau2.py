@@ -14,13 +14,12 @@ import pytest
 
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
-from grid.core.chains import Verdict
 from grid.core.engine import Prompt
-from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
+from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory, Verdict
 from grid.datasets.tau2.dataset import UNFINISHED, Tau2, baselines, measure
-from grid.worlds.talking import Said
-from grid.worlds.tau2.package import DomainName, Talk
-from grid.worlds.tau2.world import SAY, Tau2World
+from grid.datasets.tau2.package import DomainName, Talk
+from grid.datasets.tau2.world import SAY, Tau2World
+from grid.worlds.simulated import Said
 from tests.tau2 import (
     agree,
     dataset_at,

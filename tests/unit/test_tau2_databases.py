@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from grid.worlds.tau2.package import Table, Version, written
+from grid.datasets.tau2.package import Table, Version, written
 
 
 class Order(BaseModel):

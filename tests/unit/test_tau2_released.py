@@ -13,8 +13,8 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.core.types import Trajectory
 from grid.datasets.tau2.dataset import Tau2, measure
-from grid.worlds.tau2.package import DomainName
-from grid.worlds.tau2.world import Tau2World
+from grid.datasets.tau2.package import DomainName
+from grid.datasets.tau2.world import Tau2World
 from tests.tau2 import RELEASED, agree, dataset_at, gold_run, mutated, rows
 
 DOMAINS: tuple[DomainName, ...] = ("airline", "retail", "telecom", "mock")

@@ -11,7 +11,7 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from pydantic import BaseModel
 
-from grid.worlds.tau2.package import Called, Databases, Domain, FunctionCall, Version, calculate, domain, run, written
+from grid.datasets.tau2.package import Called, Databases, Domain, FunctionCall, Version, calculate, domain, run, written
 
 
 class Stock(BaseModel):

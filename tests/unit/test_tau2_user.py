@@ -13,16 +13,14 @@ import pytest
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import EVALUATOR, USER
 from grid.core.errors import ConfigError
-from grid.core.roles import EVALUATOR, USER
 from grid.core.types import FINISH, to_json
 from grid.roles.simulation import Simulating
 from grid.settings.build import build
-from grid.settings.check import Job, check_sweep
+from grid.settings.check import Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
-from grid.settings.keeping import Keep
-from grid.settings.setting import cells
+from grid.settings.setting import Keep, cells
 from tests.configs import SHARED, setting_of
 from tests.http_server import LocalServer, completion
 from tests.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine

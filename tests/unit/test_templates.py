@@ -21,7 +21,7 @@ from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.parts import part_of, question
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.datasets.kqa.program import ProgramStep, masked
-from grid.datasets.nearest import Nearest
+from grid.datasets.question_answering import Nearest
 from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.sparql.queries import ENTITY, read, written
 from tests import hotpotqa

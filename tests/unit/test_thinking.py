@@ -17,8 +17,8 @@ from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.retrievers.bm25 import BM25
 from grid.settings.build import build
+from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.fitting import invalid_reason
 from grid.settings.setting import cells
 from tests.configs import setting_of, solvers
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from grid.cells.rows import step_rows
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
 from grid.metrics.stepwise import scored
-from grid.robustness.schema_matching import MatchingWorld
-from grid.robustness.tools_forgiving import ToolsForgiving
-from grid.robustness.tools_strict import ToolsStrict
+from grid.robustness.schema_matching import MatchingWorld, ToolsForgiving, ToolsStrict
 from grid.worlds.kopl.world import KoplState, KoplWorld
 from tests.forgiving import INDEX, QUESTION, call, disturbed, results, texts, undisturbed
 from tests.walks import Walk, at_once

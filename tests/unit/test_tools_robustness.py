@@ -15,9 +15,7 @@ from grid.core.errors import ConfigError
 from grid.core.types import ToolCall
 from grid.datasets.slate.dataset import Slate
 from grid.robustness.base import Robustness
-from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule, nearest
-from grid.robustness.tools_forgiving import ToolsForgiving
-from grid.robustness.tools_strict import ToolsStrict
+from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule, ToolsForgiving, ToolsStrict, nearest
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.schema import Vocabulary, mends
 from tests.forgiving import INDEX, call, disturbed, results, undisturbed

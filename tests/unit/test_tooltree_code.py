@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
+from grid.core.problem import Reference
 from grid.core.types import Step, Substep, ToolCall, Trajectory
+from grid.core.util import derive_seed
 from grid.metrics.closed_set import closed_set_scores
 from grid.planners.tooltree import ToolTree
 from tests.configs import yaml

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from grid.core.engine import Prompt, VoteAnswer
+from grid.core.engine import JUDGE, Prompt, VoteAnswer
 from grid.core.errors import ModelError
-from grid.core.roles import JUDGE
 from grid.core.types import GIVE_UP, Plan, Substep
 from grid.episode.progress import Budget
-from grid.planners.search.kernel import PLANNED
+from grid.planners.search import PLANNED
 from grid.planners.tot import TreeOfThoughts
 from tests.search import Letters, Script, Searched, searched
 

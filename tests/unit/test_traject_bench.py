@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.cells.run import Stamp, run_chunk
-from grid.core.chains import Chain
 from grid.core.engine import Prompt
 from grid.core.errors import ConfigError, DataError
-from grid.core.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.types import Chain, Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.traject_bench.dataset import DESCRIBED, MATCHES, OUTPUT, TrajectBench, examined, outcome, read
 from grid.datasets.traject_bench.records import Kind
 from grid.settings.build import build

@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import Json, Step, Substep, ToolCall
 from grid.datasets.traject_bench.dataset import TrajectBench
+from grid.metrics.failure_patterns import normalised, same_arguments
 from grid.metrics.stepwise import trajectory_scores
-from grid.metrics.usage import normalised, same_arguments
 from tests.traject_mutations import SAME, Pair, gold_of, pairs
 
 FROZEN = Path(__file__).parent / "data" / "traject_scores.json"

@@ -27,13 +27,12 @@ from grid.pools.whole import Whole
 from grid.settings.build import Built, build
 from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig, sweep_config
-from grid.settings.keeping import KEEP_NONE, REST_SHARE, Keep
-from grid.settings.pooled import Pooled
-from grid.settings.setting import Cell, Setting, cells
+from grid.settings.parts import Pooled
+from grid.settings.setting import KEEP_NONE, REST_SHARE, Cell, Keep, Setting, cells
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
-from grid.sweeps.summary import TranscriptTally
+from grid.sweeps.session import TranscriptTally
 from tests.configs import SHARED, job, solvers
 from tests.engines import Scripted
 from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex

@@ -17,8 +17,8 @@ from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.settings.build import build
 from grid.settings.check import check_sweep
+from grid.settings.parts import KEPT
 from grid.settings.plan import Plan, by_turns, together
-from grid.settings.pooled import KEPT
 from grid.settings.setting import GROUPS, Cell, Setting
 from tests.configs import job, yaml
 

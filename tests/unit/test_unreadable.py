@@ -17,8 +17,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
-from grid.settings.keeping import Keep
-from grid.settings.setting import cells
+from grid.settings.setting import Keep, cells
 from launch.report import write_page
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models

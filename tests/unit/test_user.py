@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from grid.core.roles import OF_WORLD, USER
+from grid.core.engine import OF_WORLD, USER
 from grid.roles.customer import Customer, read_message
 from grid.roles.simulation import Simulating
 from grid.text.objects import UnreadableError
-from grid.worlds.talking import Said
+from grid.worlds.simulated import Said
 from tests.http_server import LocalServer, completion
 from tests.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
 

@@ -11,8 +11,8 @@ import pytest
 
 from grid.core.engine import Prompt, Sampled, ToolCallAnswer
 from grid.core.errors import ConfigError
-from grid.core.seeds import derive_seed
 from grid.core.types import Case, Json, ToolCall, Trajectory, Usage, to_json
+from grid.core.util import derive_seed
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
 from grid.planners.self_consistency import SelfConsistency

@@ -32,7 +32,7 @@ from grid.roles.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Ve
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from launch.comparing import pairs, shown
+from launch.win_rate import pairs, shown
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models
 
@@ -306,7 +306,7 @@ def test_what_cannot_run_is_refused_in_one_line(
 
 def test_the_rule_of_a_dataset_is_among_what_it_provides(small_restbench: str) -> None:
     from grid.core.problem import SOLVED_FIRST
-    from grid.datasets.restbench.dataset import RestBench
+    from grid.datasets.restbench import RestBench
     from grid.roles.comparing import rule_of
 
     class Solved(RestBench):

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Observation, ToolCall, Trajectory
-from grid.datasets.workbench.dataset import TOLD, WorkBench
+from grid.datasets import workbench as world
+from grid.datasets import workbench_table as table
+from grid.datasets.workbench import TOLD, TOOLS, WorkBench, WorkBenchWorld, played, respond
+from grid.datasets.workbench_table import NOW, Workplace
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from grid.worlds.workbench import table, world
-from grid.worlds.workbench.table import NOW, Workplace
-from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 from tests import workbench
 from tests.configs import setting_of
 

@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import ToolCall
-from grid.datasets.workbench.dataset import WorkBench
-from grid.worlds.workbench.table import Table, Workplace, shown
-from grid.worlds.workbench.world import WorkBenchWorld, respond
+from grid.datasets.workbench import WorkBench, WorkBenchWorld, respond
+from grid.datasets.workbench_table import Table, Workplace, shown
 from tests import workbench
 from tests.workbench_authors import digest
 

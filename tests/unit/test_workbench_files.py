@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from grid.core.errors import ConfigError, DataError
-from grid.datasets.workbench.dataset import ADDRESSES, FILES, QUERIES, TABLES, WorkBench
-from grid.worlds.workbench.world import played
+from grid.datasets.workbench import ADDRESSES, FILES, QUERIES, TABLES, WorkBench, played
 from tests import workbench
 
 EVENTS, EMAILS = "data/processed/calendar_events.csv", "data/processed/emails.csv"

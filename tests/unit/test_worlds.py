@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
-from grid.robustness.schema_matching import Lexical, MatchingWorld
-from grid.robustness.tools_forgiving import ToolsForgiving
+from grid.robustness.schema_matching import Lexical, MatchingWorld, ToolsForgiving
 from grid.text.references import reference
 from grid.worlds.kopl.functions import FUNCTIONS
-from grid.worlds.kopl.reading import parse
-from grid.worlds.kopl.world import KoplState, KoplWorld
+from grid.worlds.kopl.world import KoplState, KoplWorld, parse
 from grid.worlds.lookup import LookupSimulator, build_entries
 from launch.benchmarks.kopl import Programs, random_base
 from tests.kopl_world import SOURCE, kopl_world

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section
+from grid.core.engine import JUDGE, Choice, ChoiceAnswer, Prompt, Section
 from grid.core.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
-from grid.core.roles import JUDGE
 from grid.engines.hosted import Span
 from grid.engines.vllm.engine import VLLM, Serving
 from tests.judged import ASKED, asking, brute_force

@@ -11,13 +11,18 @@ from statistics import fmean
 
 from rich.table import Table
 
-from grid.core.chains import ALTER, REPLACE, Chain, ChainCall
-from grid.core.types import REJECT, to_json
+from grid.core.types import ALTER, REJECT, REPLACE, Chain, ChainCall, to_json
 from grid.datasets.apb_synthetic.build import COMPOSITES, TRAPS, Built
-from grid.datasets.apb_synthetic.dataset import ApbSynthetic
-from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES, fits
-from grid.datasets.apb_synthetic.records import UNSOLVABLE, found
-from grid.datasets.apb_synthetic.stock import Category, Family, Program, categories, expand, slots
+from grid.datasets.apb_synthetic.dataset import (
+    BINS,
+    CATEGORIES,
+    COUNTS_EXTRANEOUS,
+    HORIZONS,
+    STAGES,
+    ApbSynthetic,
+    fits,
+)
+from grid.datasets.apb_synthetic.stock import UNSOLVABLE, Category, Family, Program, categories, expand, found, slots
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Function, Task, distinct, possibilities
 from grid.worlds.programs.scoring import diagnose

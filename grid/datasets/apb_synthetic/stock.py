@@ -24,9 +24,13 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.core.errors import DataError
-from grid.core.types import Parameter, ToolSpec
-from grid.datasets.files import read_stock
-from grid.worlds.programs.model import Function, TypedTool
+from grid.core.types import Chain, Json, Parameter, Stage, Step, TaskKind, ToolCall, ToolSpec, Verdict
+from grid.core.types import Family as ChainFamily
+from grid.datasets.files import read_jsonl, read_stock
+from grid.episode.plan_judging import JudgedTask
+from grid.text.references import PATTERN
+from grid.worlds.programs.model import Applied, Constant, Fact, Function, Task, TypedTool
+from grid.worlds.programs.scoring import diagnose
 
 # The typed tools of a category: of its functions, of what stands for them, and of what is useless.
 
@@ -370,3 +374,150 @@ def _read(model: type[M], path: Path, value: object, under: str = "") -> M:
         first = error.errors()[0]
         where = ".".join([*filter(None, [under]), *(str(part) for part in first["loc"])])
         raise DataError(path, None, f"{where}={first['input']!r}: {first['msg']}") from None
+
+
+# What a case is drawn as: a line of `cases.jsonl`, of which the stock makes the whole case.
+
+
+CASES = "cases.jsonl"
+Unsolvable = Literal["contradictory_constraints", "missing_information", "tool_removal", "attachment_missing"]
+UNSOLVABLE: tuple[Unsolvable, ...] = (
+    "contradictory_constraints", "missing_information", "tool_removal", "attachment_missing"
+)  # fmt: skip
+
+
+class Recipe(BaseModel):
+    """A case: of which goal family, with so many items, further wishes (`extras`) and constraints (`rules`).
+
+    `base` names the solvable case that it is made from; cases with one base have the same constants. `bank` is the
+    number of tools, `avoid` a function whose other tool is on offer and forbidden. `place` counts the calls that were
+    made before, `k` those to predict. Of a broken case `place` is the call that failed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    id: str
+    base: str
+    task_family: ChainFamily
+    category: str
+    family: str
+    items: int = 1
+    extras: tuple[str, ...] = ()
+    rules: tuple[int, ...] = ()
+    avoid: str | None = None
+    bank: int = 9
+    seed: int = 0
+    k: int | None = None
+    place: int | None = None
+    stage: Stage | None = None
+    n_extraneous: int | None = None
+    unsolvable: Unsolvable | None = None
+
+
+def write(recipes: Iterable[Recipe], path: Path) -> None:
+    """One line each."""
+    text = "".join(recipe.model_dump_json(exclude_defaults=True) + "\n" for recipe in recipes)
+    path.write_text(text, encoding="utf-8")
+
+
+def read(path: Path) -> list[Recipe]:
+    """The recipes of a file; raises DataError with the line of one that does not have this form."""
+    found = []
+    for number, line in read_jsonl(path, own=True):
+        try:
+            found.append(Recipe.model_validate(line, strict=False))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise DataError(path, number, f"{key}={first['input']!r}: {first['msg']}") from None
+    return found
+
+
+# What a judge is shown of a generated case, and what is true of a plan of it (agent_planning_benchmark §C).
+
+
+def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTask:
+    """The task in words; `done` are its first calls with what they returned."""
+    behind = task.reference[len(done) :] if kind.task_family != "unsolvable" else ()
+    return JudgedTask(
+        task.query,
+        kind,
+        tuple(tool.spec for tool in task.tools.values()),
+        tuple(ToolCall(name, dict(arguments)) for name, arguments in behind),
+        done,
+        tuple(name for name, tool in task.tools.items() if tool.extraneous),
+        task.broken,
+        task.replacement,
+        {name: tool.cost for name, tool in task.tools.items() if tool.cost is not None},
+    )
+
+
+def truth(task: Task, kind: TaskKind, chain: Chain) -> Verdict:
+    """What the symbolic scorer says of a plan."""
+    found = diagnose(task, kind, chain)
+    if kind.task_family in ("broken", "unsolvable"):
+        return Verdict(found.correct)
+    return Verdict(found.correct, found.errors, found.grade)
+
+
+# What the calls of a task's reference find, read off the calls themselves.
+
+
+Facts = Mapping[str, Fact]
+
+
+def found(task: Task) -> list[dict[str, Applied]]:
+    """By call of the reference the facts by field; a call that failed finds none.
+
+    Raises ValueError where an argument is neither a constant that the task tells nor an earlier call's field.
+    """
+    told = {constant.value: constant for constant in task.constants}
+    failed = {place for place, done in enumerate(task.done) if done.failed}
+    outcomes: list[dict[str, Applied]] = []
+    for place, (name, arguments) in enumerate(task.reference):
+        given = {key: _fact(value, told, outcomes) for key, value in arguments.items()}
+        outcomes.append({} if place in failed else applied(task.tools[name], given))
+    return outcomes
+
+
+def applied(tool: TypedTool, given: Facts) -> dict[str, Applied]:
+    """By field what a call finds with these facts as arguments."""
+    outputs: list[Applied] = []
+    names = [parameter.name for parameter in tool.spec.parameters]
+    for number, part in enumerate(tool.parts):
+        if tool.wiring:
+            inputs = [given[str(of)] if kind == "parameter" else outputs[int(of)] for kind, of in tool.wiring[number]]
+        else:
+            inputs = [given[name] for name in names]
+        outputs.append(Applied(part.name, tuple(inputs)))
+    return dict(zip(tool.spec.returns, outputs, strict=True))
+
+
+def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) -> Fact:
+    match = PATTERN.fullmatch(str(value))
+    if match is None:
+        if str(value) not in told:
+            raise ValueError(f"no constant has the value {value!r}")
+        return told[str(value)]
+    place, field = int(match[1]), match[2]
+    if place >= len(outcomes) or field not in outcomes[place]:
+        raise ValueError(f"{value} is no field of an earlier call")
+    return outcomes[place][field]
+
+
+def resolving(task: Task) -> tuple[str, ...]:
+    """The calls of the reference that first find the wanted facts, by number."""
+    places: dict[Applied, int] = {}
+    for place, outcome in enumerate(found(task)):
+        for fact in outcome.values():
+            places.setdefault(fact, place)
+    return tuple(str(place) for place in sorted({places[fact] for fact in task.wanted}))
+
+
+def needs(category: Category, function: str, other: str) -> bool:
+    """Whether every call of a function takes what only the other one finds."""
+    for slot in slots(category.functions[function][0]):
+        makers = [name for name, (_, gives, _, _) in category.functions.items() if slots(gives)[0].type == slot.type]
+        if makers == [other] and category.types[slot.type].draw is None:
+            return True
+    return False

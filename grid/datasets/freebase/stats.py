@@ -15,15 +15,13 @@ from typing import Any, TypeAlias, cast
 import pyoxigraph as ox
 from rich.table import Table
 
-from grid.core.seeds import derive_seed
 from grid.core.types import RESULT, Json, to_json
+from grid.core.util import derive_seed
+from grid.datasets.dataset import ATOMIC, bin_of, bins
 from grid.datasets.freebase import witness
-from grid.datasets.freebase.dataset import AtomicKbqa
-from grid.datasets.freebase.denotation import denoted
-from grid.datasets.freebase.facts import Facts, Node
-from grid.datasets.freebase.graphs import Witnessed
+from grid.datasets.freebase.dataset import AtomicKbqa, Witnessed
+from grid.datasets.freebase.facts import Facts, Node, denoted
 from grid.datasets.freebase.records import Question, read_questions
-from grid.datasets.sampling import ATOMIC, bin_of, bins
 from grid.text.references import resolve
 from grid.worlds.sparql import programs
 from grid.worlds.sparql.queries import (

@@ -23,13 +23,10 @@ from typing import TypeAlias
 
 import pyoxigraph as ox
 
-from grid.core.seeds import derive_seed
-from grid.datasets.freebase.decoys import add_decoys
-from grid.datasets.freebase.facts import Fact, Node
-from grid.datasets.freebase.literals import Literals
-from grid.datasets.freebase.ontology import TOPIC, Ontology
+from grid.core.util import derive_seed
+from grid.datasets.freebase.facts import TOPIC, Fact, Literals, Node, Ontology
 from grid.datasets.freebase.records import Question
-from grid.datasets.freebase.shards import Shard, parts_of, spread
+from grid.datasets.freebase.shards import Shard, add_decoys, parts_of, spread
 from grid.worlds.sparql import programs
 from grid.worlds.sparql.graph import Limits, StoreGraph, text_of
 from grid.worlds.sparql.queries import ENTITY, NS, TYPE, Value

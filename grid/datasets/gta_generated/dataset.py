@@ -15,24 +15,236 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.problem import Answering, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import Answering, Problem, Reference
 from grid.core.types import Case, Plan, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.core.util import STRICT
 from grid.datasets.dataset import RecordDataset
-from grid.datasets.gta.dataset import answer_score, step_scores, tool_counts
-from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves
-from grid.datasets.gta_generated import draft as stock
-from grid.datasets.gta_generated.draft import Draft, Record
+from grid.datasets.gta import answer_score, step_scores, tool_counts
+from grid.datasets.gta_generated.draft import (
+    COUNTING,
+    Call,
+    Draft,
+    Record,
+    Template,
+    crowd,
+    euros,
+    forms,
+    lines,
+    listed,
+    solver_code,
+    version,
+)
+from grid.datasets.gta_generated.draft import facts as facts_of
+from grid.datasets.gta_generated.questions import LOOKUPS, PICTURES, SHELVES
 from grid.metrics.closed_set import PlanF1, closed_set_scores
+from grid.worlds.scenes.scene import Scene, plural
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
 
+# Templates about prices on menus, receipts and tags.
+
+
+def order_from_a_menu(draft: Draft) -> Sequence[Call]:
+    """What an order comes to."""
+    image, prices = _menu(draft)
+    (a, p), (b, q) = draft.rng.sample(sorted(prices.items()), 2)
+    n, m = draft.rng.randint(2, 5), draft.rng.randint(2, 5)
+    draft.ask(
+        "We are having {n} x {a} and {m} x {b} from the menu in {image}. What will the bill come to?",
+        "{image} is the menu. How many euros do I have to pay for {n} servings of {a} and {m} of {b}?",
+        "By the menu {image}, what do {n} orders of {a} plus {m} orders of {b} cost?",
+        n=n, m=m, a=a.lower(), b=b.lower(), image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    total = draft.call("Calculator", expression=f"{n} * {p} + {m} * {q}")
+    draft.tell(f"It costs {euros(total['result'])}.", forms(total["result"]))
+    return [total]
+
+
+def cheaper_of_two_cafes(draft: Draft) -> Sequence[Call]:
+    """How much is saved at the cheaper of two cafés."""
+    drinks = draft.prices("drinks", 4)
+    other = {name: f"{float(price) + draft.rng.choice([0.2, 0.35, 0.4, 0.55]):.2f}" for name, price in drinks.items()}
+    (cheap, dear), (a, b) = (drinks, other), draft.rng.sample(list(drinks), 2)
+    menus = draft.rng.sample([cheap, dear], 2)
+    one, two = (draft.image(Scene("A photo of a menu board", lines=lines("Menu", *listed(menu)))) for menu in menus)
+    draft.ask(
+        "{one} and {two} are the boards of two cafés. How much do I save on one {a} and one {b} together at the "
+        "cheaper café?",
+        "I want one {a} and one {b}. By how many euros is the cheaper of the two cafés in {one} and {two} below the "
+        "other?",
+        "Two cafés, two boards: {one} and {two}. What is the difference in price for one {a} plus one {b}?",
+        one=one, two=two, a=a.lower(), b=b.lower(),
+    )  # fmt: skip
+    draft.call("OCR", image=one)
+    draft.call("OCR", image=two)
+    saved = draft.call("Calculator", expression=f"({dear[a]} + {dear[b]}) - ({cheap[a]} + {cheap[b]})")
+    draft.tell(f"You save {euros(saved['result'])}.", forms(saved["result"]))
+    return [saved]
+
+
+def shared_bill(draft: Draft) -> Sequence[Call]:
+    """What each of those on a photo pays."""
+    people, each = draft.rng.randint(3, 7), draft.rng.randrange(900, 2600, 5)
+    total = f"{people * each / 100:.2f}"
+    dishes = list(draft.prices("dishes", 3))
+    bill = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *dishes, f"Total {total}")))
+    photo = draft.image(Scene("A group photo", crowd({"person": people}, draft.rng)))
+    draft.ask(
+        "Everybody in the photo {photo} pays the same share of the bill {bill}. How much is it for each?",
+        "We are the people in {photo}, and this is our receipt: {bill}. If we split it evenly, what does one of us "
+        "owe?",
+        "Split the total of the receipt {bill} evenly among all who are in {photo}. What does each one pay?",
+        bill=bill, photo=photo,
+    )  # fmt: skip
+    draft.call("OCR", image=bill)
+    count = draft.call("CountGivenObject", image=photo, text="person")
+    share = draft.call("Calculator", expression=f"{total} / {count.ref('count')}")
+    draft.tell(f"Each pays {euros(share['result'])}.", forms(share["result"]))
+    return [share]
+
+
+def cost_and_change(draft: Draft) -> Sequence[Call]:
+    """What something costs, and what is left of a note."""
+    goods = draft.prices("groceries", 5)
+    image = draft.image(Scene("A photo of a price list", lines=lines("Prices per pack", *listed(goods))))
+    name, price = draft.rng.choice(sorted(goods.items()))
+    packs, note = draft.rng.randint(2, 5), draft.rng.choice([100, 200])
+    draft.ask(
+        "The price list is {image}. What do {n} packs of {name} cost, and how much change do I get from {note} euros?",
+        "I buy {n} packs of {name} at the prices in {image} and pay with {note} euros. What is the price, and what "
+        "do I get back?",
+        "How many euros are {n} packs of {name} by {image}, and how many of my {note} euros are left then?",
+        n=packs, name=name.lower(), note=note, image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    cost = draft.call("Calculator", expression=f"{packs} * {price}")
+    left = draft.call("Calculator", expression=f"{note} - {cost.ref('result')}")
+    draft.tell(
+        f"It costs {euros(cost['result'])}, and {euros(left['result'])} are left.",
+        forms(cost["result"]),
+        forms(left["result"]),
+    )
+    return [cost, left]
+
+
+def price_of_a_kilo(draft: Draft) -> Sequence[Call]:
+    """What a kilogram costs of two packs."""
+    goods = draft.prices("groceries", 2)
+    grams = draft.rng.sample([250, 400, 500, 750, 800], 2)
+    labels = [f"{name} {g} g {price}" for (name, price), g in zip(goods.items(), grams, strict=True)]
+    image = draft.image(Scene("A photo of price tags on a shelf", lines=lines(*labels)))
+    a, b = goods
+    draft.ask(
+        "From the tags in {image}: what is the price of 1 kg of {a}, and of 1 kg of {b}, in euros?",
+        "The tags in {image} give pack sizes in grams. What do {a} and {b} cost per kilogram?",
+        "How many euros is a whole kilogram of the {a} and of the {b} whose tags are in {image}?",
+        a=a.lower(), b=b.lower(), image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    found = [
+        draft.call("Calculator", expression=f"{price} / {g} * 1000")
+        for price, g in zip(goods.values(), grams, strict=True)
+    ]
+    draft.tell(
+        f"1 kg of {a.lower()} is {euros(found[0]['result'])}, 1 kg of {b.lower()} {euros(found[1]['result'])}.",
+        *(forms(one["result"]) for one in found),
+    )
+    return found
+
+
+def cheaper_where(draft: Draft) -> Sequence[Call]:
+    """What one thing costs in two cafés."""
+    menus = [draft.prices("drinks", 6) for _ in range(2)]
+    name = draft.rng.choice(sorted(set(menus[0]) & set(menus[1])))
+    while menus[0][name] == menus[1][name]:
+        menus[1][name] = draft.price(200, 500)
+    one, two = (draft.image(Scene("A photo of a menu board", lines=lines("Drinks", *listed(menu)))) for menu in menus)
+    draft.ask(
+        "What does the {name} cost in the café of {one}, and what in the café of {two}?",
+        "Where is the {name} cheaper, by the boards {one} and {two}? Give me both prices.",
+        "Compare the prices of the {name} on the boards {one} and {two}.",
+        name=name.lower(), one=one, two=two,
+    )  # fmt: skip
+    found = [draft.call("OCR", image=image) for image in (one, two)]
+    draft.tell(f"It costs {menus[0][name]} and {menus[1][name]} euros.", *(forms(menu[name]) for menu in menus))
+    return found
+
+
+def two_receipts(draft: Draft) -> Sequence[Call]:
+    """Two prices that follow from two sums."""
+    (a, p), (b, q) = draft.prices("drinks", 2).items()
+    orders = draft.rng.choice([((2, 3), (1, 4)), ((3, 1), (2, 2)), ((1, 2), (4, 1)), ((2, 1), (3, 4))])
+    sums = [f"{n * float(p) + m * float(q):.2f}" for n, m in orders]
+    texts = [
+        lines("Receipt", f"{n} {a}", f"{m} {b}", f"Total {total}") for (n, m), total in zip(orders, sums, strict=True)
+    ]
+    one, two = (draft.image(Scene("A photo of a receipt", lines=text)) for text in texts)
+    draft.ask(
+        "The receipts {one} and {two} are from one café and give only totals. What is the price of one {a} and of one "
+        "{b}?",
+        "Our two receipts ({one}, {two}) list what we had and the total. Find out what a single {a} costs, and a "
+        "single {b}.",
+        "How much are one {a} and one {b} each, if the totals in {one} and {two} are right?",
+        one=one, two=two, a=a.lower(), b=b.lower(),
+    )  # fmt: skip
+    draft.call("OCR", image=one)
+    draft.call("OCR", image=two)
+    sides = (f"{n}*x + {m}*y, {total}" for (n, m), total in zip(orders, sums, strict=True))
+    found = draft.call("Solver", command=solver_code("x, y", *sides))
+    draft.tell(f"One {a.lower()} costs {p} and one {b.lower()} {q} euros.", forms(p), forms(q))
+    return [found]
+
+
+def change_for_a_basket(draft: Draft) -> Sequence[Call]:
+    """What is left after everything on a photo is paid, by a list of prices."""
+    kinds = draft.pick("fruit", 3)
+    counts = {kind: draft.rng.randint(2, 5) for kind in kinds}
+    prices = {kind: draft.price(40, 130) for kind in kinds}
+    board = draft.image(Scene("A photo of a price board", lines=lines("Price each", *listed(prices))))
+    basket = draft.image(Scene("A photo of a basket", crowd(counts, draft.rng)))
+    a, b, c = map(plural, kinds)
+    draft.ask(
+        "I take all the {a}, {b} and {c} that are in the basket {basket} at the prices on the board {board} and pay "
+        "with 50 euros. How much change will I get?",
+        "The board {board} has the prices of single fruits, {basket} shows what I have in my basket: {a}, {b} and {c}. "
+        "What remains of 50 euros when I have paid?",
+        "How much of my 50 euros is left after I have paid for the {a}, {b} and {c} in {basket}? See {board} for the "
+        "prices.",
+        board=board, basket=basket, a=a, b=b, c=c,
+    )  # fmt: skip
+    draft.call("OCR", image=board)
+    found = [draft.call("CountGivenObject", image=basket, text=kind) for kind in kinds]
+    parts = " + ".join(f"{call.ref('count')} * {prices[kind]}" for call, kind in zip(found, kinds, strict=True))
+    total = draft.call("Calculator", expression=parts)
+    left = draft.call("Calculator", expression=f"50 - {total.ref('result')}")
+    draft.tell(f"{euros(left['result'])} are left.", forms(left["result"]))
+    return [left]
+
+
+def _menu(draft: Draft) -> tuple[str, dict[str, str]]:
+    goods = draft.prices("drinks", 4) | draft.prices("dishes", 3)
+    return draft.image(Scene("A photo of a menu", lines=lines("Menu", *listed(goods)))), goods
+
+
+PRICES: tuple[Template, ...] = (
+    order_from_a_menu,
+    cheaper_of_two_cafes,
+    shared_bill,
+    cost_and_change,
+    price_of_a_kilo,
+    cheaper_where,
+    two_receipts,
+    change_for_a_basket,
+)
+
+
+# A closed set over the signatures of GTA's fourteen tools (tooltree §4.1), generated; GTA itself is `dataset=gta`.
+
+
 ADAPTER = 1
 """Raise when the same words and seed give other cases or outcomes."""
-TEMPLATES = (
-    *counting.TEMPLATES, *prices.TEMPLATES, *shelves.TEMPLATES, *lookups.TEMPLATES, *pictures.TEMPLATES
-)  # fmt: skip
+TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5
 """Cases of a template."""
 Mode = Literal["end_to_end", "step_by_step"]
@@ -56,7 +268,7 @@ class GtaGenerated(RecordDataset[Record]):
     @property
     def version(self) -> str:
         """The adapter's version, the words' fingerprint, the mode and the seed."""
-        return f"gta-generated-{self.mode}-a{ADAPTER}-{stock.version()}-{self.seed}"
+        return f"gta-generated-{self.mode}-a{ADAPTER}-{version()}-{self.seed}"
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -136,7 +348,7 @@ def measure_step(
 def records(seed: int) -> Mapping[str, Record]:
     """All queries of a seed. Images are numbered through, so that no two queries are the same."""
     found: dict[str, Record] = {}
-    facts, first = stock.facts(seed), 1
+    facts, first = facts_of(seed), 1
     for template in TEMPLATES:
         for number in range(OF_EACH):
             name = f"gta-generated-{template.__name__}-{number}"

@@ -15,43 +15,41 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
-from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Problem, Reference
 from grid.core.types import Case, Demonstration, Json, Plan, Skipped, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads
-from grid.datasets.dataset import RecordDataset
+from grid.core.util import STRICT, made_once
+from grid.datasets.dataset import RecordDataset, Stratum
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
-from grid.datasets.hotpotqa.baselines import Constants
 from grid.datasets.hotpotqa.parts import (
     BRIDGE,
     COMPARISON,
     KINDS,
     MAX_PARAGRAPH_CHARACTERS,
     MAX_QUESTION_CHARACTERS,
+    OF_DEMONSTRATIONS,
+    Constants,
     Part,
     PartStep,
+    Sample,
+    bounds,
+    draw,
     objects,
     one_line,
     part_of,
     question,
 )
-from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
-from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
-from grid.datasets.sampling import Stratum
+from grid.datasets.question_answering import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.wheels import Hub
-from grid.retrievers.embedding import embedder_of
-from grid.retrievers.scored import Scorer
+from grid.retrievers.scored import Scorer, bm25_texts, dense_texts, embedder_of
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.text.answers import exact_match, f1, parts_of
 from grid.text.words import TERMS, terms
-from grid.worlds.search.readers import Corpus, Paragraph
-from grid.worlds.search.world import TOOLS, QuestionWorld
+from grid.worlds.readers import Corpus, Paragraph
+from grid.worlds.search import TOOLS, QuestionWorld
 
 ADAPTER = 2
 """Raise when the same files give other cases or outcomes."""

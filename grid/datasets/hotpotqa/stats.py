@@ -11,15 +11,13 @@ from statistics import fmean
 
 from rich.table import Table
 
-from grid.core.reference import Reference
+from grid.core.problem import Reference
 from grid.core.types import FINISH, Json, Observation, ToolCall, to_json
-from grid.datasets.hotpotqa.baselines import always, guessed
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
-from grid.datasets.hotpotqa.parts import KINDS
-from grid.datasets.hotpotqa.synthesis import Sample
+from grid.datasets.hotpotqa.parts import KINDS, Sample, always, guessed
 from grid.metrics.scores import plan_shape
 from grid.text import references
-from grid.worlds.search.world import SEARCH, QuestionWorld
+from grid.worlds.search import SEARCH, QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)

@@ -16,30 +16,35 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Outline
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
 from grid.core.types import Skipped, ToolSpec
+from grid.core.util import STRICT, derive_seed, made_once
+from grid.datasets.dataset import KQA, Order, balanced, bin_of, bins
 from grid.datasets.files import fingerprint, folder, read_json
 from grid.datasets.kqa import world
-from grid.datasets.kqa.facts import Facts
-from grid.datasets.kqa.phrases import Dead, Phrases
-from grid.datasets.kqa.program import Executor, Program, depth, executor
-from grid.datasets.kqa.questions import Draft, Questions
-from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions, sample
-from grid.datasets.kqa.words import load_words
-from grid.datasets.nearest import HoldOut
-from grid.datasets.question_answering import QuestionAnswering
-from grid.datasets.sampling import KQA, Order, balanced, bin_of, bins
+from grid.datasets.kqa.program import (
+    KB,
+    TEST,
+    TRAIN,
+    Executor,
+    Facts,
+    Program,
+    Question,
+    depth,
+    executor,
+    fault,
+    read_questions,
+    sample,
+)
+from grid.datasets.kqa.questions import Dead, Draft, Phrases, Questions
+from grid.datasets.kqa.world import load_words
+from grid.datasets.question_answering import HoldOut, QuestionAnswering
 from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel
-from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
-from grid.worlds.kopl.reading import parse, read
-from grid.worlds.kopl.values import GLOSSARY, KoplError
-from grid.worlds.kopl.world import KoplWorld
+from grid.worlds.kopl.values import GLOSSARY, KnowledgeBase, KoplError
+from grid.worlds.kopl.world import KoplWorld, parse, read
 
 ADAPTER = 2
 """Raise when the same files give other cases or outcomes."""

@@ -1,21 +1,29 @@
-"""KoPL programs as the datasets hold them: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1)."""
+"""KoPL programs as data sets hold them: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
+
+With the files that they are released in, and what a maker of programs knows of the facts.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from grid.core.types import RESULT, Json, ToolCall, to_json
-from grid.datasets.kqa.words import Words
-from grid.datasets.kqa.world import AttributeSpec, EntityClass, RelationSpec, ValueSpec, WorldStock
+from grid.core.errors import DataError
+from grid.core.types import RESULT, Json, Skipped, ToolCall, to_json
+from grid.datasets.dataset import balanced
+from grid.datasets.files import read_json
+from grid.datasets.kqa.world import AttributeSpec, EntityClass, RelationSpec, ValueSpec, Words, WorldStock
+from grid.datasets.kqa.world import KnowledgeBase as PlainKnowledge
 from grid.text import references
-from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.functions import FUNCTIONS
-from grid.worlds.kopl.programs import check, function_of, run
-from grid.worlds.kopl.queries import is_empty, texts
-from grid.worlds.kopl.values import ProgramError
+from grid.worlds.kopl.functions import FUNCTIONS, check, function_of, run
+from grid.worlds.kopl.queries import is_empty, same_answer, texts
+from grid.worlds.kopl.values import KnowledgeBase, KoplError, ProgramError
 
 # Programs as trees while questions are made: a tree compares by what it computes, and flattens to a program.
 
@@ -238,3 +246,305 @@ def _ambiguous(world: WorldStock, words: Words) -> list[str]:
                     found += [f"class {name}: {word!r} stands for {key}, and is a key"] * (word in keys and word != key)
                     found += [f"class {name}: {word!r} is no other word for {key}"] * (word == key)
     return found
+
+
+# Questions in the released form of KQA Pro: `kb.json`, `train.json`, `val.json`, read with limits.
+
+
+KB, TRAIN, TEST = "kb.json", "train.json", "val.json"
+MAX_QUESTION_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question with its program as released (a tree) and its answer."""
+
+    id: str
+    text: str
+    program: Program
+    answer: str
+
+    @cached_property
+    def dag(self) -> Program:
+        """The program with identical steps merged."""
+        return merged(self.program)
+
+    @cached_property
+    def calls(self) -> dict[str, ToolCall]:
+        """The DAG as tool calls by step number."""
+        return calls(self.dag)
+
+    @cached_property
+    def template(self) -> str:
+        """The DAG without its entities and values: questions of one template differ in these alone."""
+        return masked(self.dag)
+
+    @property
+    def told(self) -> str:
+        """The answer."""
+        return self.answer
+
+    @property
+    def right(self) -> str:
+        """The answer."""
+        return self.answer
+
+    @property
+    def depth(self) -> int:
+        """The longest chain of the DAG, in calls."""
+        return depth(self.dag)
+
+    @property
+    def breadth(self) -> float:
+        """Calls of the DAG / depth."""
+        return breadth(self.dag)
+
+    @property
+    def last(self) -> str:
+        """The function of the last step."""
+        return self.dag[-1].function
+
+    def record(self) -> dict[str, Any]:
+        """The question as KQA Pro writes it, less the choices and the SPARQL."""
+        return {"question": self.text, "program": [step.record() for step in self.program], "answer": self.answer}
+
+
+def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
+    """A split's questions (ids `val-0`, `val-1`, ...) and what cannot be one; raises DataError for a broken file."""
+    records = read_json(path)
+    if not isinstance(records, list):
+        raise DataError(path, None, f"a JSON list is expected, not {type(records).__name__}")
+    found: list[Question] = []
+    skipped: list[Skipped] = []
+    for number, record in enumerate(records):
+        identity = f"{path.stem}-{number}"
+        try:
+            found.append(_question(identity, record))
+        except (KoplError, ValueError) as error:
+            skipped.append(Skipped(identity, str(error)))
+    return found, skipped
+
+
+def _question(identity: str, record: object) -> Question:
+    if not isinstance(record, dict):
+        raise ValueError(f"an object is expected, not {type(record).__name__}")
+    for key in ("question", "answer"):
+        text = record.get(key)
+        if not isinstance(text, str) or not 1 <= len(text.strip()) <= MAX_QUESTION_CHARACTERS:
+            raise ValueError(f"{key} must be a text of 1 to {MAX_QUESTION_CHARACTERS:,} characters")
+    return Question(identity, record["question"], read_program(record.get("program")), record["answer"])
+
+
+def fault(question: Question, run: Executor) -> str | None:
+    """Why the program does not give the answer; None where it does (B.1.1, 'Validation')."""
+    try:
+        found = run(question.dag)
+    except KoplError as error:
+        return f"its program fails: {error}"
+    if not same_answer(found, (question.answer,)):
+        shown = "; ".join(dict.fromkeys(found))
+        return f"its program gives {shown[:80]!r}, not {question.answer[:80]!r}"
+    return None
+
+
+def sample(
+    questions: Sequence[Question], size: int | None, seed: int, run: Executor
+) -> tuple[list[Question], list[Skipped]]:
+    """At most `size` questions whose programs give their answers, balanced by DAG nodes; all, in order, for None.
+
+    Programs run only when their question is drawn, so that of a large split few do; what is drawn and fails is skipped.
+    """
+    skipped: list[Skipped] = []
+
+    def usable(question: Question) -> bool:
+        reason = fault(question, run)
+        if reason is not None:
+            skipped.append(Skipped(question.id, reason))
+        return reason is None
+
+    if size is None:
+        return [question for question in questions if usable(question)], skipped
+    drawn = balanced(questions, seed, nodes=lambda question: len(question.dag), usable=usable)
+    return list(islice(drawn, size)), skipped
+
+
+# The knowledge base as the question maker looks at it.
+
+
+BACK = {"forward": "backward", "backward": "forward"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value: `text` as programs write it, `number` for comparing (the year of a date, 0 of a string)."""
+
+    kind: str
+    text: str
+    number: float
+
+    @property
+    def year(self) -> str:
+        """The year of a date or year."""
+        return self.text[:4]
+
+
+Qualifiers: TypeAlias = tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute's fact, with its qualifiers' first values."""
+
+    name: str
+    qualifiers: Qualifiers
+    value: Value
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation's fact as one of its ends has it, with its qualifiers' first values."""
+
+    name: str
+    qualifiers: Qualifiers
+    direction: str
+    other: str
+
+
+def read_value(record: dict[str, Any]) -> Value:
+    """A value from `kb.json`."""
+    kind, raw = record["type"], record["value"]
+    if kind == "quantity":
+        return Value(kind, f"{raw}" if record["unit"] == "1" else f"{raw} {record['unit']}", float(raw))
+    if kind == "string":
+        return Value(kind, raw, 0.0)
+    return Value(kind, str(raw), float(str(raw)[:4]))
+
+
+class Facts:
+    """Names, concepts and facts of every entity, less the facts of some keys (`without`)."""
+
+    def __init__(self, kb: PlainKnowledge, without: Collection[str] = ()) -> None:
+        self.name = {identity: record["name"] for identity, record in kb["entities"].items()}
+        self._parents = {i: (c["name"], c["subclassOf"]) for i, c in kb["concepts"].items()}
+        self.concepts = {i: self._ancestors(record["instanceOf"]) for i, record in kb["entities"].items()}
+        self.attributes = {
+            i: [
+                Attribute(a["key"], _first(a["qualifiers"]), read_value(a["value"]))
+                for a in record["attributes"]
+                if a["key"] not in without
+            ]
+            for i, record in kb["entities"].items()
+        }
+        self.relations = {
+            i: [
+                Relation(r["relation"], _first(r["qualifiers"]), r["direction"], r["object"])
+                for r in record["relations"]
+                if r["relation"] not in without
+            ]
+            for i, record in kb["entities"].items()
+        }
+
+    def _ancestors(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Concept names, nearest first."""
+        found: list[str] = []
+        pending = list(ids)
+        while pending:
+            name, parents = self._parents[pending.pop(0)]
+            found.append(name)
+            pending += parents
+        return tuple(found)
+
+    def kind(self, identity: str) -> str:
+        """The concept that an entity is called by in passing: a person, or what stands below a root (film, city)."""
+        concepts = self.concepts[identity]
+        return concepts[-1] if concepts[-1] == "person" or len(concepts) == 1 else concepts[-2]
+
+    @cached_property
+    def members(self) -> dict[str, list[str]]:
+        """Concept name to the entities under it."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for identity, names in self.concepts.items():
+            for name in names:
+                found[name].append(identity)
+        return found
+
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """Attribute to all of its values' texts."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for facts in self.attributes.values():
+            for fact in facts:
+                found[fact.name].append(fact.value.text)
+        return found
+
+    @cached_property
+    def leading(self) -> dict[str, list[Relation]]:
+        """Of every entity the facts whose other end has that relation to it alone."""
+        return {
+            identity: [
+                fact
+                for fact in facts
+                if {f.other for f in self.related(fact.other, fact.name, BACK[fact.direction])} == {identity}
+            ]
+            for identity, facts in self.relations.items()
+        }
+
+    @cached_property
+    def _related(self) -> dict[tuple[str, str, str], list[Relation]]:
+        found: dict[tuple[str, str, str], list[Relation]] = defaultdict(list)
+        for identity, facts in self.relations.items():
+            for fact in facts:
+                found[identity, fact.name, fact.direction].append(fact)
+        return found
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str], list[Attribute]]:
+        found: dict[tuple[str, str], list[Attribute]] = defaultdict(list)
+        for identity, facts in self.attributes.items():
+            for fact in facts:
+                found[identity, fact.name].append(fact)
+        return found
+
+    def related(self, identity: str, relation: str, direction: str) -> list[Relation]:
+        """The facts of one relation and direction."""
+        return self._related.get((identity, relation, direction), [])
+
+    def values(self, identity: str, key: str) -> list[Attribute]:
+        """The facts of one attribute."""
+        return self._values.get((identity, key), [])
+
+    def has(self, identity: str, key: str) -> bool:
+        """Whether the entity has one value of the attribute."""
+        return len(self.values(identity, key)) == 1
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
+        return self.concepts[one][-2:-1] == self.concepts[other][-2:-1]
+
+    def single(self, identity: str) -> list[Attribute]:
+        """The facts of attributes that the entity has one value of."""
+        return [fact for fact in self.attributes[identity] if len(self.values(identity, fact.name)) == 1]
+
+
+def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
+    return tuple((key, read_value(values[0])) for key, values in qualifiers.items())
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What follows a noun. `source` finds all that it is true of; without one, `filters` are steps over a set."""
+
+    text: str
+    source: Tree | None = None
+    filters: tuple[tuple[str, ...], ...] = ()
+
+    def over(self, tree: Tree) -> Tree:
+        """The clause's filters over a set."""
+        for function, *inputs in self.filters:
+            tree = tree.then(function, *inputs)
+        return tree
+
+
+def listed(texts: Sequence[str]) -> str:
+    """'a, b and c'."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

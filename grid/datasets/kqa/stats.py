@@ -9,12 +9,10 @@ import numpy as np
 from rich.table import Table
 
 from grid.core.types import to_json
-from grid.datasets.kqa import world as stock
+from grid.datasets.dataset import KQA, bin_of, bins
 from grid.datasets.kqa.dataset import Kqa, KqaSynthetic
-from grid.datasets.kqa.program import problems
-from grid.datasets.kqa.records import Question
-from grid.datasets.kqa.words import load_words
-from grid.datasets.sampling import KQA, bin_of, bins
+from grid.datasets.kqa.program import Question, problems
+from grid.datasets.kqa.world import load_names, load_words, load_world
 from grid.worlds.kopl.functions import FUNCTIONS
 
 
@@ -80,8 +78,8 @@ def tables(dataset: Kqa) -> Iterator[Table]:
 def broken(dataset: Kqa) -> Iterator[str]:
     """The rules that the synthetic base's stock of texts breaks."""
     if isinstance(dataset, KqaSynthetic):
-        world = stock.load_world()
-        yield from problems(world, stock.load_names(), load_words(world))
+        world = load_world()
+        yield from problems(world, load_names(), load_words(world))
 
 
 def written(dataset: Kqa, case_id: str) -> Iterator[str]:

@@ -32,8 +32,11 @@ def main() -> int:
 
 def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
     """Print the card, or write it with all files into a folder."""
-    from grid.datasets.slate.card import card  # scikit-learn is slow to import
-    from grid.datasets.slate.export import empty, export
+    from grid.datasets.slate.export import (
+        card,  # scikit-learn is slow to import
+        empty,
+        export,
+    )
 
     if folder is None:
         print(card(dataset, seeds), end="")

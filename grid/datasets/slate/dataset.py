@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -17,20 +17,34 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.core.cache import made_once
 from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING, JUDGED, OUTLINE, REFERENCES, TEXTS, Equivalence, Outline, Problem, Resolution
-from grid.core.strict import STRICT
 from grid.core.types import Case, ToolCall, ToolSpec
-from grid.datasets.dataset import RecordDataset
+from grid.core.util import STRICT, made_once
+from grid.datasets.dataset import RecordDataset, Stratum
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.sampling import Stratum
-from grid.datasets.slate import stock
-from grid.datasets.slate.drafts import Draft, DraftError
-from grid.datasets.slate.library import build_library
-from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
-from grid.datasets.slate.shop import Shop, shop
-from grid.datasets.slate.stock import Complexity, Stock
+from grid.datasets.slate.drafts import (
+    CASES,
+    ArgumentRecord,
+    CaseRecord,
+    Draft,
+    DraftError,
+    SameFunctionRecord,
+    ToolRecord,
+    read_cases,
+    read_tools,
+)
+from grid.datasets.slate.drafts import TOOLS as TOOLS_FILE
+from grid.datasets.slate.shop import (
+    ArgumentType,
+    Complexity,
+    Neighbour,
+    Shop,
+    Stock,
+    StockTool,
+    load_all,
+    shop,
+)
 from grid.text.references import final_steps
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
@@ -63,18 +77,18 @@ class Slate(RecordDataset[CaseRecord]):
     def root(self) -> Path:
         """The folder with `tools.jsonl` and `cases.jsonl`."""
         if self.path is not None:
-            return folder("dataset.path", self.path, TOOLS, CASES)
+            return folder("dataset.path", self.path, TOOLS_FILE, CASES)
         return generated(self.library_seed, self.cases)
 
     @cached_property
     def version(self) -> str:
         """The files' fingerprint."""
-        return f"slate-{fingerprint(self.root / TOOLS, self.root / CASES)}"
+        return f"slate-{fingerprint(self.root / TOOLS_FILE, self.root / CASES)}"
 
     @cached_property
     def tool_records(self) -> dict[str, ToolRecord]:
         """The library's records by name."""
-        return read_tools(self.root / TOOLS)
+        return read_tools(self.root / TOOLS_FILE)
 
     @cached_property
     def records(self) -> dict[str, CaseRecord]:
@@ -139,10 +153,10 @@ class Slate(RecordDataset[CaseRecord]):
 
 def generate(target: Path, library_seed: int, cases: int) -> None:
     """Write `tools.jsonl` and `cases.jsonl` into an existing folder."""
-    stocks = stock.load_all()
+    stocks = load_all()
     library = build_library(stocks, random.Random(f"library-{library_seed}"))
     records = build_cases(stocks, shop(library_seed), cases, library_seed)
-    for name, lines in ((TOOLS, library), (CASES, records)):
+    for name, lines in ((TOOLS_FILE, library), (CASES, records)):
         text = "".join(json.dumps(line.model_dump(), ensure_ascii=False) + "\n" for line in lines)
         (target / name).write_text(text, encoding="utf-8")
 
@@ -152,7 +166,7 @@ def generated(library_seed: int, cases: int) -> Path:
     return made_once(
         "slate",
         f"{digest_of(generate)}-s{library_seed}-n{cases}",
-        (TOOLS, CASES),
+        (TOOLS_FILE, CASES),
         partial(generate, library_seed=library_seed, cases=cases),
     )
 
@@ -211,3 +225,59 @@ def _deal(
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
     while True:
         yield from rng.sample(deck, len(deck))
+
+
+# The tool library of SLATE: 1,000 tools out of the stock, 3.05 arguments each (egb_slate, table 2).
+
+
+TOOLS = 1000
+
+
+def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecord]:
+    """All tools that plans use, and as many of their neighbours as make `TOOLS`; in a seeded order.
+
+    Raises:
+        ValueError: the stock holds too few tools, or a name twice.
+    """
+    hosts = [(name, tool) for stock in stocks for name, tool in stock.tools.items()]
+    used = [_host(name, tool) for name, tool in hosts]
+    neighbours = [_neighbour(name, near, host, tool) for host, tool in hosts for name, near in tool.neighbours.items()]
+    names = [tool.name for tool in [*used, *neighbours]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the stock names these tools twice: {', '.join(twice)}")
+    if len(names) < TOOLS:
+        raise ValueError(f"the stock holds {len(names)} tools, {TOOLS} are needed")
+    equivalents = [tool for tool in neighbours if tool.same_function]
+    others = [tool for tool in neighbours if not tool.same_function]
+    library = [*used, *equivalents, *rng.sample(others, TOOLS - len(used) - len(equivalents))]
+    rng.shuffle(library)
+    return library
+
+
+def _host(name: str, tool: StockTool) -> ToolRecord:
+    return ToolRecord(
+        name=name,
+        category=tool.category,
+        description=tool.description,
+        arguments=_arguments(tool.arguments),
+        results=list(tool.results),
+    )
+
+
+def _neighbour(name: str, near: Neighbour, host: str, tool: StockTool) -> ToolRecord:
+    same = None
+    if near.equivalent:
+        same = SameFunctionRecord(tool=host, arguments=dict(zip(near.arguments, tool.arguments, strict=True)))
+    return ToolRecord(
+        name=name,
+        category=tool.category,
+        description=near.description,
+        arguments=_arguments(near.arguments),
+        results=list(tool.results) if near.equivalent else near.results,
+        same_function=same,
+    )
+
+
+def _arguments(declared: Mapping[str, tuple[ArgumentType, str]]) -> list[ArgumentRecord]:
+    return [ArgumentRecord(name=name, type=kind, description=text) for name, (kind, text) in declared.items()]

@@ -1,21 +1,47 @@
-"""One case in the making: a workflow filled with values of the shop, its calls made, its texts written."""
+"""A case in the making: a workflow with values of the shop, its calls made, its texts written, its lines read.
+
+Outcomes follow from expressions (`evaluate`), which look at the call, the shop and earlier outcomes.
+"""
 
 from __future__ import annotations
 
+import ast
+import datetime as dt
+import math
+import operator
 import random
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from grid.core.types import ToolCall
-from grid.datasets.slate import values
-from grid.datasets.slate.expressions import ExpressionError
-from grid.datasets.slate.outcomes import Ledger, Outcome, type_of
-from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, SubstepRecord
-from grid.datasets.slate.shop import Scene, Shop
-from grid.datasets.slate.stock import Stock, StockTool, Substep, Workflow
-from grid.datasets.slate.values import Value
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from grid.core.errors import DataError
+from grid.core.problem import Reference
+from grid.core.types import Json, Parameter, Plan, ToolCall, ToolSpec
+from grid.core.types import Substep as PlanSubstep
+from grid.datasets.files import read_jsonl
+from grid.datasets.slate.shop import (
+    Money,
+    Scene,
+    Shop,
+    Stock,
+    StockTool,
+    Substep,
+    Value,
+    Workflow,
+    draw,
+    fill,
+    plain,
+    type_of,
+    written,
+)
+from grid.datasets.slate.shop import parse as parse_value
+from grid.text import references
 from grid.text.references import final_steps, found_in, reference
+from grid.worlds.lookup import build_entries
 
 DRAWS = 300
 """How often a workflow's values are drawn anew until its conditions hold."""
@@ -99,14 +125,14 @@ class Draft:
         own: dict[str, Value] = {}
         self.own = own
         for name, text in self.workflow.values.items():
-            spec = values.parse(text)
+            spec = parse_value(text)
             try:
                 if spec.kind == "follows":
                     own[name] = self.ledger.value(spec.words[0], {**self.scene, **own})
                 elif spec.kind == "offset":
-                    own[name] = values.draw(spec, self.rng, {spec.words[0]: self.known(spec.words[0])}, {})
+                    own[name] = draw(spec, self.rng, {spec.words[0]: self.known(spec.words[0])}, {})
                 else:
-                    own[name] = values.draw(spec, self.rng, {}, self.shop.pools)
+                    own[name] = draw(spec, self.rng, {}, self.shop.pools)
             except ValueError as error:
                 raise DraftError(f"value {name}: {error}") from None
         return own
@@ -120,7 +146,7 @@ class Draft:
         for name, source in substep.arguments.items():
             given[name] = self._source(place, name, source)
             output = OUTPUT.fullmatch(source)
-            shown[name] = reference(output[1], output[2]) if output else values.plain(given[name])
+            shown[name] = reference(output[1], output[2]) if output else plain(given[name])
             _fits(place, tool, name, given[name])
         try:
             self.outputs[place] = self.ledger.outcome(substep.call, given)
@@ -129,7 +155,7 @@ class Draft:
         wrong = [f"{name} is {value!r}" for name, value in self.outputs[place].items() if type_of(value) == "boolean"]
         if wrong or any(not isinstance(value, Value) for value in self.outputs[place].values()):
             raise DraftError(f"{place} {substep.call}: a result is a text, a number or a date; {', '.join(wrong)}")
-        outcome = {name: values.plain(value) for name, value in self.outputs[place].items()}
+        outcome = {name: plain(value) for name, value in self.outputs[place].items()}
         return CallRecord(tool=substep.call, arguments=shown, outcome=outcome)
 
     def _source(self, place: str, argument: str, source: str) -> Value:
@@ -161,7 +187,7 @@ class Draft:
             value = self.known(name)
             if value is None:
                 raise DraftError(f"text uses {{{name}}}, which is no value and no field of the scene")
-            texts.setdefault(name, values.written(value, self.rng))
+            texts.setdefault(name, written(value, self.rng))
         return " ".join(SLOT.sub(lambda slot: texts[slot[1]], template).split())
 
 
@@ -189,3 +215,379 @@ def _fits(place: str, tool: StockTool, argument: str, value: Value) -> None:
     given = type_of(value)
     if given != declared and (given, declared) != ("integer", "number"):
         raise DraftError(f"{place} argument {argument} is {declared}, but {value!r} is {given}")
+
+
+# What a call of a plan's tool returns: computed from its arguments, the shop and earlier calls (egb_slate §3.4).
+
+
+Outcome = dict[str, Value]
+
+
+class Ledger:
+    """The calls of one case. An identifier that a call issued is a key of what the call took and returned."""
+
+    def __init__(self, stock: Stock, shop: Shop):
+        self.stock, self.shop = stock, shop
+        self._issued: dict[str, Mapping[str, Any]] = {}
+        self._books: dict[str, Callable[..., Value]] = {
+            name: partial(self._book, name, spec) for name, spec in stock.books.items()
+        }
+
+    def outcome(self, tool: str, arguments: Mapping[str, Value]) -> Outcome:
+        """What a call returns: the same for the same arguments; raises ExpressionError where a rule cannot be followed.
+
+        Args:
+            tool: the name of one of the stock's tools.
+            arguments: name to value, dates as dates.
+        """
+        results: Outcome = {}
+        issued = []
+        for name, text in self.stock.tools[tool].results.items():
+            spec = parse_value(text)
+            if spec.kind == "follows":
+                results[name] = self.value(spec.words[0], {**arguments, **results})
+            else:
+                results[name] = fill(spec.words[0], self._digits(tool, name, arguments))
+                issued.append(results[name])
+        self._issued |= {str(identifier): {**arguments, **results} for identifier in issued}
+        return results
+
+    def value(self, expression: str, names: Mapping[str, Any]) -> Any:
+        """An expression's value, with the shop's records, the issued identifiers and the stock's books."""
+        return evaluate(expression, names, self._record, self._books)
+
+    def _record(self, key: str) -> Mapping[str, Any] | None:
+        return self._issued.get(key) or self.shop.index.get(key)
+
+    def _digits(self, tool: str, field: str, arguments: Mapping[str, Value]) -> random.Random:
+        given = sorted((name, plain(value)) for name, value in arguments.items())
+        return random.Random(f"{self.shop.seed}|{tool}|{field}|{given!r}")
+
+    def _book(self, name: str, spec: str, *keys: Value) -> Value:
+        return self.shop.book(name, spec, tuple(plain(key) for key in keys))
+
+
+# The expressions of the stock files: how a value follows from others, from the shop and from earlier calls.
+#
+# money(quote_id.quote_total * deposit_percent / 100) 'in time' if request_date <= days_after(order_id.delivered,
+# return_days(sku)) else 'too late'
+#
+# A name is an argument, a value or a record. A dot behind a record takes a field; behind a text it takes a field of the
+# record that has the text as its key. Books of the stock are functions of their keys. Nothing else is evaluated.
+
+
+MOST_CHARACTERS = 400
+Names = Mapping[str, Any]
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def _days_after(date: dt.date, days: int) -> dt.date:
+    return date + dt.timedelta(days=days)
+
+
+def _days_between(first: dt.date, last: dt.date) -> int:
+    return (last - first).days
+
+
+def _money(amount: float) -> Money:
+    # Half a cent goes up, as on a bill; the small term undoes what binary fractions lose.
+    return Money(math.floor(abs(amount) * 100 + 0.5 + 1e-9) / 100 * (1 if amount >= 0 else -1))
+
+
+def _round(number: float) -> int:
+    return math.floor(number + 0.5)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "round": _round,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "money": _money,
+    "days_after": _days_after,
+    "days_between": _days_between,
+    "text": str,
+}
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be read or worked out; the text says where."""
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> ast.expr:
+    """The expression's tree; raises ExpressionError where it is too long or no expression."""
+    if len(text) > MOST_CHARACTERS:
+        raise ExpressionError(f"{text[:60]!r}... has more than {MOST_CHARACTERS} characters")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ExpressionError(f"{text!r} is no expression: {error}") from None
+
+
+def evaluate(
+    text: str, names: Names, record: Callable[[str], Names | None], books: Mapping[str, Callable[..., Value]]
+) -> Any:
+    """The value of an expression.
+
+    Args:
+        text: the expression.
+        names: what its names stand for.
+        record: the record that has a text as its key, if any.
+        books: further functions.
+
+    Raises:
+        ExpressionError: it takes something that is not there, or another kind of value than the operation needs.
+    """
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=int() | float() | str()):
+                return node.value
+            case ast.Name(id=name):
+                return _named(name, names)
+            case ast.Attribute(value=of, attr=field):
+                return _field(value(of), field, record)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return not value(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return _BINARY[type(op)](value(left), value(right))
+            case ast.BoolOp(op=ast.And(), values=parts):
+                return all(value(part) for part in parts)
+            case ast.BoolOp(values=parts):
+                return any(value(part) for part in parts)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return value(body) if value(test) else value(other)
+            case ast.Compare(left=left, ops=ops, comparators=rights) if all(type(op) in _COMPARED for op in ops):
+                sides = [value(side) for side in (left, *rights)]
+                return all(_COMPARED[type(op)](a, b) for op, a, b in zip(ops, sides, sides[1:], strict=False))
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+                function = FUNCTIONS.get(name) or books.get(name)
+                if function is None:
+                    raise ExpressionError(f"no function or book {name!r}, only {', '.join([*FUNCTIONS, *books])}")
+                return function(*(value(argument) for argument in arguments))
+        raise ExpressionError(f"{ast.unparse(node)!r} is not part of the language")
+
+    try:
+        return value(parse(text))
+    except ExpressionError as error:
+        raise ExpressionError(f"{text!r}: {error}") from None
+    except (TypeError, ArithmeticError, ValueError) as error:
+        raise ExpressionError(f"{text!r}: {error}") from None
+
+
+def _named(name: str, names: Names) -> Any:
+    if name not in names:
+        raise ExpressionError(f"no name {name!r}, only {', '.join(names)}")
+    return names[name]
+
+
+def _field(of: Any, field: str, record: Callable[[str], Names | None]) -> Any:
+    fields = of if isinstance(of, Mapping) else record(of) if isinstance(of, str) else None
+    if fields is None:
+        raise ExpressionError(f"{of!r} is the key of no record, so it has no {field!r}")
+    if field not in fields:
+        raise ExpressionError(f"no field {field!r}, only {', '.join(fields)}")
+    return fields[field]
+
+
+# SLATE on disk: `tools.jsonl` and `cases.jsonl`, checked line by line as they are read.
+
+
+TOOLS, CASES = "tools.jsonl", "cases.jsonl"
+T = TypeVar("T", bound="_Record")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ArgumentRecord(_Record):
+    """One argument of a tool."""
+
+    name: str
+    type: Literal["string", "integer", "number", "boolean", "date", "array", "object"]
+    description: str
+
+
+class SameFunctionRecord(_Record):
+    """That a tool repeats another's function; `arguments` maps own names to the other's."""
+
+    tool: str
+    arguments: dict[str, str]
+
+
+class ToolRecord(_Record):
+    """One line of `tools.jsonl`."""
+
+    name: str = Field(min_length=1)
+    category: str
+    description: str
+    arguments: list[ArgumentRecord]
+    results: list[str]
+    same_function: SameFunctionRecord | None = None
+
+    def spec(self) -> ToolSpec:
+        """The tool as planners see it."""
+        parameters = tuple(Parameter(a.name, a.type, a.description) for a in self.arguments)
+        return ToolSpec(self.name, self.description, parameters, tuple(self.results), self.category)
+
+
+class CallRecord(_Record):
+    """A reference call and what it returns; arguments may hold `OUTPUT_FROM_STEP_i.j.field`."""
+
+    tool: str
+    arguments: dict[str, Any]
+    outcome: dict[str, Any] = Field(min_length=1)
+
+
+class SubstepRecord(_Record):
+    """One substep of a plan."""
+
+    id: str = Field(pattern=r"^\d+(\.\d+)+$")
+    text: str
+    call: CallRecord | None = None
+
+
+class StepRecord(_Record):
+    """One high-level step."""
+
+    text: str
+    substeps: list[SubstepRecord] = Field(min_length=1)
+
+
+class CaseRecord(_Record):
+    """One line of `cases.jsonl`; `resolution` names the substeps whose outcomes resolve the case.
+
+    `workflow` names the template that it was made from: the cases of one are a cluster.
+    """
+
+    case_id: str = Field(min_length=1)
+    user: str = Field(min_length=1)
+    category: str
+    complexity: Literal["simple", "moderate", "complex", "advanced"]
+    workflow: str = Field(pattern=r"\S")
+    query: str = Field(pattern=r"\S")
+    plan: list[StepRecord] = Field(min_length=1)
+    resolution: list[str] = Field(min_length=1)
+
+    def substeps(self) -> list[SubstepRecord]:
+        """All substeps in plan order."""
+        return [substep for step in self.plan for substep in step.substeps]
+
+    def visible_plan(self) -> Plan:
+        """The plan without its calls."""
+        return Plan(tuple(PlanSubstep(s.id, s.text, step.text) for step in self.plan for s in step.substeps))
+
+    def reference(self) -> Reference:
+        """The reference calls and the resolution."""
+        calls = {s.id: ToolCall(s.call.tool, s.call.arguments) if s.call else None for s in self.substeps()}
+        return Reference(calls, tuple(self.resolution))
+
+    def outcomes(self) -> dict[str, dict[str, Json]]:
+        """Substep id to the outcome of its call."""
+        return {s.id: s.call.outcome for s in self.substeps() if s.call}
+
+
+def read_tools(path: Path) -> dict[str, ToolRecord]:
+    """The library by name; a name that comes twice must be the same tool (DataError otherwise)."""
+    tools: dict[str, ToolRecord] = {}
+
+    def check(tool: ToolRecord) -> None:
+        known = tools.get(tool.name)
+        if known is not None and known != tool:
+            raise ValueError(
+                f"tool {tool.name!r} is defined twice with different arguments: "
+                f"{[a.name for a in known.arguments]} and {[a.name for a in tool.arguments]}"
+            )
+        tools[tool.name] = tool
+
+    _read(path, ToolRecord, check)
+    for tool in tools.values():
+        same = tool.same_function
+        if same and same.tool not in tools:
+            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r}, which is not defined")
+        if same and not same.arguments.items() <= {(a, b) for a in _names(tool) for b in _names(tools[same.tool])}:
+            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r} by arguments that they do not have")
+    return tools
+
+
+def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord]:
+    """The cases by id, every call, reference and resolution checked (DataError with file and line)."""
+    cases: dict[str, CaseRecord] = {}
+
+    def check(case: CaseRecord) -> None:
+        if case.case_id in cases:
+            raise ValueError(f"case {case.case_id!r} comes twice")
+        check_case(case, tools)
+        cases[case.case_id] = case
+
+    _read(path, CaseRecord, check)
+    return cases
+
+
+def _names(tool: ToolRecord) -> list[str]:
+    return [argument.name for argument in tool.arguments]
+
+
+def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
+    for line, data in read_jsonl(path, own=True):
+        try:
+            check(record.model_validate(data))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise DataError(path, line, f"{place}={first['input']!r:.80}: {first['msg']}") from None
+        except ValueError as error:
+            raise DataError(path, line, str(error)) from None
+
+
+def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
+    """Raise ValueError where the plan cannot be run as it is written."""
+    substeps = case.substeps()
+    ids = [substep.id for substep in substeps]
+    if len(set(ids)) != len(ids):
+        raise ValueError(f"a substep id comes twice among {ids}")
+    calls = {s.id: ToolCall(s.call.tool, s.call.arguments) for s in substeps if s.call}
+    outcomes = case.outcomes()
+    for step, call in calls.items():
+        if call.tool not in tools:
+            raise ValueError(f"step {step} calls {call.tool!r}, which {TOOLS} does not define")
+        unknown = call.arguments.keys() - set(_names(tools[call.tool]))
+        if unknown:
+            raise ValueError(f"step {step} gives {call.tool} the unknown argument {sorted(unknown)[0]!r}")
+    for step, call in calls.items():
+        if text := references.unreadable(call):
+            raise ValueError(f"step {step}: {text!r} is no reference of the form OUTPUT_FROM_STEP_i.j.field")
+    references.order(calls)
+    for step, call in calls.items():
+        for producer, field in references.found_in(call):
+            if ids.index(producer) > ids.index(step):
+                raise ValueError(f"step {step} refers to step {producer}, which comes after it")
+            if field not in outcomes[producer]:
+                raise ValueError(
+                    f"step {step} refers to {producer}.{field}, but that outcome has {list(outcomes[producer])}"
+                )
+    build_entries(calls, outcomes)
+    for step in case.resolution:
+        if step not in calls:
+            raise ValueError(f"the resolution names step {step!r}, which makes no call")

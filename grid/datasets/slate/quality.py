@@ -16,7 +16,7 @@ import numpy as np
 
 from grid.core.types import Case, ToolCall
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.records import CaseRecord, SubstepRecord, ToolRecord
+from grid.datasets.slate.drafts import CaseRecord, SubstepRecord, ToolRecord
 from grid.retrievers.bm25 import BM25
 from grid.text.references import found_in
 from grid.text.words import stems

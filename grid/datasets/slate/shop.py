@@ -8,14 +8,307 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product as pairs
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from grid.datasets.files import read_stock
-from grid.datasets.slate.stock import STOCK, load_pools
-from grid.datasets.slate.values import Money, Value, draw, fill, parse
+
+# The authored stock that SLATE's generator draws from: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
+#
+# One YAML file for each of the twelve query categories under `stock/`; `agent-grid data slate --check` reads them all
+# and prints every rule that is broken.
+
+
+STOCK = Path(__file__).parent / "stock"
+Complexity = Literal["simple", "moderate", "complex", "advanced"]
+ArgumentType = Literal["string", "integer", "number", "date"]
+QUERY_CATEGORIES = (
+    "Product Management",
+    "Inventory Management",
+    "Order Processing",
+    "Shipping & Fulfillment",
+    "Pricing & Promotions",
+    "Subscription Management",
+    "Customer Service",
+    "Returns & Refunds",
+    "Analytics & Reporting",
+    "Catalog Management",
+    "Review Management",
+    "Miscellaneous",
+)
+TOOL_CATEGORIES = (
+    "Order Management",
+    "Product Management",
+    "Inventory Management",
+    "Shipping & Logistics",
+    "Payment Processing",
+    "Customer Management",
+    "Returns & Refunds",
+    "Pricing & Promotions",
+    "Analytics & Reporting",
+    "Search & Discovery",
+    "Reviews & Ratings",
+    "Notifications & Communication",
+    "Authentication & Security",
+    "Marketplace Integration",
+    "Content Management",
+)
+# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. The substeps in all are
+# more than the prompts there ask for (8 to 12 for complex): table 5 counts 13.6 a case, which those cannot give.
+SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
+    "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
+    "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
+    "complex": (range(4, 6), range(2, 4), range(12, 16), range(4, 8)),
+    "advanced": (range(5, 8), range(2, 5), range(15, 21), range(7, 17)),
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Neighbour(_Strict):
+    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function by another name.
+
+    `arguments` maps a name to (type, description). An equivalent returns its host's `results`.
+    """
+
+    description: str
+    arguments: dict[str, tuple[ArgumentType, str]]
+    results: list[str] = Field(default_factory=list)
+    equivalent: bool = False
+
+
+class StockTool(_Strict):
+    """A tool that plans use. `arguments` maps a name to (type, description), `results` a field to a value text."""
+
+    category: str
+    description: str
+    arguments: dict[str, tuple[ArgumentType, str]]
+    results: dict[str, str]
+    neighbours: dict[str, Neighbour]
+
+
+class Substep(_Strict):
+    """One substep: ways to say it, and its call if any.
+
+    `with` maps an argument to a value's name, to a field of the scene (`order.id`) or to an output (`i.j.field`).
+    """
+
+    say: Annotated[list[str], Field(min_length=1)]
+    call: str | None = None
+    arguments: dict[str, str] = Field(default_factory=dict, alias="with")
+
+
+class HighLevelStep(_Strict):
+    """A high-level step and its substeps."""
+
+    step: str
+    substeps: list[Substep]
+
+
+class Workflow(_Strict):
+    """One way that a query of the category is resolved, with the queries that ask for it.
+
+    `values` are its own beside the scene's; they are drawn anew until every condition of `must` holds.
+    """
+
+    user: Literal["buyer", "seller"]
+    complexity: Complexity
+    values: dict[str, str] = Field(default_factory=dict)
+    must: list[str] = Field(default_factory=list)
+    queries: Annotated[list[str], Field(min_length=2)]
+    plan: list[HighLevelStep]
+
+    def calls(self) -> list[tuple[str, Substep]]:
+        """(id `i.j`, substep) of every substep that calls a tool, in order."""
+        return [
+            (f"{i}.{j}", substep)
+            for i, step in enumerate(self.plan, 1)
+            for j, substep in enumerate(step.substeps, 1)
+            if substep.call
+        ]
+
+
+class Stock(_Strict):
+    """One query category. `books` maps what only the shop's books know to a value text, drawn for each key."""
+
+    query_category: str
+    books: dict[str, str] = Field(default_factory=dict)
+    tools: dict[str, StockTool]
+    workflows: dict[str, Workflow]
+
+
+def load(path: Path) -> Stock:
+    """Read one stock file; raises pydantic's ValidationError or yaml's error, both with the place."""
+    return Stock.model_validate(read_stock(path))
+
+
+def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
+    """The named pools of strings that `pool NAME` draws from."""
+    pools: dict[str, list[str]] = read_stock(path)
+    return {name: tuple(strings) for name, strings in pools.items()}
+
+
+def load_all(folder: Path = STOCK) -> list[Stock]:
+    """Every category's stock, in the order of the file names."""
+    return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name not in ("pools.yaml", "shop.yaml")]
+
+
+# The value language of the stock files: how a value is drawn or follows from others, and how a person writes it.
+#
+# A value is one line of text in YAML:
+#
+# id ORD-{d8} {dN} digits, {lN} capital letters, {xN} hexadecimal digits date 2024-01-05..2024-03-30 date order.placed
+# +3..14 days after another value int 2..40 money 15..240 two decimals decimal 0.5..9.5 one decimal one of: red | blue
+# one of the strings pool topic one string of a named pool (`stock/pools.yaml`) = EXPRESSION what follows from others
+# (`expressions.py`)
+
+
+class Money(float):
+    """An amount in dollars, of two decimals: written with its sign."""
+
+
+Value = str | int | float | dt.date
+Kind = Literal["id", "date", "offset", "int", "money", "decimal", "choice", "pool", "follows"]
+_RANGE = re.compile(r"(\S+?)\.\.(\S+)")
+_OFFSET = re.compile(r"([\w.]+) \+(\d+)\.\.(\d+)")
+_SLOT = re.compile(r"\{([dlx])(\d+)\}")
+_ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ", "x": "0123456789ABCDEF"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One parsed value: `kind`, and the words it needs (pattern, bounds, choices, the value it looks at)."""
+
+    kind: Kind
+    words: tuple[str, ...]
+
+
+def parse(text: str) -> Spec:
+    """Read one value; raises ValueError that quotes the text and lists the forms."""
+    kind, _, rest = text.partition(" ")
+    rest = rest.strip()
+    span = _RANGE.fullmatch(rest)
+    if kind == "=" and rest:
+        return Spec("follows", (rest,))
+    if kind == "id" and rest:
+        return Spec("id", (rest,))
+    if kind == "date" and (offset := _OFFSET.fullmatch(rest)):
+        return Spec("offset", (offset[1], offset[2], offset[3]))
+    if kind == "date" and span:
+        dt.date.fromisoformat(span[1]), dt.date.fromisoformat(span[2])
+        return Spec("date", (span[1], span[2]))
+    if kind in ("int", "money") and span:
+        int(span[1]), int(span[2])
+        return Spec("int" if kind == "int" else "money", (span[1], span[2]))
+    if kind == "decimal" and span:
+        float(span[1]), float(span[2])
+        return Spec("decimal", (span[1], span[2]))
+    if text.startswith("one of:"):
+        choices = tuple(choice.strip() for choice in text[7:].split("|") if choice.strip())
+        if len(choices) > 1:
+            return Spec("choice", choices)
+    if kind == "pool" and rest:
+        return Spec("pool", (rest,))
+    raise ValueError(f"value {text!r} has none of the forms id, date, int, money, decimal, one of:, pool, =")
+
+
+def fill(pattern: str, rng: random.Random) -> str:
+    """An identifier of a pattern; one that has hexadecimal digits has a decimal one among them, so that it looks so."""
+    while True:
+        text = _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
+        if "{x" not in pattern or any(letter.isdigit() for letter in text):
+            return text
+
+
+def random_characters(pattern: str) -> int:
+    """How many characters of a pattern are drawn."""
+    return sum(int(slot[2]) for slot in _SLOT.finditer(pattern))
+
+
+def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]) -> Value:
+    """Draw one value, but for what follows from others; `known` has what day offsets look at."""
+    match spec.kind:
+        case "id":
+            return fill(spec.words[0], rng)
+        case "date":
+            first, last = (dt.date.fromisoformat(word) for word in spec.words)
+            return first + dt.timedelta(days=rng.randint(0, (last - first).days))
+        case "offset":
+            start = known.get(spec.words[0])
+            if not isinstance(start, dt.date):
+                raise ValueError(f"a day offset needs a date, but {spec.words[0]!r} is {start!r}")
+            return start + dt.timedelta(days=rng.randint(int(spec.words[1]), int(spec.words[2])))
+        case "int":
+            return rng.randint(int(spec.words[0]), int(spec.words[1]))
+        case "money":
+            low, high = (int(word) for word in spec.words)
+            return Money(rng.randint(low * 100, high * 100) / 100)
+        case "decimal":
+            low, high = (round(float(word) * 10) for word in spec.words)
+            return rng.randint(low, high) / 10
+        case "choice":
+            return rng.choice(spec.words)
+        case "pool":
+            if spec.words[0] not in pools:
+                raise ValueError(f"no pool {spec.words[0]!r}, only {', '.join(pools)}")
+            return rng.choice(pools[spec.words[0]])
+        case "follows":
+            raise ValueError(f"{spec.words[0]!r} follows from others and cannot be drawn")
+
+
+def plain(value: Value) -> str | int | float:
+    """The value as JSON holds it: dates in ISO form, numbers of two decimals at most."""
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return round(float(value), 2) if isinstance(value, float) else value
+
+
+def written(value: Value, rng: random.Random) -> str:
+    """The value as a person writes it in a message: long dates, money with its sign and separators."""
+    if isinstance(value, dt.date):
+        month, day, year = value.strftime("%B"), value.day, value.year
+        forms = (
+            f"{month} {day}, {year}",
+            f"{month} {day}, {year}",
+            f"{day} {month} {year}",
+            value.isoformat(),
+        )
+        return rng.choice(forms)
+    if isinstance(value, Money):
+        return f"${value:,.2f}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def typed(value: Any, kind: str) -> Value:
+    """A value of a file as rules take it: dates as dates."""
+    return dt.date.fromisoformat(value) if kind == "date" and isinstance(value, str) else value
+
+
+def type_of(value: Value) -> str:
+    """The type that a value has as an argument."""
+    match value:
+        case bool():
+            return "boolean"
+        case dt.date():
+            return "date"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+    return "string"
+
+
+# The seeded shop that SLATE's queries speak of and its outcomes follow from (egb_slate §3.4: coherent outputs).
+
 
 CUSTOMERS = 400
 COLLEAGUES = 24

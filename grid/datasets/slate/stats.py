@@ -11,22 +11,25 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from grid.core.types import ToolCall, to_json
-from grid.datasets.slate import stock, values
 from grid.datasets.slate.dataset import SHARES, Slate
-from grid.datasets.slate.drafts import OUTPUT, SLOT, Draft, DraftError
-from grid.datasets.slate.expressions import ExpressionError
-from grid.datasets.slate.outcomes import Ledger, typed
-from grid.datasets.slate.records import CaseRecord
-from grid.datasets.slate.shop import Record, Shop, shop
-from grid.datasets.slate.stock import (
+from grid.datasets.slate.drafts import OUTPUT, SLOT, CaseRecord, Draft, DraftError, ExpressionError, Ledger
+from grid.datasets.slate.shop import (
     QUERY_CATEGORIES,
     SHAPES,
     TOOL_CATEGORIES,
     Neighbour,
+    Record,
+    Shop,
     Stock,
     StockTool,
     Substep,
     Workflow,
+    load_all,
+    parse,
+    plain,
+    random_characters,
+    shop,
+    typed,
 )
 from grid.text.references import resolve
 
@@ -138,7 +141,7 @@ def broken(dataset: Slate) -> Iterator[str]:
     """Rules of the stock, outcomes that do not follow from the shop, statistics that miss, what gives answers away."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
-    stocks, store = stock.load_all(), shop(dataset.library_seed)
+    stocks, store = load_all(), shop(dataset.library_seed)
     yield from (f"{part.query_category}: {text}" for part in stocks for text in problems(part, store))
     yield from repeated(stocks)
     if dataset.path is None:
@@ -203,7 +206,7 @@ def repeated(stocks: Sequence[Stock]) -> list[str]:
 def _unread(text: str, drawn: bool) -> Iterator[str]:
     """What is wrong with a value text; with `drawn` it must not look at other values."""
     try:
-        spec = values.parse(text)
+        spec = parse(text)
     except ValueError as error:
         yield str(error)
         return
@@ -218,7 +221,7 @@ def _tool_problems(name: str, tool: StockTool) -> Iterator[str]:
         yield f"{len(tool.results)} result fields, 1 to 3 allowed"
     for field, text in tool.results.items():
         yield from _unread(text, drawn=False)
-        if text.startswith("id ") and values.random_characters(text) < _LEAST_RANDOM:
+        if text.startswith("id ") and random_characters(text) < _LEAST_RANDOM:
             yield f"result {field}: {text!r} has fewer than {_LEAST_RANDOM} characters that are drawn"
         if not text.startswith(("id ", "=")):
             yield f"result {field}: {text!r} is drawn; a result is issued (id) or follows (=)"
@@ -335,7 +338,7 @@ def _recomputed(case: CaseRecord, ledger: Ledger) -> Iterator[str]:
             yield f"{sub.id} {sub.call.tool}: {error}"
             continue
         for name, value in sub.call.outcome.items():
-            right = values.plain(computed[name]) if name in computed else None
+            right = plain(computed[name]) if name in computed else None
             if right != value:
                 yield f"{sub.id} {sub.call.tool}: {name} is {value!r} in the case, but {right!r} follows"
 

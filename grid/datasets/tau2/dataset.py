@@ -16,25 +16,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import TaskKind
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
-from grid.core.types import RESULT, Case, Parameter, Plan, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Evaluator, Examine, Problem, Reference
+from grid.core.types import RESULT, Case, Parameter, Plan, TaskKind, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import shown_lines
+from grid.core.util import STRICT
 from grid.core.world import own_state
-from grid.datasets.alternatives import json_type
-from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError, ordered
 from grid.datasets.files import fingerprint
 from grid.datasets.grading import children, described, listed, required, type_of
-from grid.datasets.parameters import details
-from grid.datasets.sampling import Stratum, ordered
-from grid.datasets.tau2 import records
-from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders
-from grid.episode.plan_judging import JudgedTask, executed_examine
-from grid.worlds.tau2.package import (
+from grid.datasets.parameters import details, json_type
+from grid.datasets.tau2 import world as records
+from grid.datasets.tau2.package import (
     Databases,
     Domain,
     DomainName,
@@ -48,7 +42,19 @@ from grid.worlds.tau2.package import (
     run,
     specs,
 )
-from grid.worlds.tau2.world import SAY, TRANSFER, Parts, Tau2World, reward, same_databases
+from grid.datasets.tau2.world import (
+    BASE,
+    FILES,
+    GUIDELINES,
+    SAY,
+    TRANSFER,
+    Folders,
+    Parts,
+    Tau2World,
+    reward,
+    same_databases,
+)
+from grid.episode.plan_judging import JudgedTask, executed_examine
 
 User = Literal["model", "instructions"]
 _TALKING: tuple[DomainName, ...] = ("airline", "retail")

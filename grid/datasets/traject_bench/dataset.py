@@ -28,9 +28,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.errors import ConfigError
-from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Answering, Evaluator, Problem
-from grid.core.reference import Reference
-from grid.core.strict import STRICT
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Answering, Evaluator, Problem, Reference
 from grid.core.types import (
     MAX_SCORE,
     Case,
@@ -45,9 +43,9 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.untrusted import loads_storable
-from grid.datasets.dataset import RecordDataset
+from grid.core.util import STRICT
+from grid.datasets.dataset import RecordDataset, Stratum
 from grid.datasets.files import fingerprint
-from grid.datasets.sampling import Stratum
 from grid.datasets.traject_bench.records import (
     FILES,
     SUFFIX,

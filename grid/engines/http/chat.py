@@ -223,7 +223,7 @@ def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
 
 
 def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:
-    """The prompt as a chat, as rendering.py has it: role as the system's message, all else as the user's.
+    """The prompt as a chat, as `Renderer` has it: role as the system's message, all else as the user's.
 
     Control tokens that are written out in the prompt's own words are broken up: they are data. `padded`: options have
     numbers of equal width.

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import (
+    ACTOR,
     CHOOSE,
     NATIVE,
     SAMPLE,
@@ -31,10 +32,8 @@ from grid.core.engine import (
     option_numbers,
 )
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
-from grid.core.roles import ACTOR
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
 from grid.core.types import Usage
+from grid.core.util import STRICT, derive_seed
 from grid.engines import choice
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over

@@ -15,8 +15,7 @@ from grid.core.engine import Prompt, Section
 from grid.core.types import NO_TOOL, RESULT, USER, Json, Parameter, ToolSpec, hashed_once
 from grid.core.untrusted import loads
 from grid.engines.places import name_of
-from grid.text.arguments import RESULT_REFERENCE
-from grid.text.references import reference
+from grid.text.references import RESULT_REFERENCE, reference
 from grid.text.words import STOPWORDS, stems
 
 # Finding values in text: identifiers, dates, amounts, quantities, quoted strings, names, and output fields.

@@ -31,10 +31,12 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
+    ChainAnswer,
     Choice,
     ChoiceAnswer,
     FunctionsAnswer,
     Home,
+    MessagesAnswer,
     OutlineAnswer,
     PlanAnswer,
     Prompt,
@@ -44,21 +46,17 @@ from grid.core.engine import (
     TextAnswer,
     ThoughtAnswer,
     ToolCallAnswer,
+    VerdictAnswer,
     VoteAnswer,
 )
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.strict import STRICT
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Usage, to_json
-from grid.core.verdicts import VerdictAnswer
+from grid.core.util import STRICT
 from grid.engines.lexical import arguments, judge, plan_judge
 from grid.engines.lexical.arguments import fill, needs_none, unlabelled
-from grid.engines.places import name_of, plan_text, takes_answer
-from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.text.answers import read_call, read_plan
-from grid.text.arguments import allowed, take_results
-from grid.text.chains import Predicted, read_draft
+from grid.engines.places import count_tokens, name_of, plan_text, prompt_tokens, takes_answer
+from grid.text.answers import Predicted, read_call, read_draft, read_plan
 from grid.text.objects import UnreadableError
-from grid.text.references import PATTERN, reference
+from grid.text.references import PATTERN, allowed, reference, take_results
 from grid.text.words import stems
 
 T = TypeVar("T")

@@ -11,11 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from grid.core.chains import ERRORS
-from grid.core.engine import Prompt
-from grid.core.types import Json, to_json
+from grid.core.engine import PLAN, Prompt, VerdictAnswer
+from grid.core.types import ERRORS, Json, to_json
 from grid.core.untrusted import DECODER
-from grid.core.verdicts import PLAN, VerdictAnswer
 from grid.engines.places import name_of
 from grid.text.references import PATTERN
 from grid.text.words import stems

@@ -25,19 +25,14 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.chains import ERRORS, Verdict
-from grid.core.engine import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
-from grid.core.reference import Reference
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
-from grid.core.types import MAX_SCORE, Json, ToolSpec, Usage, to_json
-from grid.core.verdicts import VerdictAnswer
-from grid.engines.informed import SinglePass, Stage
-from grid.engines.places import places_of
-from grid.engines.simulated.judge import shares
-from grid.engines.simulated.plans import Difficulty, Planted, chances, uniforms
+from grid.core.engine import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled, VerdictAnswer
+from grid.core.problem import Reference
+from grid.core.types import ERRORS, MAX_SCORE, Json, ToolSpec, Usage, Verdict, to_json
+from grid.core.util import STRICT, derive_seed
+from grid.engines.hosted import SinglePass, Stage
+from grid.engines.places import count_tokens, places_of, prompt_tokens
+from grid.engines.simulated.plans import Difficulty, Planted, chances, shares, uniforms
 from grid.engines.simulated.policy import Deciding, Policy
-from grid.engines.tokens import count_tokens, prompt_tokens
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]

@@ -1,4 +1,4 @@
-"""The plans that the simulated policy writes: drafts, refusals, and drafts rewritten in the light of a critique."""
+"""What the simulated policy writes: calls, drafts, refusals, drafts rewritten after a critique, and scores."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ import hashlib
 import math
 import random
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from grid.core.chains import ChainCall
-from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.seeds import derive_seed
-from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
+from grid.core.engine import ChainAnswer, MessagesAnswer, PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.types import (
+    FINISH,
+    GIVE_UP,
+    MAX_SCORE,
+    NO_TOOL,
+    REJECT,
+    RESULT,
+    UNKNOWN,
+    ChainCall,
+    Json,
+    Parameter,
+    ToolCall,
+    ToolSpec,
+)
 from grid.core.untrusted import loads
+from grid.core.util import derive_seed
 from grid.engines.places import Place, Places, plan_text, refusal_text, takes_answer
-from grid.text.arguments import misfit, misplaced
-from grid.text.chains import Predicted, read_draft
-from grid.text.references import found_in, reference
+from grid.text.answers import Predicted, read_draft
+from grid.text.references import found_in, misfit, misplaced, reference
 
 if TYPE_CHECKING:
     from grid.engines.simulated.policy import Policy
@@ -355,3 +369,48 @@ def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:
         return parameter.values[0] if parameter.values else UNKNOWN
     latest = next((step for step, has_result in reversed([*before.items()]) if has_result), UNKNOWN)
     return reference(latest, RESULT)
+
+
+# Scores with a planted AUC: the probability that a right call scores higher than a wrong one, ties counted half.
+#
+# A right call's hidden score is normal around `d`, a wrong one's around 0, both of variance 1; ten thresholds around
+# d/2 make eleven numbers of it, and d is such that the AUC of those is what was asked for.
+
+
+_STEP = 0.5  # between two thresholds
+_FARTHEST = 20.0  # of d; no AUC that a double tells from 1 needs more
+_HALVINGS = 60
+
+
+def score(auc: float, right: bool, uniform: float) -> int:
+    """The score, 0 to MAX_SCORE, that a uniform number stands for."""
+    wrong_shares, right_shares = shares(auc)
+    return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
+
+
+@lru_cache(maxsize=64)
+def shares(auc: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The probability of each score of a wrong and of a right call."""
+    if auc == 1:
+        last = (0.0,) * MAX_SCORE
+        return (1.0, *last), (*last, 1.0)
+    low, high = 0.0, _FARTHEST
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if area(*_of_distance(middle)) < auc else (low, middle)
+    return _of_distance(high)
+
+
+def _of_distance(distance: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    cuts = [distance / 2 + _STEP * (place - (MAX_SCORE - 1) / 2) for place in range(MAX_SCORE)]
+
+    def shares(mean: float) -> tuple[float, ...]:
+        below = [0.0, *(NormalDist(mean).cdf(cut) for cut in cuts), 1.0]
+        return tuple(after - before for before, after in pairwise(below))
+
+    return shares(0.0), shares(distance)
+
+
+def area(wrong: tuple[float, ...], right: tuple[float, ...]) -> float:
+    """The AUC of two distributions over scores."""
+    return sum(share * (sum(wrong[:score]) + wrong[score] / 2) for score, share in enumerate(right))

@@ -14,9 +14,11 @@ from typing import ClassVar
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
+    ChainAnswer,
     Choice,
     ChoiceAnswer,
     Home,
+    MessagesAnswer,
     OutlineAnswer,
     PlanAnswer,
     Prompt,
@@ -27,11 +29,21 @@ from grid.core.engine import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.core.plan_answers import ChainAnswer, MessagesAnswer
-from grid.core.seeds import derive_seed
 from grid.core.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, ToolSpec, Usage, to_json
-from grid.engines.places import Place, Places, in_memory, is_right, lesson, name_of, named_in_lessons, takes_answer
-from grid.engines.simulated import judge, plans
+from grid.core.util import derive_seed
+from grid.engines.places import (
+    Place,
+    Places,
+    count_tokens,
+    in_memory,
+    is_right,
+    lesson,
+    name_of,
+    named_in_lessons,
+    prompt_tokens,
+    takes_answer,
+)
+from grid.engines.simulated import plans
 from grid.engines.simulated.plans import (
     LESSON,
     REASON,
@@ -46,8 +58,7 @@ from grid.engines.simulated.plans import (
     told,
     uniforms,
 )
-from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.text.misspelling import listed, misspelt
+from grid.text.calls import listed, misspelt
 from grid.text.words import stems
 
 # Which option the policy takes: the distribution that its samples come from, and the one that it tells.
@@ -276,7 +287,7 @@ class Policy:
         if not prompt.entries("history"):
             return None
         right = self.places.failed(prompt) is None
-        return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
+        return lambda uniform: plans.score(self.judge_auc, right, uniform) < _LOW
 
     def refusing(self, prompt: Prompt) -> float:
         """The probability that it refuses at a prompt: it does at once, or never."""
@@ -361,13 +372,13 @@ class Policy:
         """The candidate that it would score highest of all, ties by lot."""
         drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
         ranks = [
-            (judge.score(self.judge_auc, right, score), lot)
+            (plans.score(self.judge_auc, right, score), lot)
             for right, (score, lot, _) in zip(self.places.candidates_right(prompt), drawn, strict=True)
         ]
         return max(range(len(ranks)), key=ranks.__getitem__)
 
     def _score(self, prompt: Prompt, uniform: float) -> int:
-        return judge.score(self.judge_auc, is_right(prompt, self.places), uniform)
+        return plans.score(self.judge_auc, is_right(prompt, self.places), uniform)
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:

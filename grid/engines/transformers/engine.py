@@ -19,18 +19,16 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import CHOOSE, SAMPLE, Choice, JsonAnswer, Prompt, Sampled
 from grid.core.errors import ConfigError, EngineDiedError, EngineError, GridError
-from grid.core.seeds import derive_seed
-from grid.core.strict import STRICT
 from grid.core.types import Usage
+from grid.core.util import STRICT, derive_seed
 from grid.engines.choice import ChoiceSearch
 from grid.engines.hosted import Occupancy, Progress
 from grid.engines.language_model import LanguageModel
 from grid.text.objects import whole
 
 if TYPE_CHECKING:
-    from grid.engines.rendering import Renderer
-    from grid.engines.transformers.grammar import Grammars
-    from grid.engines.transformers.model import TorchModel
+    from grid.engines.language_model import Renderer
+    from grid.engines.transformers.model import Grammars, TorchModel
 
 
 # A thread that answers requests in micro-batches: what waits when a batch is done makes up the next one.
@@ -327,8 +325,7 @@ class HuggingFace(LanguageModel):
         try:
             import torch
 
-            from grid.engines.transformers.grammar import Grammars
-            from grid.engines.transformers.model import TorchModel
+            from grid.engines.transformers.model import Grammars, TorchModel
         except ImportError:
             raise _missing() from None
         if self.device == "cuda" and not torch.cuda.is_available():

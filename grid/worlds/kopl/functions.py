@@ -1,17 +1,18 @@
-"""The 27 functions of KoPL (planning_horizon table 7): what each takes and returns, and how a planner is told."""
+"""The 27 functions of KoPL as tools (planning_horizon table 7), and programs of them in KQA Pro's form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from grid.core.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.text.references import reference
-from grid.worlds.kopl import filters, queries
+from grid.worlds.handles import shown
+from grid.worlds.kopl import queries
 from grid.worlds.kopl.queries import Answer, Result, Texts, Values
-from grid.worlds.kopl.sets import EntitySet
+from grid.worlds.kopl.values import EntitySet, KnowledgeBase, KoplError, ProgramError
 
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
@@ -142,7 +143,7 @@ def _filters() -> list[Function]:
                 ("entities",),
                 ("key", "value", *op),
                 "entities",
-                partial(filters.filter_attribute, kind=kind.name),
+                partial(queries.filter_attribute, kind=kind.name),
                 f"Keep the entities with an attribute of this key that {kind.told('value')}.",
                 f"none of the given entities has {{key}} {shown} {{value}}",
                 example={"key": kind.key, "value": kind.value},
@@ -152,7 +153,7 @@ def _filters() -> list[Function]:
                 ("entities",),
                 ("qkey", "qvalue", *op),
                 "entities",
-                partial(filters.filter_qualifier, kind=kind.name),
+                partial(queries.filter_qualifier, kind=kind.name),
                 "Of entities found by an attribute filter or Relate, keep those whose fact has a qualifier of this key "
                 f"that {kind.told('qvalue')}.",
                 f"none of the given entities' facts has the qualifier {{qkey}} {shown} {{qvalue}}",
@@ -173,13 +174,13 @@ def _filters() -> list[Function]:
 
 
 _OTHERS = [
-    Function("FindAll", (), (), "entities", filters.find_all, "Take all entities there are.", "there is no entity"),
+    Function("FindAll", (), (), "entities", queries.find_all, "Take all entities there are.", "there is no entity"),
     Function(
         "Find",
         (),
         ("name",),
         "entities",
-        filters.find,
+        queries.find,
         "Take the entities, or the concept, of this name.",
         "there is no entity of the name {name}",
     ),
@@ -188,7 +189,7 @@ _OTHERS = [
         ("entities",),
         ("concept_name",),
         "entities",
-        filters.filter_concept,
+        queries.filter_concept,
         "Keep the entities that belong to a concept, or to one below it.",
         "none of the given entities is a {concept_name}",
     ),
@@ -197,7 +198,7 @@ _OTHERS = [
         ("entities",),
         ("relation", "direction"),
         "entities",
-        filters.relate,
+        queries.relate,
         "Go from the given entities along a relation to the entities at its other end, which keep these facts.",
         "none of the given entities has the relation {relation} ({direction})",
     ),
@@ -206,7 +207,7 @@ _OTHERS = [
         ("l_entities", "r_entities"),
         (),
         "entities",
-        filters.both,
+        queries.both,
         "Take the entities that are in both sets.",
         "the two sets have no entity in common",
     ),
@@ -215,7 +216,7 @@ _OTHERS = [
         ("l_entities", "r_entities"),
         (),
         "entities",
-        filters.either,
+        queries.either,
         "Take the entities that are in one set or the other.",
         "both sets are empty",
     ),
@@ -301,3 +302,80 @@ _OTHERS = [
 ]
 FUNCTIONS: Mapping[str, Function] = {function.name: function for function in [*_OTHERS, *_filters()]}
 TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUNCTIONS.items()}
+
+
+# Programs in KQA Pro's form: a list of {"function", "inputs", "dependencies"}.
+
+
+Program = Sequence[Mapping[str, Any]]
+_ALIASES = {"What": "QueryName"}  # released programs have both
+
+
+def function_of(step: Mapping[str, Any]) -> Function:
+    """The function that a step names; raises KoplError where there is none."""
+    name = step.get("function")
+    function = FUNCTIONS.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
+    if function is None:
+        raise KoplError(f"{shown(str(name))} is none of the {len(FUNCTIONS)} functions")
+    return function
+
+
+def check(program: Program) -> tuple[Function, ...]:
+    """Each step's function; raises ProgramError for a program that cannot run on any base, naming the step (from 0)."""
+    if not isinstance(program, Sequence) or isinstance(program, str) or not program:
+        raise ProgramError(None, "a program is a list of at least one step")
+    functions: list[Function] = []
+    for number, step in enumerate(program):
+        if not isinstance(step, Mapping):
+            raise ProgramError(number, f"a step is an object, not {type(step).__name__}")
+        try:
+            function = function_of(step)
+            _check_inputs(function, step.get("inputs"))
+            _check_dependencies(function, step.get("dependencies"), functions)
+        except KoplError as error:
+            raise ProgramError(number, str(error)) from None
+        functions.append(function)
+    return tuple(functions)
+
+
+def run(kb: KnowledgeBase, program: Program) -> tuple[Result, ...]:
+    """Each step's result, empty ones included; equal steps are run as often as they come.
+
+    Raises:
+        ProgramError: the program cannot run, or a step of it has no result on this base.
+    """
+    functions = check(program)
+    results: list[Result] = []
+    for number, (function, step) in enumerate(zip(functions, program, strict=True)):
+        given = [results[place] for place in step["dependencies"]]
+        try:
+            results.append(function.run(kb, *given, *step["inputs"]))
+        except KoplError as error:
+            raise ProgramError(number, str(error)) from None
+    return tuple(results)
+
+
+def _check_inputs(function: Function, inputs: object) -> None:
+    if not isinstance(inputs, list | tuple) or not all(isinstance(text, str) for text in inputs):
+        raise KoplError("`inputs` is a list of texts")
+    if len(inputs) != len(function.texts):
+        names = ", ".join(function.texts) or "none"
+        raise KoplError(f"{function.name} has {len(function.texts)} inputs ({names}), not {len(inputs)}")
+
+
+def _check_dependencies(function: Function, places: object, before: Sequence[Function]) -> None:
+    if not isinstance(places, list | tuple) or not all(type(place) is int for place in places):
+        raise KoplError("`dependencies` is a list of step numbers")
+    if len(places) != len(function.results):
+        names = ", ".join(function.results) or "none"
+        raise KoplError(f"{function.name} takes {len(function.results)} results ({names}), not {len(places)}")
+    for place, parameter in zip(places, function.results, strict=True):
+        if not 0 <= place < len(before):
+            what = "itself" if place == len(before) else f"step {place}, which is not before it"
+            raise KoplError(f"it depends on {what}")
+        given = before[place]
+        if given.returns != function.sort(parameter):
+            raise KoplError(
+                f"{parameter} of {function.name} takes {function.sort(parameter)}, "
+                f"but step {place} ({given.name}) returns {given.returns}"
+            )

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
-from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolSpec, hashed_once
+from grid.core.util import derive_seed
 from grid.text.words import stems, terms
 
 # What the facts of a typed program are worth: values that are made up, plausible, and the same for the same fact.

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from grid.core.chains import Chain, ChainCall, TaskKind
-from grid.core.seeds import derive_seed
-from grid.core.types import Json
+from grid.core.types import Chain, ChainCall, Json, TaskKind
+from grid.core.util import derive_seed
 from grid.text.references import PATTERN, reference
 from grid.worlds.programs.model import Applied, Constraint, Fact, Task, TypedTool
 from grid.worlds.programs.world import inputs_of, wiring_of

@@ -21,13 +21,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
 from grid.core.errors import one_line, shown_value
+from grid.core.types import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
 from grid.text.answers import asks_back, declines, passes
 from grid.worlds.programs.model import Applied, Fact, Kept, Rules, Task, TypedTool
 from grid.worlds.programs.search import Is, Meaning, plan_cost, resolve
-from grid.worlds.programs.steps import Slot, Steps, is_stray, stray
-from grid.worlds.programs.world import Action, Universe, inputs_of, replayed
+from grid.worlds.programs.world import Action, Slot, Steps, Universe, inputs_of, is_stray, replayed, stray
 
 # Which needed fact each call of a chain attempts.
 #

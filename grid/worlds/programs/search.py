@@ -22,8 +22,7 @@ from grid.core.types import UNKNOWN
 from grid.text.references import PATTERN
 from grid.worlds.equivalence import equivalent
 from grid.worlds.programs.model import BEFORE, Applied, Constant, Fact, Kept, Rules, Task, bag, describes, empty, folded
-from grid.worlds.programs.steps import Steps, is_stray, stray
-from grid.worlds.programs.world import Action, Universe, inputs_of, replayed
+from grid.worlds.programs.world import Action, Steps, Universe, inputs_of, is_stray, replayed, stray
 
 _MOST_STATES = 100_000
 

@@ -25,8 +25,8 @@ from grid.core.errors import UnfinishedError
 from grid.core.types import Usage
 from grid.engines.null import Null
 from grid.settings.check import check_sweep
-from grid.settings.keeping import Keep
 from grid.settings.plan import Plan
+from grid.settings.setting import Keep
 from tests.clusters import wait_for
 from tests.configs import job
 from tests.deadly import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.synthesis.slate import __main__ as slate
+from grid.synthesis import slate
 from tests.clusters import wait_for
 from tests.in_process import called
 

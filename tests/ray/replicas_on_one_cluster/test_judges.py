@@ -12,8 +12,8 @@ from grid.cells.costs import spent_by_columns
 from grid.cluster import batch
 from grid.cluster.fleet import Fleet
 from grid.cluster.worker import Report
+from grid.core.engine import ACTOR, JUDGE
 from grid.core.errors import ConfigError
-from grid.core.roles import ACTOR, JUDGE
 from grid.core.types import Usage
 from grid.settings import make
 from grid.settings.check import Job, check_sweep

@@ -1,0 +1,110 @@
+"""Made once: files in the user's cache, and what is kept with a thing; seeds of names; what YAML's values must be."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+import platformdirs
+from filelock import FileLock
+from pydantic import ConfigDict
+
+
+def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
+    """The folder of `key` in the dataset's cache, with its `files`.
+
+    `generate` fills an empty folder the first time, and where what is there is incomplete.
+    """
+    cache = platformdirs.user_cache_path("agent-grid") / dataset
+    cache.mkdir(parents=True, exist_ok=True)
+    target = cache / key
+    with FileLock(cache / f"{key}.lock"):
+        if not all((target / name).is_file() for name in files):
+            shutil.rmtree(target, ignore_errors=True)
+            draft = Path(tempfile.mkdtemp(dir=cache, prefix=".draft-"))
+            try:
+                generate(draft)
+                os.replace(draft, target)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+# What is made of a thing, made once: remembered by the thing's identity, or with the thing.
+
+
+H = TypeVar("H")
+R = TypeVar("R")
+
+
+class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
+    """functools.cached_property as from Python 3.12 on: without the lock, which costs more than most values."""
+
+    def __init__(self, make: Callable[[Any], R]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, thing: None, owner: type) -> kept[R]: ...
+
+    @overload
+    def __get__(self, thing: object, owner: type) -> R: ...
+
+    def __get__(self, thing: Any, owner: type) -> kept[R] | R:
+        if thing is None:
+            return self
+        thing.__dict__[self._name] = found = self._make(thing)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def can(kind: type, ability: type) -> bool:
+    """Whether objects of a class have the methods of a protocol; 3.11 looks for all of them at every isinstance."""
+    return issubclass(kind, ability)
+
+
+class Once(Generic[H, R]):
+    """Most decisions repeat another planner's or trial's.
+
+    Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
+    Further arguments are compared. `most` things are kept.
+    """
+
+    def __init__(self, make: Callable[..., R], most: int = 4096) -> None:
+        self._make, self._most = make, most
+        self._known: dict[Any, tuple[H, R]] = {}
+
+    def __call__(self, thing: H, *key: Hashable) -> R:
+        """What is made of the thing and the key."""
+        place = (id(thing), *key)
+        known = self._known.get(place)
+        if known and known[0] is thing:
+            return known[1]
+        if len(self._known) >= self._most:
+            self._known.clear()
+        found = self._make(thing, *key)
+        self._known[place] = thing, found
+        return found
+
+
+# Seeds that derive from a seed and the names of what it is for.
+
+
+def derive_seed(seed: int, *key: object) -> int:
+    """A 63-bit seed that depends on `seed` and on every part of `key`, and on nothing else."""
+    text = "\x1f".join([str(seed), *map(str, key)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+# How classes that YAML names check their values: no unknown keys, no silent conversion, infinities refused.
+
+
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

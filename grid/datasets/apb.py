@@ -1,0 +1,217 @@
+"""Agent Planning Benchmark, as released: planning tasks that a model judges (agent_planning_benchmark §3).
+
+The released runner puts `unsolvable_type`, `extraneous_tool_names`, `broken_tool_name` and `replacement_tool` into the
+prompts of planners. Here no planner sees them, as in the paper: extraneous tools and the replacement stand among the
+others without a mark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, EXAMINED, JUDGED, PLANS, REFERENCES, Problem, Reference, Scorer
+from grid.core.types import REJECT, Case, Family, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT
+from grid.datasets.apb_records import Record, read
+from grid.datasets.dataset import RecordDataset, Stratum
+from grid.datasets.files import fingerprint
+from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
+from grid.worlds.layers import REJECT_TOOL, RecordingWorld
+
+ADAPTER = 2
+"""Raise when the same files give other cases, tools or outcomes."""
+RULES = "rules"
+MOST_FILES = 200
+CHEAPEST = "Every tool has a cost. The request is to be solved at the least total cost."
+"""What a case with costs tells every planner (§C.8.1)."""
+_REFUSED = {"reason": "it cannot be carried out with these tools and what is told"}
+
+
+@dataclass(config=STRICT)
+class Apb(RecordDataset[Record]):
+    """The released records. `path` is a JSON Lines file, or a folder that holds some.
+
+    No tool can be run, so that what is right cannot be computed: `scorer` is `judge`, for whom `model@judge=NAME` is
+    named, or `rules` alone, which tell replacing, retrying and refusing a broken tool and leave all else open.
+
+    Args:
+        family: one of the tasks; null: all.
+        split: one of the released splits, by its name; null: all.
+        judge_reference: whether the judge sees the known solution; false: it is blind (§D.1).
+    """
+
+    path: str | None = None
+    family: Family | None = None
+    split: str | None = None
+    scorer: Scorer | Literal["rules"] = "judge"
+    judge_reference: bool = True
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Questions about plans where a model judges them."""
+        return frozenset({BRANCHING, REFERENCES, *([EXAMINED] if self.asks else [])})
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which plans are right, where that is configured."""
+        return {PLANS: "scorer"} if self.scorer == JUDGED else {}
+
+    def __post_init__(self) -> None:
+        """Refuse scorers that would need a truth."""
+        if self.scorer not in (JUDGED, RULES):
+            allowed = "judge or rules: what is right of these tasks cannot be computed; dataset=apb_synthetic can"
+            raise ConfigError("dataset.scorer", self.scorer, allowed)
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter's version and the fingerprint of the files, their names included."""
+        names = hashlib.sha256("\0".join(self._files).encode()).hexdigest()[:6]
+        return f"apb-a{ADAPTER}-{names}{fingerprint(*self._files.values())}"
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """Every tool that any case offers, by name in the alphabet's order; each case has its own definitions."""
+        found: dict[str, ToolSpec] = {REJECT: REJECT_TOOL}
+        for record in self.records.values():
+            for name, tool in record.tools.items():
+                found.setdefault(name, tool)
+        return MappingProxyType(dict(sorted(found.items())))
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Records that cannot be cases."""
+        return self._read[1]
+
+    @property
+    def records(self) -> Mapping[str, Record]:
+        """The usable ones of all files."""
+        return self._read[0]
+
+    def chosen(self) -> Sequence[str]:
+        """Those of the task and the split."""
+        found = [
+            name
+            for name, record in self.records.items()
+            if self.family in (None, record.kind.task_family) and self.split in (None, record.split)
+        ]
+        if not found:
+            self._refuse_choice()
+        return found
+
+    def strata(self) -> Sequence[Stratum]:
+        """Tasks, and in each its categories."""
+        kinds = {name: record.kind for name, record in self.records.items()}
+        return lambda name: kinds[name].task_family, lambda name: kinds[name].task_category
+
+    def cluster(self, case_id: str) -> str:
+        """Its query: steps of one trajectory, and tasks that were made of one query, go together."""
+        query = " ".join(self.records[case_id].query.casefold().split())
+        return hashlib.sha256(query.encode()).hexdigest()[:12]
+
+    def problem(self, case_id: str) -> Problem:
+        """One case, with the tool to reject it among its own."""
+        record = self.records[case_id]
+        tools = dict(sorted({**record.tools, REJECT: REJECT_TOOL}.items()))
+        task = judged_task(record)
+        return Problem(
+            case=Case(
+                case_id,
+                record.query,
+                Plan(()),
+                done=record.done,
+                decisions=record.kind.horizon_k,
+                notes=(CHEAPEST,) if record.costs else (),
+                diagnosed=True,
+            ),
+            reference=_reference(record),
+            world=RecordingWorld(record.broken),
+            candidates=lambda case, substep: tuple(tools.values()),
+            library={**self.tools, **tools},
+            same_function={},
+            domain=record.kind.task_category,
+            own=tuple(tools),
+            measure=partial(_measure, task),
+            examine=plan_examine(task, "judge", self.judge_reference) if self.scorer == JUDGED else None,
+            kind=record.kind,
+        )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no plan, and so none that is right."""
+        return UNSOLVED.get(self.scorer, {})
+
+    @cached_property
+    def _files(self) -> Mapping[str, Path]:
+        return files_of(self.path)
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Record], list[Skipped]]:
+        records, skipped = read(self._files)
+        if not records:
+            why = f"; the first of {len(skipped):,} skipped: {skipped[0].reason}" if skipped else ""
+            raise ConfigError("dataset.path", self.path, f"JSON Lines with a record that can be a case{why}")
+        return records, skipped
+
+    def _refuse_choice(self) -> None:
+        records = self.records.values()
+        families = sorted({record.kind.task_family for record in records})
+        if self.family not in (None, *families):
+            raise ConfigError("dataset.family", self.family, f"null or one of {', '.join(families)}")
+        splits = sorted({record.split for record in records if self.family in (None, record.kind.task_family)})
+        raise ConfigError("dataset.split", self.split, f"null or one of {', '.join(splits)}")
+
+
+def judged_task(record: Record) -> JudgedTask:
+    """A case as a judge may see it."""
+    return JudgedTask(
+        record.query,
+        record.kind,
+        tuple(record.tools.values()),
+        record.reference,
+        record.done,
+        record.extraneous,
+        record.broken,
+        record.replacement,
+        record.costs,
+    )
+
+
+def files_of(path: str | None) -> Mapping[str, Path]:
+    """The JSON Lines by their names; raises ConfigError."""
+    wanted = "a JSON Lines file, or a folder that holds files *.jsonl"
+    if path is None:
+        raise ConfigError("dataset.path", None, wanted)
+    root = Path(path).expanduser()
+    try:
+        if root.is_file():
+            return {root.name: root}
+        found = sorted(root.rglob("*.jsonl")) if root.is_dir() else []
+    except OSError as error:
+        raise ConfigError("dataset.path", f"{path:.80}", f"{wanted} ({error.strerror})") from None
+    if not 0 < len(found) <= MOST_FILES:
+        raise ConfigError("dataset.path", path, f"{wanted}, {MOST_FILES} at most; it has {len(found)}")
+    return {str(file.relative_to(root)): file for file in found}
+
+
+def _reference(record: Record) -> Reference:
+    """The calls from the start; a tool that is no longer offered is none. Of what cannot be solved it is to reject."""
+    if record.kind.unsolvable_kind is not None:
+        calls: dict[str, ToolCall | None] = {"0": ToolCall(REJECT, {**_REFUSED})}
+    else:
+        done = [step.call for step in record.done]
+        every = [*(call if call and call.tool in record.tools else None for call in done), *record.reference]
+        calls = {str(place): call for place, call in enumerate(every)}
+    resolution = tuple(name for name, call in calls.items() if call)
+    return Reference(calls, resolution, followed=False, unsolvable=record.kind.unsolvable_kind is not None)
+
+
+def _measure(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
+    """What rules tell; success stays open where they do not."""
+    return {"success": None, **by_rule(task, trajectory)}

@@ -1,1 +1,0 @@
-"""Agent Planning Benchmark: the released JSON Lines as cases."""

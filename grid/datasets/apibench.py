@@ -1,0 +1,510 @@
+"""APIBench (Patil et al. 2023, "Gorilla"): which API call does what a user asks for, on one of three model hubs.
+
+The answer is one call. A planner gives it by calling the tool that stands for an API's record, with the
+identifying values written by itself; the world takes the call down and says nothing of its worth, and the last call
+counts. Code that a planner finishes with is its answer too, and counts before what it called. Either is held against
+the hub's APIs as the authors do it: right when the API called is of the reference's domain.
+
+Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python
+call (`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is
+added behind them, so that every case can be solved with the tools there are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic.dataclasses import dataclass
+
+from grid.core.problem import Problem, Reference
+from grid.core.types import (
+    FINISH,
+    GIVE_UP,
+    NO_TOOL,
+    Case,
+    Json,
+    Observation,
+    Parameter,
+    Plan,
+    Skipped,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    to_json,
+)
+from grid.core.util import STRICT
+from grid.core.world import State, own_state
+from grid.datasets.apibench_trees import MAX_BYTES, Code, Subtree, parse
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError
+from grid.datasets.files import read_jsonl
+from grid.worlds.schema import ERROR
+
+# Gorilla's AST accuracy (Patil et al. 2023, §3.4 and the authors' `ast_eval_{hf,tf,th}.py`), without their parser.
+#
+# An answer is held against the APIs of the hub in their order. Of it the sub-tree counts whose first child is the API's
+# function; the first API all of whose identifying argument values stand in that sub-tree's text is the one that was
+# called. The answer is right when that API is of the reference's domain, and a hallucination when there is none. Code
+# that cannot be read is neither.
+#
+# As in the authors' code, where no sub-tree has the function, the last one that is looked at takes its place (the
+# innermost at the left): of `load('bert-base-uncased')` that is the text in the brackets, so that the name of a
+# function may be wrong where the value is right. Values are looked for as parts of the text. Of
+# `BartForConditionalGeneration.load('x')` the last one is the function, and as `ner` stands in it, that is taken for a
+# call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
+#
+# One thing is added: the reference's own record comes first. The hubs have the same call under several domains (Hugging
+# Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows the first; whoever gives the very call of the
+# reference would be wrong there. So would whoever gives one without any identifying value, which the authors' scorer
+# never finds: a reference of that kind (1% of Hugging Face's) is known by its function.
+
+
+Hub = Literal["huggingface", "tensorflow", "torchhub"]
+_MARK, _BEHIND = "api_call", "api_provider"
+_FENCED = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.S)
+
+
+class Api(NamedTuple):
+    """What a call of an API has: the function's text, the identifying values, and the domain that it is for."""
+
+    function: str
+    values: tuple[str, ...]
+    domain: str
+
+
+class Verdict(NamedTuple):
+    """Of an answer; neither where it cannot be read."""
+
+    right: bool
+    hallucinated: bool
+
+
+class Argument(NamedTuple):
+    """One argument as a call has it: its own text (with the name in front), its name, and the value's node."""
+
+    text: str
+    name: str | None
+    value: ast.AST
+
+
+def call_in(code: Code) -> ast.Call | None:
+    """The call that the code begins with: its first statement, of several side by side the first; None for others."""
+    first = code.tree.body[0]
+    value = first.value if isinstance(first, ast.Expr) else None
+    if isinstance(value, ast.Tuple) and value.elts and code.text(value).startswith(code.text(value.elts[0])):
+        value = value.elts[0]
+    return value if isinstance(value, ast.Call) else None
+
+
+def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
+    """Its arguments in their order, `*x` and `**x` without a name."""
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    for node in sorted(given, key=lambda node: (node.lineno, node.col_offset)):
+        if isinstance(node, ast.keyword) and node.arg:
+            yield Argument(code.text(node), node.arg, node.value)
+        elif isinstance(node, ast.Compare) and re.match(r"\w+\s*=[^=]", code.text(node)):  # see `trees.parse`
+            yield Argument(code.text(node), code.text(node.left), node.comparators[0])
+        else:
+            yield Argument(code.text(node), None, node)
+
+
+def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
+    """The text that must stand in an answer; None where the argument does not tell one API from another.
+
+    Hugging Face: every argument's value. TensorFlow Hub: the same, but named ones other than `model` with their names.
+    Torch Hub: the values of arguments that speak of `repo_or_dir` or `model`.
+    """
+    text = argument.text
+    if hub == "torchhub":
+        named = argument.name and ("repo_or_dir" in text or "model" in text)
+        return code.text(argument.value).strip("'") if named else None
+    if argument.name and (hub == "huggingface" or "model=" in text or "model =" in text):
+        text = code.text(argument.value)
+    return text.strip("'")
+
+
+def read_api(hub: Hub, code: str, domain: str) -> Api | None:
+    """An API by its call; None where that is no call that can be read."""
+    parsed = parse(code)
+    call = call_in(parsed) if parsed else None
+    if parsed is None or call is None:
+        return None
+    values = (identifying(hub, parsed, argument) for argument in arguments_of(parsed, call))
+    return Api(parsed.text(call.func), tuple(value for value in values if value is not None), domain)
+
+
+def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
+    """The place of the first API that was called; None where there is none. One without values is never found."""
+    first: dict[str, str] = {}
+    for subtree in subtrees:
+        first.setdefault(subtree.head, subtree.text)
+    for place, api in enumerate(apis):
+        text = first.get(api.function, subtrees[-1].text)
+        if api.values and all(value in text for value in api.values):
+            return place
+    return None
+
+
+def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
+    """What an answer is worth, the hub's APIs being `apis`."""
+    code = parse(answer)
+    if code is None:
+        return Verdict(right=False, hallucinated=False)
+    subtrees = code.subtrees()
+    bare = not reference.values and any(subtree.head == reference.function for subtree in subtrees)
+    if bare or match(subtrees, [reference]) is not None:
+        return Verdict(right=True, hallucinated=False)
+    place = match(subtrees, apis)
+    return Verdict(place is not None and apis[place].domain == reference.domain, place is None)
+
+
+def written_call(text: str) -> str | None:
+    """The call that an answer in words holds; None where it holds none.
+
+    As the authors read answers: what stands behind `api_call` and its colon, up to the last bracket before
+    `api_provider`; without that word the whole answer, here without the fence that may be around it. What cannot be
+    read as code or has no call in it says nothing.
+    """
+    fenced = _FENCED.fullmatch(text)
+    call = fenced[1] if fenced else text
+    if _MARK in text:
+        part = text.split(_MARK)[1].split(_BEHIND)[0]
+        start = part.find(":") if ":" in part else 0
+        end = part.rindex(")") if ")" in part else -2
+        call = part[start + 2 : end + 1]
+    code = parse(call)
+    calls = code and any(isinstance(node, ast.Call) for node in ast.walk(code.tree))
+    return call if calls else None
+
+
+# APIs as tools: the call that a record documents, with its arguments for the planner to write.
+#
+# A tool is one API of the hub. What a planner is told is the record's functionality (all of them where an API has
+# several records), domain, description and example call. The arguments that identify an API (a model's name, a
+# repository, a handle) are required, and whoever calls the tool writes their values, as it would in code: nothing holds
+# it to those of the example, so that it can name an API that there is not. A call is rendered as the code that it
+# stands for.
+
+
+RECORDED = "recorded"
+"""The field of an outcome that has the call's code."""
+_RESERVED = frozenset({FINISH, GIVE_UP, NO_TOOL})
+_MOST = 400  # characters of what the records of an API say that it is for
+_TEXTS = ("domain", "api_name", "api_call", "description")
+
+
+class Slot(NamedTuple):
+    """One argument of a call: its parameter's name, and how a value is written.
+
+    `keyword`: with its name in front. `quote`: the record's own around texts; empty where it has no text there.
+    """
+
+    name: str
+    keyword: bool
+    quote: str
+
+
+@plain_dataclass(frozen=True)
+class Record:
+    """An API that can be a tool. `code` is its documented call; `rest` are arguments such as `**kwargs`."""
+
+    code: str
+    api: Api
+    spec: ToolSpec
+    slots: tuple[Slot, ...]
+    rest: tuple[str, ...]
+    given: Mapping[str, Json]
+
+    def render(self, arguments: Mapping[str, Json]) -> str:
+        """The code of a call with these arguments; raises ValueError for one that has no name that code could have."""
+        slots = {slot.name: slot for slot in self.slots}
+        unnamed = [slot for slot in self.slots if not slot.keyword and slot.name in arguments]
+        placed = [_value(arguments[slot.name], slot.quote) for slot in unnamed]
+        named: list[str] = []
+        for name, value in arguments.items():
+            slot = slots.get(name, Slot(name, True, "'"))
+            if slot.keyword and not name.isidentifier():
+                raise ValueError(f"{name:.100} is no name of an argument")
+            named += [f"{name}={_value(value, slot.quote)}"] if slot.keyword else []
+        splats = [text for text in self.rest if text.startswith("*") and not text.startswith("**")]
+        others = [text for text in self.rest if text not in splats]
+        return f"{self.api.function}({', '.join([*placed, *splats, *named, *others])})"
+
+
+def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
+    """The records of one API as a tool called `name`; why it cannot be one where it cannot. The first describes it."""
+    data = records[0]
+    if not all(isinstance(data.get(key), str) for key in _TEXTS):
+        return f"it lacks one of {', '.join(_TEXTS)}"
+    code, api = parse(data["api_call"]), read_api(hub, data["api_call"], data["domain"])
+    call = call_in(code) if code else None
+    if code is None or call is None or api is None:
+        return "its call is no Python call that can be read"
+    slots: list[Slot] = []
+    parameters: list[Parameter] = []
+    given: dict[str, Json] = {}
+    rest: list[str] = []
+    for argument in arguments_of(code, call):
+        if argument.text.startswith("*"):
+            rest.append(argument.text)
+            continue
+        place = len(slots) + 1
+        own = argument.name or f"argument_{place}"
+        kind, quote, value = _kind(argument.value, code.text(argument.value))
+        what = ("Python code, " if kind == "string" and not quote else "") + "as in the example"
+        slots.append(Slot(own, argument.name is not None, quote))
+        parameters.append(Parameter(own, kind, what, identifying(hub, code, argument) is not None))
+        given[own] = value
+    uses = "; ".join(dict.fromkeys(_text(one.get("functionality")) for one in records))[:_MOST]
+    text = f"{uses} ({data['domain']}): {data['description']} Example: {data['api_call']}"
+    spec = ToolSpec(name, text, tuple(parameters), (RECORDED,), data["domain"])
+    return Record(data["api_call"], api, spec, tuple(slots), tuple(rest), given)
+
+
+def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name of its own for each record: the API's, with a number behind it where others before have the same."""
+    taken, found = set(_RESERVED), list[str]()
+    counts: dict[str, int] = {}
+    for data in records:
+        base = "_".join(str(data.get("api_name") or "").split()) or "api"
+        name = base
+        while name in taken:
+            counts[base] = counts.get(base, 1) + 1
+            name = f"{base}_{counts[base]}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
+    """A value's type, the quote around it, and itself; code is a string without a quote."""
+    if isinstance(value, ast.Constant):
+        if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
+            return "string", text[0], value.value
+        if isinstance(value.value, bool):
+            return "boolean", "", value.value
+        if isinstance(value.value, int | float):
+            return "integer" if isinstance(value.value, int) else "number", "", value.value
+    return "string", "", text
+
+
+def _value(value: Json, quote: str) -> str:
+    """A value in code: a text in the record's quotes where it has any there, else as it stands."""
+    if not isinstance(value, str):
+        return repr(value)
+    if not quote:
+        return value
+    plain = not any(char in value for char in (quote, "\\", "\n", "\r"))
+    return f"{quote}{value}{quote}" if plain else repr(value)
+
+
+def _text(value: Any) -> str:
+    """A record's functionality, which some have as a list."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+_FILES: Mapping[Hub, str] = {"huggingface": "huggingface", "tensorflow": "tensorflowhub", "torchhub": "torchhub"}
+_QUERY = re.compile(r"### ?Instruction:\s*(.*?)\s*(?:\n### ?Output.*|<<<.*)?", re.S)
+
+
+@plain_dataclass(frozen=True)
+class _Question:
+    """One usable pair."""
+
+    query: str
+    tool: str
+
+
+@dataclass(config=STRICT)
+class APIBench(FileDataset[_Question]):
+    """The evaluation pairs of one hub. `path` is a folder with `api/<hub>_api.jsonl` and `apibench/<hub>_eval.json`.
+
+    A case is resolved when the call made last is right. `limit` draws a sample in which domains have their shares.
+    """
+
+    hub: Hub = "huggingface"
+
+    @property
+    def name(self) -> str:
+        """With the hub."""
+        return f"apibench-{self.hub}"
+
+    @cached_property
+    def files(self) -> tuple[Path, Path]:
+        """The hub's records and the pairs."""
+        names = f"api/{_FILES[self.hub]}_api.jsonl", f"apibench/{self.hub}_eval.json"
+        root = self.folder(*names)
+        return root / names[0], root / names[1]
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """One tool an API."""
+        return {name: record.spec for name, record in self._records.items()}
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Records that cannot be tools, and pairs that cannot be cases."""
+        return (*self._hub[2], *super().skipped)
+
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The pairs, by their numbers."""
+        for number, pair in enumerate(self._pairs, 1):
+            yield f"apibench-{self.hub}-{_number(pair, number):04d}", pair
+
+    def record(self, case_id: str, row: Mapping[str, Any]) -> _Question:
+        """A pair as a case.
+
+        The instruction is taken from the pair itself. The file of questions that the authors asked models has the same
+        texts, but leaves some out, so that its lines are not those of the pairs.
+        """
+        told, own = row.get("code"), row.get("api_data")
+        found = _QUERY.fullmatch(told) if isinstance(told, str) else None
+        if not found or not found[1]:
+            raise UnusableError("it has no instruction")
+        tool = self._hub[1].get(_key(own)) if isinstance(own, dict) else None
+        if tool is None:
+            raise UnusableError("the call of its reference is no Python call that can be read")
+        return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Domains, and in them the references' calls."""
+        return self._domain, self.cluster
+
+    def cluster(self, case_id: str) -> str:
+        """The call of its reference: the authors had several instructions written for a record."""
+        return self._gold(case_id).code
+
+    def problem(self, case_id: str) -> Problem:
+        """One pair. Its reference is the call of its own record."""
+        question, gold, tools = self.records[case_id], self._gold(case_id), tuple(self.tools.values())
+        return Problem(
+            case=Case(case_id, question.query, Plan(())),
+            reference=Reference({"0": ToolCall(question.tool, gold.given)}, ("0",), followed=False),
+            world=CallWorld(self._records, self._apis, gold.api),
+            candidates=lambda case, substep: tools,
+            library=self.tools,
+            same_function=self._same_function,
+            domain=gold.api.domain,
+            measure=partial(measure, gold.api, self._apis),
+        )
+
+    def _gold(self, case_id: str) -> Record:
+        return self._records[self.records[case_id].tool]
+
+    def _domain(self, case_id: str) -> str:
+        return self._gold(case_id).api.domain
+
+    @property
+    def _records(self) -> dict[str, Record]:
+        return self._hub[0]
+
+    @cached_property
+    def _apis(self) -> tuple[Api, ...]:
+        return tuple(record.api for record in self._records.values())
+
+    @cached_property
+    def _same_function(self) -> dict[str, str]:
+        """Tools by the first that has the same call, for whatever domain."""
+        first: dict[str, str] = {}
+        return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
+
+    @cached_property
+    def _pairs(self) -> list[dict[str, Any]]:
+        return [row for _, row in read_jsonl(self.files[1])]
+
+    @cached_property
+    def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
+        """The records that are tools, in the order of the hub and then of the pairs, each API's tool, and what is none.
+
+        An API's tool is by what tells it apart; None where its call cannot be read.
+        """
+        hub = [row for _, row in read_jsonl(self.files[0])]
+        apis: dict[str, list[dict[str, Any]]] = {}  # by what tells them apart, in the order of the hub
+        for row in hub:
+            apis.setdefault(_key(row), []).append(row)
+        for pair in self._pairs:
+            if isinstance(own := pair.get("api_data"), dict):
+                apis.setdefault(_key(own), [own])
+        known: dict[str, str | None] = dict.fromkeys(apis)
+        records: dict[str, Record] = {}
+        unread: dict[str, str] = {}
+        for (key, rows), name in zip(apis.items(), names_of([rows[0] for rows in apis.values()]), strict=True):
+            made = read_record(self.hub, rows, name)
+            if isinstance(made, Record):
+                known[key], records[name] = name, made
+            else:
+                unread[key] = made
+        told = ((f"{self.files[0].name}:{line}", unread.get(_key(row))) for line, row in enumerate(hub, 1))
+        return records, known, [Skipped(place, reason) for place, reason in told if reason]
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    """What tells an API from others: its call and the domain that it is for."""
+    return to_json([row.get("api_call"), row.get("domain")])
+
+
+def _number(pair: Mapping[str, Any], line: int) -> int:
+    """A pair's number, which parts of the file keep; its line where it has none."""
+    number = pair.get("question_id")
+    return number if isinstance(number, int) and 0 < number < 1_000_000 else line
+
+
+def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapping[str, Any]:
+    """accuracy: the last word is a right call. hallucinated: it is a call of no API. Neither without a call.
+
+    The last word is the final answer where it holds a call that can be read, else the call that was made last.
+    """
+    code = trajectory.end if isinstance(trajectory.end, str) else ""
+    if trajectory.answer and trajectory.answer != code:
+        code = written_call(trajectory.answer) or code
+    verdict = score(code, reference, apis)
+    return {"accuracy": verdict.right, "hallucinated": verdict.hallucinated}
+
+
+# The world of a case of APIBench: it takes down the call that is made, and says nothing of its worth.
+
+
+@plain_dataclass(frozen=True)
+class CallWorld:
+    """A call is the answer until the next one is made. The state is its code, empty before the first.
+
+    No API is run. `apis` are the hub's in the order in which answers are held against them.
+    """
+
+    records: Mapping[str, Record]
+    apis: Sequence[Api]
+    reference: Api
+    branches: ClassVar[bool] = True
+
+    def start(self) -> str:
+        """Nothing called."""
+        return ""
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[str, Observation]:
+        """The call as code, recorded; a failure for an unknown tool, a name that no code has, or a call too long."""
+        before = own_state(state, str)
+        record = self.records.get(call.tool)
+        if record is None:
+            return before, Observation({ERROR: f"there is no tool {call.tool:.200}"}, failed=True)
+        try:
+            code = record.render(call.arguments)
+            size = len(code.encode())
+        except ValueError as error:  # also half a surrogate pair
+            return before, Observation({ERROR: f"{error!s:.200}"}, failed=True)
+        if size > MAX_BYTES:
+            return before, Observation({ERROR: f"a call of more than {MAX_BYTES:,} bytes"}, failed=True)
+        return code, Observation({RECORDED: code, "status": "this call is the answer now"})
+
+    def resolved(self, state: State) -> bool:
+        """Whether the recorded call is right."""
+        code = own_state(state, str)
+        return bool(code) and score(code, self.reference, self.apis).right
+
+    def answer(self, state: State) -> str | None:
+        """The recorded call."""
+        return own_state(state, str) or None

@@ -1,0 +1,549 @@
+"""BFCL v4 (Berkeley Function-Calling Leaderboard): requests, each with functions and the calls that are accepted.
+
+What runs without a network and in Python: single turns, and several turns with simulated APIs.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field, replace
+from functools import cached_property, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from pydantic.dataclasses import dataclass
+
+from grid.core.errors import ConfigError
+from grid.core.problem import DRAFTED, Measure, Problem, Reference, no_measure
+from grid.core.types import Case, Json, Observation, Plan, ToolCall, ToolSpec, Trajectory, UserMessage, to_json
+from grid.core.util import STRICT, derive_seed
+from grid.core.world import State, World, own_state
+from grid.datasets.bfcl_records import (
+    FILES,
+    Category,
+    Function,
+    Gold,
+    Signature,
+    Wanted,
+    accepted_call,
+    accepts,
+    all_accepted,
+    example_call,
+    files_of,
+    functions_of,
+    gold_of,
+    installed,
+    is_multi_turn,
+    is_parallel,
+    loaded,
+    parameters,
+    query_of,
+    read_docs,
+    read_rows,
+    too_large,
+    wanted_of,
+)
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.grading import children
+from grid.worlds.functions import Invoked, UncontrolledError, invoke, refused, same_public_state
+from grid.worlds.schema import ERROR
+
+
+@plain_dataclass(frozen=True)
+class _Record:
+    """One usable record; `tools` are the functions that it offers."""
+
+    case: Case
+    reference: Reference
+    world: World
+    tools: Mapping[str, ToolSpec]
+    measure: Measure = no_measure
+
+
+@dataclass(config=STRICT)
+class BFCL(FileDataset[_Record]):
+    """The records of one `category`. `path` is a folder with `BFCL_v4_<category>.json` and `possible_answer`.
+
+    A record offers functions of its own (`Problem.own`), whatever others have of that name: `tools`, the library, has
+    of each name the first definition, a problem's library its own. `limit` draws a sample (`order`).
+    """
+
+    category: Category = "simple_python"
+
+    def __post_init__(self) -> None:
+        if self.outline == DRAFTED and is_multi_turn(self.category):
+            raise ConfigError(
+                "dataset.outline", DRAFTED, f"hidden: of {self.category} the first message alone is known"
+            )
+
+    @property
+    def name(self) -> str:
+        """With the category."""
+        return f"bfcl-{self.category}"
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The records, what is accepted, and the simulated APIs' documents."""
+        return files_of(self.path, self.category)
+
+    @property
+    def version(self) -> str:
+        """Of several turns with the APIs' version."""
+        return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The functions of all records, of each name the first definition."""
+        found: dict[str, ToolSpec] = {}
+        for record in self.records.values():
+            for name, tool in record.tools.items():
+                found.setdefault(name, tool)
+        return found
+
+    def cluster(self, case_id: str) -> str:
+        """The names of the functions that it offers; of several turns the scenario."""
+        if is_multi_turn(self.category):
+            return scenario(case_id)
+        return " ".join(sorted(self.records[case_id].tools))
+
+    def problem(self, case_id: str) -> Problem:
+        """One record, with what is accepted behind its world."""
+        record = self.records[case_id]
+        library = {**self.tools, **record.tools}
+        tools = tuple(library.values())
+        return Problem(
+            case=record.case,
+            reference=record.reference,
+            world=record.world,
+            candidates=lambda case, substep: tools,
+            library=library,
+            same_function={},
+            own=tuple(record.tools),
+            measure=record.measure,
+        )
+
+    def rows(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], Mapping[str, Any]]]]:
+        """The records, each with what is accepted."""
+        rows, answers = read_rows(self.files)
+        for line, row in rows:
+            name = row.get("id")
+            case_id = name if isinstance(name, str) and name.strip() else f"line {line}"
+            yield case_id, (row, answers.get(case_id, {}))
+
+    def record(self, case_id: str, row: tuple[Mapping[str, Any], Mapping[str, Any]]) -> _Record:
+        """A record of one or of several turns."""
+        said, answer = row
+        if said.get("id") != case_id:
+            raise UnusableError("its id is no text")
+        if is_multi_turn(self.category):
+            talk = read_talk(said, answer, self._docs)
+            return _Record(talk.case, talk.reference, talk.world, {tool.name: tool for tool in talk.tools})
+        found = read_case(case_id, said, answer, wanted_of(self.category), is_parallel(self.category))
+        tools = {tool.name: tool for tool in found.tools}
+        return _Record(found.case, found.reference, found.world, tools, found.measure)
+
+    @cached_property
+    def _docs(self) -> Documents:
+        """The functions of the simulated APIs."""
+        return documents(read_docs(self.files[2:]))
+
+
+# BFCL's single turns: a record as a case, and a world that takes note of calls and does nothing.
+
+
+Calls: TypeAlias = tuple[tuple[str, str], ...]
+"""The tools that were called, each with its arguments as JSON, in the order of their names."""
+_RECEIPTS = 10**6
+_WITHOUT_GOLD = (
+    "exact_match", "inclusion", "inclusion_set", "usage", "retrieval_rate", "tool_precision", "tool_recall",
+)  # fmt: skip
+
+
+@plain_dataclass(frozen=True)
+class Recorder:
+    """The functions of one record. The state is all calls made.
+
+    A call is held against its schema, never against what is right: one of an unknown function, without a required
+    argument or with one that the function does not have returns an error. It was made all the same, as the authors
+    count it, and is part of the state. Resolved: the calls are the `gold` ones (`checker.all_accepted`), there is none,
+    or there is any.
+    """
+
+    signatures: Mapping[str, Signature]
+    wanted: Wanted
+    gold: tuple[Gold, ...] = ()
+    branches: ClassVar[bool] = True
+
+    def start(self) -> Calls:
+        """No calls."""
+        return ()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[Calls, Observation]:
+        """The calls with this one, and that it was recorded; the same call has the same receipt."""
+        made: Calls = own_state(state, tuple)
+        arguments = to_json(dict(sorted(call.arguments.items())))
+        after = (*made, (call.tool, arguments))
+        wrong = self._fault(call)
+        if wrong:
+            return after, Observation({ERROR: wrong}, failed=True)
+        receipt = derive_seed(0, call.tool, arguments) % _RECEIPTS
+        return after, Observation({"status": "taken; nothing is returned here", "receipt": receipt})
+
+    def resolved(self, state: State) -> bool:
+        """What the check says of all calls."""
+        made: Calls = own_state(state, tuple)
+        if self.wanted != "gold":
+            return bool(made) == (self.wanted == "some")
+        calls = [ToolCall(tool, json.loads(arguments)) for tool, arguments in made]
+        return all_accepted(self.signatures, self.gold, calls)
+
+    def answer(self, state: State) -> str | None:
+        """None: calls are the answer."""
+        return None
+
+    def _fault(self, call: ToolCall) -> str | None:
+        signature = self.signatures.get(call.tool)
+        if signature is None:
+            return f"there is no function {call.tool:.80}"
+        missing = [name for name in signature.required if name not in call.arguments]
+        if missing:
+            return f"{missing[0]} is missing"
+        strange = [name for name in call.arguments if name not in signature.parameters]
+        return f"{strange[0]:.80} is no argument of {call.tool}" if strange else None
+
+
+@plain_dataclass(frozen=True)
+class Turn:
+    """One usable record."""
+
+    case: Case
+    reference: Reference
+    world: Recorder
+    tools: tuple[ToolSpec, ...]
+
+    @property
+    def measure(self) -> Measure:
+        """Its own metrics."""
+        return partial(measured, self.world)
+
+
+def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
+    """A record as a case; its reference are the first accepted calls.
+
+    Where any call will do, it is an example call of the first function, which is not needed: no record says what is.
+
+    Raises:
+        UnusableError: it cannot be one.
+    """
+    query, functions = query_of(row), functions_of(row)
+    gold = gold_of(answer, functions, parallel) if wanted == "gold" else ()
+    calls = [accepted_call(one, functions[one.tool]) for one in gold]
+    if wanted == "some":
+        calls = [example_call(next(iter(functions.values())))]
+    world = Recorder({name: one.signature for name, one in functions.items()}, wanted, gold)
+    if not all_accepted(world.signatures, gold, calls) and wanted == "gold":
+        raise UnusableError("its answer accepts no calls")
+    steps = {str(place): call for place, call in enumerate(calls)}
+    resolution = () if wanted == "some" else tuple(steps)
+    reference = Reference(steps, resolution, followed=False, ordered=False)
+    return Turn(Case(case_id, query, Plan(())), reference, world, _specs(functions))
+
+
+def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
+    return tuple(one.spec for one in functions.values())
+
+
+def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
+    """The metric `usage` by accepted values: of the wanted functions called, the share whose first call is accepted.
+
+    That call is held against the first wanted one of its function. Without gold there is nothing to hold calls
+    against: where any call will do, all metrics of tools and arguments are None.
+    """
+    if world.wanted == "some":
+        return dict.fromkeys(_WITHOUT_GOLD)
+    made: dict[str, ToolCall] = {}
+    for step in trajectory.steps:
+        if step.call:
+            made.setdefault(step.call.tool, step.call)
+    firsts: dict[str, Gold] = {}
+    for one in world.gold:
+        firsts.setdefault(one.tool, one)
+    hits = [accepts(world.signatures, one, made[name]) for name, one in firsts.items() if name in made]
+    return {"usage": sum(hits) / len(hits) if hits else None}
+
+
+# BFCL's cases of several turns: base, missing functions, missing parameters, long context (BFCL v3 and v4).
+
+
+# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn as they do.
+#
+# A turn passes (bfcl_eval `multi_turn_checker`) when its gold calls are none; or when a call was made in it, all public
+# attributes of all objects are equal to those that the gold calls leave, and what the turn's gold calls return is among
+# what the calls of all turns so far returned, as often and in whatever order.
+
+
+@plain_dataclass(frozen=True)
+class Talk:
+    """How far a conversation is. Two are equal when the same calls were made in the same turns.
+
+    `past` stands for the calls that returned something, `called` says whether one was made in the present turn.
+    `results` are those of the texts returned that a turn's check asks for, `passed` whether all turns before did.
+    """
+
+    past: str
+    called: bool = False
+    turn: int = field(default=0, compare=False)
+    snapshots: tuple[bytes, ...] = field(default=(), compare=False)
+    results: tuple[str, ...] = field(default=(), compare=False)
+    passed: bool = field(default=True, compare=False)
+
+
+class GoldTurn(NamedTuple):
+    """What the gold calls of a turn leave and return, call by call."""
+
+    snapshots: tuple[bytes, ...]
+    outcomes: tuple[Invoked, ...]
+
+
+@plain_dataclass(frozen=True)
+class Conversation:
+    """One case. `tools` maps each function to the place of its object in `snapshots`, `gold` has each turn's calls.
+
+    A call that fails leaves the state as it was, but for three things that the check sees: that a call was made in this
+    turn, what it changed before it failed, and an error that the gold calls return too.
+    """
+
+    case_id: str
+    snapshots: tuple[bytes, ...]
+    tools: Mapping[str, int]
+    gold: tuple[tuple[ToolCall, ...], ...]
+    branches: ClassVar[bool] = True
+
+    def start(self) -> Talk:
+        """The scenario as it is loaded."""
+        return Talk(sha256(self.case_id.encode()).hexdigest(), snapshots=self.snapshots)
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
+        """What the function returns: a mapping's own fields, any other value as `result`."""
+        talk = own_state(state, Talk)
+        snapshots, outcome = self._performed(talk.snapshots, call)
+        sought = outcome.text in self._sought
+        if outcome.observation.failed and not sought and snapshots == talk.snapshots:
+            return replace(talk, called=True), outcome.observation
+        results = (*talk.results, outcome.text) if sought else talk.results
+        past = _behind(talk, call.text())
+        return replace(talk, past=past, called=True, snapshots=snapshots, results=results), outcome.observation
+
+    def next_turn(self, state: State) -> Talk:
+        """The state behind the user's next message."""
+        talk = own_state(state, Talk)
+        if talk.turn + 1 >= len(self.gold):
+            raise ValueError(f"{self.case_id} has no turn behind {talk.turn}")
+        passed = self.turn_resolved(talk)
+        return replace(talk, past=_behind(talk, ""), called=False, turn=talk.turn + 1, passed=passed)
+
+    def turn_resolved(self, state: State) -> bool:
+        """Whether all turns up to now pass, were the present one over."""
+        talk = own_state(state, Talk)
+        if not talk.passed or not self.gold[talk.turn]:
+            return talk.passed
+        expected = self.expected[talk.turn]
+        if not talk.called or Counter(outcome.text for outcome in expected.outcomes) - Counter(talk.results):
+            return False
+        return all(map(same_public_state, talk.snapshots, expected.snapshots))
+
+    def resolved(self, state: State) -> bool:
+        """Whether all turns pass, and this is the last."""
+        return own_state(state, Talk).turn == len(self.gold) - 1 and self.turn_resolved(state)
+
+    def answer(self, state: State) -> str | None:
+        """None: nothing is asked that a text would answer."""
+        return None
+
+    @cached_property
+    def expected(self) -> tuple[GoldTurn, ...]:
+        """What the gold calls lead to, turn by turn, on objects of their own."""
+        snapshots, found = self.snapshots, list[GoldTurn]()
+        for calls in self.gold:
+            outcomes = []
+            for call in calls:
+                snapshots, outcome = self._performed(snapshots, call)
+                outcomes.append(outcome)
+            found.append(GoldTurn(snapshots, tuple(outcomes)))
+        return tuple(found)
+
+    @cached_property
+    def _sought(self) -> frozenset[str]:
+        return frozenset(outcome.text for turn in self.expected for outcome in turn.outcomes)
+
+    def _performed(self, snapshots: tuple[bytes, ...], call: ToolCall) -> tuple[tuple[bytes, ...], Invoked]:
+        place = self.tools.get(call.tool)
+        if place is None:
+            return snapshots, refused(b"", f"name {call.tool[:80]!r} is not defined")
+        if why := too_large(call.tool, call.arguments):
+            return snapshots, refused(b"", why)
+        outcome = invoke(snapshots[place], call.tool, call.arguments)
+        return (*snapshots[:place], outcome.snapshot, *snapshots[place + 1 :]), outcome
+
+
+def _behind(talk: Talk, what: str) -> str:
+    return sha256(f"{talk.past} {what}".encode(errors="replace")).hexdigest()
+
+
+ADDED = "There are more functions now that you can call. Please try it again with them."
+"""What the user says when functions that were held back are handed over; the records have no text for it."""
+_MOST_CHARACTERS = 20_000  # of a gold call
+_MOST_TURNS = 50
+_MOST_CALLS = 100  # of a turn
+
+Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
+"""By class its functions by name, in the order of its file."""
+
+
+class MultiTurn(NamedTuple):
+    """One record. `tools` are all functions that its case offers, those that are held back at first among them."""
+
+    case: Case
+    reference: Reference
+    world: Conversation
+    tools: tuple[ToolSpec, ...]
+
+
+class _Turn(NamedTuple):
+    message: UserMessage
+    calls: tuple[ToolCall, ...]
+
+
+def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
+    """The functions of each class, from the files of documents by their names; raises UnusableError for a broken one.
+
+    A class whose file is missing has none.
+    """
+    found = {}
+    for name, file in FILES.items():
+        rows = [*files.get(file, ())]
+        functions = functions_of({"function": rows}) if rows else {}
+        returns = {row["name"]: tuple(children(row.get("response"))) for row in rows}
+        found[name] = {tool: replace(one.spec, returns=returns[tool], category=name) for tool, one in functions.items()}
+    return found
+
+
+def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Documents) -> MultiTurn:
+    """A record with its answer as a case.
+
+    Functions that `missed_function` names are held back until their turn. `excluded_function` is not looked at: the
+    authors' code does not either.
+
+    Raises:
+        UnusableError: it cannot be a case, for example since a gold call cannot be read or a scenario not be loaded.
+        ConfigError: the package of the classes is not installed.
+    """
+    case_id, classes = str(row.get("id")), row.get("involved_classes")
+    if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
+        raise UnusableError("it names no classes, or one without functions")
+    # Of two classes with a function of one name the later one has it.
+    places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
+    turns = _turns(row, answer, classes, places)
+    if turns[0].message.tools:
+        raise UnusableError("functions that are held back are handed over in its first turn")
+    world = Conversation(case_id, _initial(row, classes), places, tuple(turn.calls for turn in turns))
+    return MultiTurn(
+        Case(case_id, turns[0].message.text, Plan(()), tuple(turn.message for turn in turns[1:])),
+        _reference(world),
+        world,
+        tuple(known[classes[place]][tool] for tool, place in places.items()),
+    )
+
+
+def scenario(case_id: str) -> str:
+    """What a record shares with those of the other three categories that were made from the same one."""
+    return f"multi_turn_{case_id.rpartition('_')[2]}"
+
+
+def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
+    config = row.get("initial_config")
+    if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
+        raise UnusableError("it has no initial state")
+    try:
+        return tuple(loaded(name, config.get(name, {}), "long_context" in str(row.get("id"))) for name in classes)
+    except UncontrolledError as error:
+        raise UnusableError(f"its initial state cannot be loaded: {error}") from None
+
+
+def _reference(world: Conversation) -> Reference:
+    """The gold calls in their order, None where a turn ends and another begins."""
+    calls: dict[str, ToolCall | None] = {}
+    failing = set()
+    for turn, expected in zip(world.gold, world.expected, strict=True):
+        if turn is not world.gold[0] or calls:
+            calls[str(len(calls))] = None
+        for call, outcome in zip(turn, expected.outcomes, strict=True):
+            if outcome.observation.failed:
+                failing.add(str(len(calls)))
+            calls[str(len(calls))] = call
+    resolution = tuple(step for step, call in calls.items() if call)
+    return Reference(calls, resolution, followed=False, failing=frozenset(failing))
+
+
+def _turns(
+    row: Mapping[str, Any], answer: Mapping[str, Any], classes: Sequence[str], places: Mapping[str, int]
+) -> list[_Turn]:
+    questions, truths, missed = row.get("question"), answer.get("ground_truth"), row.get("missed_function", {})
+    if not isinstance(questions, list) or not isinstance(truths, list) or not isinstance(missed, dict):
+        raise UnusableError("it has no turns, or no gold calls")
+    if not 0 < len(questions) == len(truths) <= _MOST_TURNS:
+        raise UnusableError(f"{len(questions)} turns and {len(truths)} lists of gold calls, at most {_MOST_TURNS}")
+    turns = []
+    for number, (said, truth) in enumerate(zip(questions, truths, strict=True)):
+        if not isinstance(truth, list) or len(truth) > _MOST_CALLS or not all(isinstance(one, str) for one in truth):
+            raise UnusableError(f"turn {number} has no list of gold calls, or more than {_MOST_CALLS}")
+        message = _message(number, said, missed.get(str(number), ()), places)
+        turns.append(_Turn(message, tuple(_call(text, classes, places) for text in truth)))
+    return turns
+
+
+def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> UserMessage:
+    if not isinstance(said, list) or not all(
+        isinstance(one, dict) and one.get("role") == "user" and isinstance(one.get("content"), str) for one in said
+    ):
+        raise UnusableError(f"turn {number} is no list of the user's messages")
+    if not isinstance(added, list | tuple) or not all(isinstance(name, str) and name in places for name in added):
+        raise UnusableError(f"turn {number} hands over functions that its classes do not have")
+    text = "\n".join(one["content"] for one in said).strip() or (ADDED if added else "")
+    if not text:
+        raise UnusableError(f"the user says nothing in turn {number}")
+    return UserMessage(text, frozenset(added))
+
+
+def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
+    """A gold call `tool(1, name='x')` of literals; arguments without a name are those of the method, in its order."""
+    try:
+        node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
+        if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            raise ValueError("a call of literals is expected")
+        tool = node.func.id
+        if tool not in places:
+            raise ValueError("its classes have no such function")
+        order = parameters(classes[places[tool]], tool)
+        named = [*zip(order, node.args, strict=False), *((word.arg, word.value) for word in node.keywords)]
+        arguments = {name: _json(ast.literal_eval(value)) for name, value in named if name}
+        if len(arguments) < len(node.args) + len(node.keywords):
+            raise ValueError("an argument comes twice, or has no name")
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise UnusableError(f"a gold call cannot be read: {error}; {text[:80]!r}") from None
+    return ToolCall(tool, arguments)
+
+
+def _json(value: Any) -> Json:
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: _json(item) for name, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"a {type(value).__name__} among its arguments")

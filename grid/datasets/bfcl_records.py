@@ -1,0 +1,445 @@
+"""BFCL's files: which hold a category, their functions as tools, and which calls a record accepts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from grid.core.errors import ConfigError
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec
+from grid.datasets.dataset import UnusableError
+from grid.datasets.files import folder, read_jsonl
+from grid.datasets.grading import children, described, listed, type_of
+from grid.datasets.parameters import details, json_type
+from grid.text.objects import MAX_DEPTH, depth
+from grid.worlds.functions import taken
+
+# Whether calls are the accepted ones: BFCL's check of calls by their syntax trees, its Python part.
+#
+# It equals the authors' (`ast_checker.py` of bfcl-eval 2026.3.23), peculiarities included; where theirs breaks, on a
+# list in the place of objects for example, calls are not accepted. A record's gold is a list of calls with several
+# accepted values for each argument; "" among them means that the argument may be left out.
+
+
+KINDS: Mapping[str, type] = {
+    "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
+    "any": str,
+}  # fmt: skip
+"""The types of the functions' parameters, and what a value is in Python."""
+LISTS = ("array", "tuple")
+OPTIONAL = ""
+"""Among accepted values: the argument may be left out."""
+_LARGEST = 10**300
+_IGNORED = str.maketrans("'", '"', " ,./-_*^")
+
+
+class Kind(NamedTuple):
+    """What a parameter takes, and for a list what its items are. Deeper levels are not checked."""
+
+    outer: type
+    inner: type | None = None
+
+
+class Signature(NamedTuple):
+    """A function as it is checked: its parameters, and the names of those that must be given."""
+
+    parameters: Mapping[str, Kind]
+    required: tuple[str, ...]
+
+
+Accepted: TypeAlias = Mapping[str, list[Any]]
+"""Of one call, the accepted values of each argument. Those of an object are objects with a list for each key."""
+
+
+class Gold(NamedTuple):
+    """One call that is wanted."""
+
+    tool: str
+    arguments: Accepted
+
+
+def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], calls: Sequence[ToolCall]) -> bool:
+    """Whether the calls are the wanted ones, each once and in any order.
+
+    Each wanted call takes the first of those that are left which it accepts, as the authors' check does.
+    """
+    if len(calls) != len(gold):
+        return False
+    left = list(calls)
+    for wanted in gold:
+        found = next((place for place, call in enumerate(left) if accepts(signatures, wanted, call)), None)
+        if found is None:
+            return False
+        del left[found]
+    return True
+
+
+def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -> bool:
+    """Whether a call is the wanted one."""
+    if call.tool != wanted.tool:
+        return False
+    signature, given = signatures[wanted.tool], call.arguments
+    if any(name not in given for name in signature.required):
+        return False
+    for name, value in given.items():
+        kind, values = signature.parameters.get(name), wanted.arguments.get(name)
+        if kind is None or values is None or not value_accepted(value, kind, values):
+            return False
+    return all(name in given or OPTIONAL in values for name, values in wanted.arguments.items())
+
+
+def value_accepted(value: Json, kind: Kind, values: list[Any]) -> bool:
+    """Whether a value is one of those accepted, of its parameter's type or of that of the first accepted value."""
+    found: Any = value
+    if kind.outer is float and type(value) is int and abs(value) < _LARGEST:
+        found = float(value)
+    given, expected = type(found), _type_of_first(values)
+    if given is kind.outer:
+        if kind.inner and not any(_items_fit(found, one, kind.inner) for one in values):
+            return False
+        other = expected not in (None, kind.outer)
+    elif given is expected:
+        other = True
+    else:
+        return False
+    if other or kind.outer in (int, float, bool):
+        return found in values
+    if kind.outer is dict:
+        return any(one != OPTIONAL and _same_object(found, one) for one in values)
+    if kind.inner is dict:
+        return any(_same_objects(found, one) for one in values)
+    if kind.outer is list:
+        items = [_plain(item) for item in found]
+        return any(isinstance(one, list | str) and items == [_plain(item) for item in one] for one in values)
+    return _plain(found) in [_plain(one) for one in values if isinstance(one, str)]
+
+
+def _type_of_first(values: Sequence[Any]) -> type | None:
+    return next((type(value) for value in values if value != OPTIONAL), None)
+
+
+def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
+    """Whether a list's items are of the type that is declared, or of that of the first one of an accepted list.
+
+    An accepted value that is no list, such as the "" of an argument that may be left out, fits any.
+    """
+    if not isinstance(accepted, list):
+        return True
+    first = _type_of_first(accepted)
+    return all(type(item) is inner or type(item) is first for item in items)
+
+
+def _same_object(value: dict[str, Any], accepted: Any) -> bool:
+    """Whether an object has accepted values, and all keys but those that may be left out."""
+    if not isinstance(accepted, dict) or not all(isinstance(one, list) for one in accepted.values()):
+        return False
+    for key, item in value.items():
+        if key not in accepted or _plain(item) not in [_plain(one) for one in accepted[key]]:
+            return False
+    return all(key in value or OPTIONAL in values for key, values in accepted.items())
+
+
+def _same_objects(value: list[Any], accepted: Any) -> bool:
+    if not isinstance(accepted, list | str) or len(value) != len(accepted):
+        return False
+    return all(isinstance(item, dict) and _same_object(item, one) for item, one in zip(value, accepted, strict=True))
+
+
+def _plain(value: Any) -> Any:
+    """A text without blanks and the marks , . / - _ * ^, in small letters, with double quotes; all else as it is."""
+    return value.translate(_IGNORED).lower() if isinstance(value, str) else value
+
+
+# The simulated APIs of BFCL's multi-turn categories: Python classes of the authors' package `bfcl-eval`.
+#
+# Only the classes themselves are imported, and only when a case needs them. Of the package's requirements they need
+# mpmath alone; the others are pinned to versions that conflict with this project's.
+
+
+PACKAGE = "bfcl-eval==2026.3.23"
+INSTALL = f"pip install --no-deps {PACKAGE} && pip install mpmath"
+FILES: Mapping[str, str] = MappingProxyType(
+    {
+        "GorillaFileSystem": "gorilla_file_system",
+        "MathAPI": "math_api",
+        "MessageAPI": "message_api",
+        "TicketAPI": "ticket_api",
+        "TradingBot": "trading_bot",
+        "TravelAPI": "travel_booking",
+        "TwitterAPI": "posting_api",
+        "VehicleControlAPI": "vehicle_control",
+    }
+)
+"""By class the module that has it, which is also the name of the file with its functions' documents."""
+LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
+    {
+        "power": {"exponent": 1_000},
+        "logarithm": {"precision": 1_000},
+        "square_root": {"precision": 1_000},
+        "round_number": {"decimal_places": 1_000},
+    }
+)
+"""By function the arguments whose size decides how long it computes, with the largest that is not refused."""
+_MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
+_STATELESS = frozenset({"MathAPI"})
+
+
+def installed() -> str:
+    """The version of the package; raises ConfigError where there is none."""
+    try:
+        return version("bfcl-eval")
+    except PackageNotFoundError:
+        raise _missing() from None
+
+
+@cache
+def api_class(name: str) -> type[Any]:
+    """One of the classes in FILES; raises ConfigError where the package is not installed."""
+    try:
+        found: type[Any] = getattr(import_module(f"{_MODULES}.{FILES[name]}"), name)
+    except ImportError:
+        raise _missing() from None
+    return found
+
+
+@cache
+def parameters(name: str, method: str) -> tuple[str, ...]:
+    """The parameters of a method in their order, which the documents do not always keep."""
+    return tuple(inspect.signature(getattr(api_class(name), method)).parameters)[1:]
+
+
+def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
+    """A snapshot of a class's object with a scenario; `long_context`: filled with much that is of no use.
+
+    Raises:
+        ConfigError: the package is not installed.
+        UncontrolledError: the scenario cannot be loaded.
+    """
+    kind = api_class(name)
+
+    def make() -> object:
+        instance = kind()
+        if name not in _STATELESS:
+            instance._load_scenario(deepcopy(dict(config)), long_context=long_context)
+        return instance
+
+    return taken(make)
+
+
+def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
+    """Why a call would compute for too long; None where it would not."""
+    for name, most in LARGEST.get(method, {}).items():
+        value = arguments.get(name)
+        if isinstance(value, int | float) and abs(value) > most:
+            return f"{name} must not be above {most:,}"
+    return None
+
+
+def _missing() -> ConfigError:
+    return ConfigError("dataset.category", "multi_turn_...", f"these categories run the authors' classes: {INSTALL}")
+
+
+# BFCL's files: which hold a category, their functions as tools, and what a record accepts.
+
+
+Category = Literal[
+    "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
+    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance", "live_relevance",
+    "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context",
+]  # fmt: skip
+Wanted: TypeAlias = Literal["gold", "none", "some"]
+"""What resolves a record: the calls that it accepts, no call at all, or any call."""
+ANSWERS = "possible_answer"
+_DOCS = "multi_turn_func_doc"
+_PREFIX = "BFCL_v4_"
+_UNLISTED: Mapping[Category, Wanted] = {"irrelevance": "none", "live_irrelevance": "none", "live_relevance": "some"}
+_NO_TOOL = frozenset('(:"\\')
+"""What ends a tool's name where options are listed, or needs an escape."""
+_EXAMPLES: Mapping[type, Json] = {str: "example", int: 1, float: 1.0, bool: True, list: [], dict: {}}
+
+Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function as it is offered, and as it is checked."""
+
+    spec: ToolSpec
+    signature: Signature
+
+
+def wanted_of(category: Category) -> Wanted:
+    """What resolves the records of a category of single turns."""
+    return _UNLISTED.get(category, "gold")
+
+
+def is_parallel(category: Category) -> bool:
+    """Whether its records may take several calls."""
+    return "parallel" in category
+
+
+def is_multi_turn(category: Category) -> bool:
+    """Whether its records have several turns, with simulated APIs."""
+    return category.startswith("multi_turn")
+
+
+def files_of(path: str | None, category: Category) -> list[Path]:
+    """A category's records, its answers where it has any, and for several turns the APIs' functions behind them.
+
+    The folder that holds `data` will do too. Raises ConfigError for `path`.
+    """
+    name = f"{_PREFIX}{category}.json"
+    needed = [name] if category in _UNLISTED else [name, f"{ANSWERS}/{name}"]
+    inner = Path(path).expanduser() / "data" if path else None
+    root = folder("dataset.path", str(inner) if inner and (inner / name).is_file() else path, *needed)
+    found = [root / one for one in needed]
+    if is_multi_turn(category):
+        docs = sorted((root / _DOCS).glob("*.json"))
+        if not docs:
+            raise ConfigError("dataset.path", path, f"a folder with {_DOCS}/<api>.json")
+        found += docs
+    return found
+
+
+def read_docs(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """The functions of each API, by its file's name without the end; raises DataError."""
+    return {path.stem: [row for _, row in read_jsonl(path)] for path in files}
+
+
+def read_rows(files: Sequence[Path]) -> tuple[list[tuple[int, dict[str, Any]]], Answers]:
+    """The records with their lines, and the answers by id; raises DataError for what is no JSON."""
+    answers = {str(row.get("id")): row for _, row in read_jsonl(files[1])} if len(files) > 1 else {}
+    return list(read_jsonl(files[0])), answers
+
+
+def query_of(row: Mapping[str, Any]) -> str:
+    """What is asked: the user's message, or all messages with who wrote them; raises UnusableError."""
+    turns = row.get("question")
+    if not isinstance(turns, list) or len(turns) != 1 or not isinstance(turns[0], list):
+        raise UnusableError("its question is no list of one turn")
+    said = [(one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None) for one in turns[0]]
+    texts = [(role, text.strip()) for role, text in said if isinstance(role, str) and isinstance(text, str)]
+    if len(texts) < len(said) or not any(text for _, text in texts):
+        raise UnusableError("its question is no list of messages, each with a role and a content")
+    return texts[0][1] if len(texts) == 1 else "\n".join(f"{role}: {text}" for role, text in texts)
+
+
+def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
+    """The functions of a record by name, of several of one name the first; raises UnusableError."""
+    given = row.get("function")
+    if not isinstance(given, list) or not given:
+        raise UnusableError("it offers no function" if given == [] else "its functions are no list")
+    found: dict[str, Function] = {}
+    for one in given:
+        made = _function(one)
+        found.setdefault(made.spec.name, made)
+    return found
+
+
+def _function(given: Any) -> Function:
+    name, schema = (given.get("name"), given.get("parameters")) if isinstance(given, dict) else (None, None)
+    if not isinstance(name, str) or not name.strip() or _NO_TOOL & set(name) or not name.isprintable():
+        raise UnusableError("a function has no name, or one that no tool can have")
+    if name in (NO_TOOL, FINISH, GIVE_UP):
+        raise UnusableError(f"a function is called {name}, which is an option of every decision")
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
+        raise UnusableError(f"{name}: its parameters are no object with properties")
+    if depth(schema) > MAX_DEPTH:
+        raise UnusableError(f"{name}: its parameters are nested more than {MAX_DEPTH} levels deep")
+    properties, must = children(schema), schema.get("required") or []
+    if not isinstance(must, list) or not all(isinstance(one, str) and one in properties for one in must):
+        raise UnusableError(f"{name}: a required parameter is not among its properties")
+    kinds = {key: _kind(f"{name}: {key}", one) for key, one in properties.items()}
+    parameters = tuple(
+        Parameter(key, json_type(type_of(one)), details(one), key in must, listed(one))
+        for key, one in properties.items()
+    )
+    spec = ToolSpec(name, " ".join(described(given).split()), parameters)
+    return Function(spec, Signature(kinds, tuple(must)))
+
+
+def _kind(where: str, schema: Any) -> Kind:
+    kind = type_of(schema)
+    if kind not in KINDS:
+        raise UnusableError(f"{where} is of type {kind:.40}, which is none of {', '.join(KINDS)}")
+    if kind not in LISTS:
+        return Kind(KINDS[kind])
+    items = schema.get("items")
+    inner = items.get("type") if isinstance(items, dict) else None
+    if not isinstance(inner, str) or inner not in KINDS:
+        raise UnusableError(f"{where} is a list of which the items have no known type")
+    return Kind(KINDS[kind], KINDS[inner])
+
+
+def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel: bool) -> tuple[Gold, ...]:
+    """The wanted calls of an answer; raises UnusableError."""
+    given = row.get("ground_truth")
+    if not isinstance(given, list) or not given or depth(given) > MAX_DEPTH:
+        raise UnusableError("its answer names no call")
+    if len(given) > 1 and not parallel:
+        raise UnusableError("its answer names several calls, where one is asked for")
+    found: list[Gold] = []
+    for one in given:
+        name, arguments = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else (None, None)
+        if name not in functions:
+            raise UnusableError("its answer names a function that it does not offer")
+        if not isinstance(arguments, dict) or not all(isinstance(values, list) for values in arguments.values()):
+            raise UnusableError("its answer has no list of accepted values for each argument")
+        found.append(Gold(str(name), arguments))
+    return tuple(found)
+
+
+def accepted_call(wanted: Gold, function: Function) -> ToolCall:
+    """The first call that is accepted: of each argument the first value, none where that may be left out.
+
+    Raises:
+        UnusableError: none is accepted.
+    """
+    found: dict[str, Json] = {}
+    for name, values in wanted.arguments.items():
+        kind = function.signature.parameters.get(name)
+        optional = OPTIONAL in values and name not in function.signature.required
+        if kind is None or (optional and values[0] == OPTIONAL):
+            continue
+        concrete = (_concrete(value, kind) for value in values)
+        chosen = [value for value in concrete if value_accepted(value, kind, values)]
+        if chosen:
+            found[name] = chosen[0]
+    call = ToolCall(wanted.tool, found)
+    if not accepts({wanted.tool: function.signature}, wanted, call):
+        raise UnusableError(f"its answer accepts no call of {wanted.tool}")
+    return call
+
+
+def _concrete(value: Any, kind: Kind) -> Any:
+    """An accepted value as it is given: objects have a list of accepted values for each key."""
+    if kind.outer is dict and isinstance(value, dict):
+        return _first_of(value)
+    if kind.inner is dict and isinstance(value, list):
+        return [_first_of(one) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+def _first_of(accepted: Accepted) -> dict[str, Json]:
+    """The first value of each key, without those that may be left out and have that first."""
+    firsts = {key: values[0] for key, values in accepted.items() if isinstance(values, list) and values}
+    return {key: value for key, value in firsts.items() if value != OPTIONAL}
+
+
+def example_call(function: Function) -> ToolCall:
+    """A call with what is required: the first listed value, or an example of the type."""
+    kinds = function.signature.parameters
+    values = {one.name: one.values for one in function.spec.parameters}
+    arguments = {
+        name: values[name][0] if values[name] and kinds[name].outer is str else _EXAMPLES[kinds[name].outer]
+        for name in function.signature.required
+    }
+    return ToolCall(function.spec.name, arguments)

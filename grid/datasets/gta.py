@@ -1,0 +1,532 @@
+"""GTA (Wang et al. 2024, "GTA: A Benchmark for General Tool Agents"): queries on images, and fourteen typed tools.
+
+No tool runs: a call that is one of the gold path's returns what it returned there, any other finds nothing. So figures
+compare planners with each other on the gold path's calls, and images are known by what tools said of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass as plain_dataclass
+from functools import cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic.dataclasses import dataclass
+
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import JUDGED, TEXTS, Answering, Equivalence, Problem, Reference
+from grid.core.types import (
+    RESULT,
+    Case,
+    Json,
+    Observation,
+    Parameter,
+    Plan,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    to_json,
+)
+from grid.core.util import STRICT
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError
+from grid.datasets.files import folder, read_json
+from grid.metrics.closed_set import PlanF1, closed_set_scores
+from grid.retrievers.scored import embedder_of
+from grid.retrievers.sources import fingerprint as model_fingerprint
+from grid.worlds.lookup import Entry, LookupSimulator, build_entries
+
+# Is an answer to a query of GTA right? As the authors' evaluator says (their `gta_bench.py`).
+
+
+IMAGE_TOOLS = ("DrawBox", "AddText", "Plot", "TextToImage", "ImageStylization")
+"""Those whose result is an image."""
+Alike: TypeAlias = Callable[[str, str], float]
+"""The cosine of two texts' sentence embeddings; the authors' model is all-mpnet-base-v2."""
+
+
+@plain_dataclass(frozen=True)
+class Lists:
+    """What an answer must and must not say: of every group of the white list one alias, of the black list none."""
+
+    whitelist: tuple[tuple[str, ...], ...]
+    blacklist: tuple[tuple[str, ...], ...]
+
+    def allow(self, answer: str) -> bool:
+        """Whether an answer is right. Aliases are whole words, in any case."""
+        said = all(_says(answer, group) for group in self.whitelist)
+        return said and not any(_says(answer, group) for group in self.blacklist)
+
+
+Wanted: TypeAlias = Lists | tuple[str, ...] | None
+"""Lists for facts, answers to be like for free texts; None: the query asks for an image and not for an answer."""
+
+
+def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
+    """From 0 to 1: 1 or 0 by lists; for free texts the likeness to the nearest (None where nobody tells it)."""
+    if isinstance(wanted, Lists):
+        return float(bool(answer) and wanted.allow(answer or ""))
+    if alike is None:
+        return None
+    return max((max(alike(answer, one), 0.0) for one in wanted), default=0.0) if answer else 0.0
+
+
+def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
+    """From 0 to 1: over the gold calls that make images, the product of the likenesses of their arguments.
+
+    Each is held against the last call of the same tool; 0 where there is none.
+    """
+    last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
+    score = 1.0
+    for call in gold:
+        if call.tool in IMAGE_TOOLS:
+            if call.tool not in last:
+                return 0.0
+            score *= max(alike(json.dumps(dict(call.arguments)), json.dumps(dict(last[call.tool]))), 0.0)
+    return score
+
+
+def _says(answer: str, aliases: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(alias)}\b", answer, re.IGNORECASE) for alias in aliases)
+
+
+# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): what of it can be cases, and why the rest cannot.
+
+
+FILE = "dataset.json"
+_MAX_BYTES = 100_000_000
+_MOST = 64  # of the tools, files, messages, groups and aliases of a record
+_LONGEST_ALIAS = 1_000  # characters
+_KEYS: Mapping[str, type] = {"tools": list, "files": list, "dialogs": list}
+_TYPES = {"int": "integer", "float": "number", "bool": "boolean", "text": "string"}
+"""The types of a tool's inputs by JSON's names; files (image, audio, video, file) are given by their path."""
+_PATHS = ("image", "audio", "video", "file")
+
+
+@plain_dataclass(frozen=True)
+class Record:
+    """A query with its files (type and path), the calls of its gold path, what they returned, and the gold answers.
+
+    `conclusion` is the last message of the gold path, None where it ends with a tool's result; `tools` are those that
+    the benchmark offers for the query.
+    """
+
+    query: str
+    files: tuple[tuple[str, str], ...]
+    tools: tuple[str, ...]
+    calls: tuple[ToolCall, ...]
+    outcomes: tuple[Mapping[str, Json], ...]
+    conclusion: str | None
+    wanted: Wanted
+
+
+def read(file: Path) -> dict[str, dict[str, Any]]:
+    """The records by their number; raises DataError where the file is of another version."""
+    rows = read_json(file, _MAX_BYTES)
+    if not isinstance(rows, dict) or not rows:
+        raise DataError(file, None, "an object of records by their number is expected (GTA, release 0.1.0)")
+    for number, row in rows.items():
+        _check_version(file, number, row)
+    return rows
+
+
+def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolSpec]:
+    """The tools of all usable records; raises DataError where tools of one name take different arguments."""
+    tools: dict[str, ToolSpec] = {}
+    for number, row in rows.items():
+        with suppress(UnusableError):
+            for name, spec in _tools(row["tools"]).items():
+                if tools.setdefault(name, spec).parameters != spec.parameters:
+                    raise DataError(file, None, f"record {number:.20}: tool {name!r} has other inputs than before")
+    return tools
+
+
+def _check_version(file: Path, number: str, row: Any) -> None:
+    """Refuse what has not GTA's keys: the later GTA-2 has `sub_tasks`, tools without inputs, and no answers."""
+    if not isinstance(row, dict):
+        raise DataError(file, None, f"record {number:.20} is no object (GTA, release 0.1.0)")
+    wrong = [key for key, kind in _KEYS.items() if not isinstance(row.get(key), kind)]
+    wrong += ["gt_answer"] * ("gt_answer" not in row)
+    if wrong or "sub_tasks" in row:
+        lacks = f"it has no {wrong[0]} in the form of GTA" if wrong else "sub_tasks are of GTA-2"
+        raise DataError(file, None, f"record {number:.20} is of another version than GTA, release 0.1.0: {lacks}")
+    if not all(isinstance(tool, dict) and isinstance(tool.get("inputs"), list) for tool in row["tools"]):
+        raise DataError(file, None, f"record {number:.20} is of another version: a tool has no list of inputs")
+
+
+def _need(condition: object, reason: str) -> None:
+    if not condition:
+        raise UnusableError(reason)
+
+
+def _tools(rows: list[dict[str, Any]]) -> dict[str, ToolSpec]:
+    _need(0 < len(rows) <= _MOST, f"it has no tools, or more than {_MOST}")
+    found = {}
+    for row in rows:
+        name = row.get("name")
+        _need(isinstance(name, str) and name, "a tool has no name")
+        parameters = tuple(map(_parameter, row["inputs"]))
+        _need(len(parameters) <= _MOST, f"a tool has more than {_MOST} inputs")
+        text = str(row.get("description") or "")
+        found[str(name)] = ToolSpec(str(name), text, parameters, (RESULT,), category_of(str(name)))
+    return found
+
+
+def _parameter(row: Any) -> Parameter:
+    _need(isinstance(row, dict) and isinstance(row.get("name"), str), "an input of a tool has no name")
+    kind = row.get("type")
+    _need(kind in _TYPES or kind in _PATHS, f"an input of a tool is of the type {kind!r:.40}")
+    told = [str(row.get("description") or "")] + [f"path of the {kind}"] * (kind in _PATHS)
+    if row.get("default") is not None:
+        told.append(f"default: {row['default']!s:.100}")
+    text = "; ".join(filter(None, told))
+    return Parameter(row["name"], _TYPES.get(kind, "string"), text, required=not row.get("optional"))
+
+
+def _record(row: dict[str, Any], tools: Mapping[str, ToolSpec]) -> Record:
+    first, *rest = row["dialogs"] or [None]
+    _need(len(rest) < _MOST, f"it has more than {_MOST} messages")
+    _need(isinstance(first, dict) and first.get("role") == "user", "it does not begin with the user's query")
+    query = first.get("content")
+    _need(isinstance(query, str) and query.strip(), "its query is empty")
+    conclusion = None
+    if rest and isinstance(rest[-1], dict) and rest[-1].get("role") == "assistant" and "tool_calls" not in rest[-1]:
+        conclusion = rest.pop().get("content")
+        _need(isinstance(conclusion, str), "its last message is no text")
+    _need(len(rest) % 2 == 0, "a call has no result, or a result no call")
+    pairs = [(_call(rest[at], tools), _outcome(rest[at], rest[at + 1])) for at in range(0, len(rest), 2)]
+    _need(pairs, "it calls no tool")
+    wanted = _wanted(row["gt_answer"])
+    _need(wanted is None or conclusion is not None, "there is an answer to give, and its gold path gives none")
+    return Record(
+        query=str(query).strip(),
+        files=_files(row["files"]),
+        tools=tuple(tools),
+        calls=tuple(call for call, _ in pairs),
+        outcomes=tuple(outcome for _, outcome in pairs),
+        conclusion=conclusion,
+        wanted=wanted,
+    )
+
+
+def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
+    """The one call of a message."""
+    calls = message.get("tool_calls") if isinstance(message, dict) and message.get("role") == "assistant" else None
+    _need(isinstance(calls, list) and len(calls) == 1, "a step is not one call of a tool")
+    function = calls[0].get("function") if calls and isinstance(calls[0], dict) else None
+    _need(isinstance(function, dict), "a call names no function")
+    name, arguments = (function or {}).get("name"), (function or {}).get("arguments")
+    _need(isinstance(name, str) and name in tools, f"it calls {name!r:.40}, which is none of its tools")
+    _need(isinstance(arguments, dict), "the arguments of a call are no object")
+    return ToolCall(str(name), arguments or {})
+
+
+def _outcome(call: Any, message: Any) -> dict[str, Json]:
+    """What a tool returned: a text, or an object with its type and content."""
+    _need(isinstance(message, dict) and message.get("role") == "tool", "a call is not followed by its result")
+    name = call["tool_calls"][0]["function"]["name"]
+    _need(message.get("name", name) == name, "a result is of another tool than the call before it")
+    content = message.get("content")
+    if isinstance(content, dict):
+        content = content.get("content")
+    _need(content is not None and not isinstance(content, dict), "a result is empty")
+    return {RESULT: content}
+
+
+def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
+    _need(len(rows) <= _MOST, f"it has more than {_MOST} files")
+    for row in rows:
+        told = isinstance(row, dict) and isinstance(row.get("type"), str) and isinstance(row.get("path"), str)
+        _need(told, "a file has no type or no path")
+    return tuple((row["type"], row["path"]) for row in rows)
+
+
+def _wanted(answer: Any) -> Wanted:
+    """None, [] and {} say that there is no answer to give: the query asks for an image."""
+    if not answer:
+        return None
+    if isinstance(answer, dict):
+        _need(answer.get("whitelist"), "its white list is empty")
+        return Lists(_groups(answer["whitelist"]), _groups(answer.get("blacklist") or []))
+    _need(isinstance(answer, list) and len(answer) <= _MOST, "its answer has none of the known forms")
+    _need(all(isinstance(text, str) for text in answer), "one of its answers is no text")
+    return tuple(answer)
+
+
+def _groups(rows: Any) -> tuple[tuple[str, ...], ...]:
+    _need(isinstance(rows, list) and len(rows) <= _MOST, "its white or black list is no list of groups")
+    for row in rows:
+        _need(isinstance(row, list) and 0 < len(row) <= _MOST, "a group of its white or black list has no aliases")
+        short = all(isinstance(alias, str) and len(alias) <= _LONGEST_ALIAS for alias in row)
+        _need(short, f"an alias is no text of {_LONGEST_ALIAS} characters at most")
+    return tuple(map(tuple, rows))
+
+
+@plain_dataclass(frozen=True)
+class Gold:
+    """A record and what its gold path is as a reference and as a world."""
+
+    number: str
+    record: Record
+    reference: Reference
+    entries: tuple[Entry, ...]
+
+    @property
+    def outcomes(self) -> Mapping[str, Mapping[str, Any]]:
+        """By substep what the gold calls returned."""
+        return dict(zip(self.reference.calls, self.record.outcomes, strict=True))
+
+    def steps(self, count: int) -> tuple[Step, ...]:
+        """The gold path's first steps."""
+        return tuple(
+            Step(0, Substep(str(place), "", ""), call, Observation(outcome), written=call)
+            for place, (call, outcome) in enumerate(zip(self.record.calls, self.record.outcomes, strict=True))
+        )[:count]
+
+    def world(self, place: int | None) -> LookupSimulator:
+        """The gold calls, all to be made; or the call of a place, behind those before it."""
+        if place is None:
+            return LookupSimulator(self.entries, frozenset(self.reference.calls))
+        before = {str(number) for number in range(place)}
+        obtained = frozenset().union(*(entry.substeps for entry in self.entries if entry.substeps & before))
+        wanted = frozenset({str(place)} & self.reference.calls.keys())
+        return LookupSimulator(self.entries, wanted, begun=obtained - wanted)
+
+
+@dataclass(config=STRICT)
+class Gta(FileDataset[Gold]):
+    """The released queries. `path` is the folder that holds `dataset.json` of release 0.1.0.
+
+    With `mode: end_to_end` a case is a query: it is resolved when all calls of its gold path were obtained, whatever
+    else was called and whatever was answered; `answer_score` tells of the answer. With `step_by_step` a case is one
+    step of a gold path behind those before it: one decision, a call or, behind the last, the answer.
+
+    Args:
+        sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as
+            the authors do; without it these have no `answer_score`.
+        equivalence: which arguments mean the same.
+    """
+
+    mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
+    equivalence: Equivalence = "rules"
+    sentence_model: str | None = None
+    answering: Answering = "after"
+    plan_f1: PlanF1 = "links"
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        """An evaluator which texts mean the same, where that is configured."""
+        return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
+
+    @property
+    def name(self) -> str:
+        """With the mode."""
+        return f"gta-{self.mode}"
+
+    @cached_property
+    def files(self) -> Sequence[Path]:
+        """The one there is."""
+        return (self.folder(FILE) / FILE,)
+
+    @cached_property
+    def version(self) -> str:
+        """With the fingerprint of what compares texts."""
+        return super().version + (f"-{model_fingerprint(self._model)}" if self._model else "")
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """Every tool that any query offers."""
+        return tools_of(self.files[0], self._rows)
+
+    def rows(self) -> Iterable[tuple[str, dict[str, Any]]]:
+        """The queries by their number."""
+        return self._rows.items()
+
+    def record(self, case_id: str, row: dict[str, Any]) -> Gold:
+        """A query whose gold path can be played."""
+        record = _record(row, _tools(row["tools"]))
+        calls: dict[str, ToolCall] = {str(place): call for place, call in enumerate(record.calls)}
+        outcomes = {str(place): outcome for place, outcome in enumerate(record.outcomes)}
+        try:
+            entries = build_entries(calls, outcomes, tools=self.tools)
+        except ValueError as error:
+            raise UnusableError(str(error)) from None
+        reference = Reference(dict(calls), tuple(calls), followed=False, answer=record.conclusion)
+        return Gold(case_id, record, reference, entries)
+
+    def chosen(self) -> Sequence[str]:
+        """All queries or, step by step, all steps."""
+        return list(self.cases)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Whether facts, a free text or an image is wanted, and in these queries."""
+        return self._kind, self.cluster
+
+    def cluster(self, case_id: str) -> str:
+        """The query: steps of one are a cluster."""
+        return self.cases[case_id][0].number
+
+    def problem(self, case_id: str) -> Problem:
+        """A query, or a step of its gold path."""
+        gold, place = self.cases[case_id]
+        tools = tuple(self.tools.values())
+        return Problem(
+            case=Case(
+                case_id,
+                _query(gold.record),
+                Plan(()),
+                done=gold.steps(place or 0),
+                decisions=None if place is None else 1,
+            ),
+            reference=gold.reference if place is None else _of_step(gold.reference, place),
+            world=gold.world(place),
+            candidates=lambda case, substep: tools,
+            library=self.tools,
+            same_function={},
+            domain="gta",
+            own=gold.record.tools,
+            measure=partial(measure, gold, self._alike, self.plan_f1)
+            if place is None
+            else partial(measure_step, gold, place, self._alike, self.plan_f1),
+        )
+
+    def _kind(self, case_id: str) -> str:
+        wanted = self.cases[case_id][0].record.wanted
+        return "image" if wanted is None else "facts" if isinstance(wanted, Lists) else "text"
+
+    @cached_property
+    def cases(self) -> dict[str, tuple[Gold, int | None]]:
+        """Case id to record and, step by step, the step's place."""
+        if self.mode == "end_to_end":
+            return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
+        return {
+            f"gta-{number}-{place}": (gold, place)
+            for number, gold in self.records.items()
+            for place in range(len(gold.record.calls) + (gold.record.conclusion is not None))
+        }
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        return read(self.files[0])
+
+    @cached_property
+    def _model(self) -> Path | None:
+        if self.sentence_model is None:
+            return None
+        if find_spec("sentence_transformers") is None:
+            raise ConfigError(
+                "dataset.sentence_model", self.sentence_model, "installed: pip install 'agent-grid[dense]'"
+            )
+        return folder("dataset.sentence_model", self.sentence_model, "modules.json")
+
+    @property
+    def _alike(self) -> Alike | None:
+        return None if self._model is None else partial(_cosine, self._model)
+
+
+def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
+    """End to end: tool_counts, answer_score (of an image's query, its image score), and ToolTree's four F1.
+
+    answer_score is 0 where nothing was answered.
+    """
+    made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
+    if wanted is not None:
+        score = answer_score(trajectory.answer, wanted, alike)
+    else:
+        score = image_score(made, gold.record.calls, alike) if alike else None
+    counts = tool_counts([call.tool for call in made], [call.tool for call in gold.record.calls])
+    own = closed_set_scores(trajectory, gold.reference, outcomes=gold.outcomes, plan_f1=plan_f1)
+    return {"tool_counts": to_json(counts), "answer_score": score, **own}
+
+
+def measure_step(
+    gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
+) -> Mapping[str, Any]:
+    """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the one call.
+
+    Where it is right to answer, success is that an answer was given: there is no outcome to obtain.
+    """
+    step = trajectory.steps[0] if trajectory.steps else None
+    calls, wanted = gold.record.calls, gold.record.wanted
+    if place < len(calls):
+        done, known = gold.steps(place), gold.outcomes
+        own = closed_set_scores(trajectory, gold.reference, outcomes=known, done=done, decisions=1, plan_f1=plan_f1)
+        return {**step_scores(step, calls[place]), **own}
+    scores = step_scores(step, None)
+    answered = scores["instruction_accuracy"] == 1
+    score = None if wanted is None else answer_score(trajectory.answer if answered else None, wanted, alike)
+    return {**scores, "success": answered, "answer_score": score}
+
+
+def _query(record: Record) -> str:
+    files = ", ".join(f"{path} ({kind})" for kind, path in record.files)
+    return f"{record.query}\nFiles: {files}" if files else record.query
+
+
+def _of_step(reference: Reference, place: int) -> Reference:
+    """All calls, as an engine is told them; the resolution is the step's own."""
+    return Reference(
+        reference.calls, tuple({str(place)} & reference.calls.keys()), followed=False, answer=reference.answer
+    )
+
+
+def _cosine(model: Path, one: str, other: str) -> float:
+    first, second = embedder_of(model).texts([one, other])
+    return float(first @ second)
+
+
+# GTA's metrics, as the authors' evaluator counts them (their `gta_bench.py`).
+
+
+CATEGORIES = {
+    "perception": ("OCR", "ImageDescription", "RegionAttributeDescription", "TextToBbox"),
+    "operation": ("DrawBox", "AddText", "GoogleSearch"),
+    "logic": ("Calculator", "Solver", "Plot", "MathOCR", "CountGivenObject"),
+    "creativity": ("TextToImage", "ImageStylization"),
+}
+"""The fourteen tools by category."""
+
+
+def category_of(tool: str) -> str:
+    """A tool's category; empty for other tools, such as those that a pool adds."""
+    return next((name for name, tools in CATEGORIES.items() if tool in tools), "")
+
+
+def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
+    """By category hits, calls made and gold calls; the F1 is of their sums over all cases.
+
+    As published, a hit is a gold call whose tool was called at all: twice in the gold path and once made are two hits.
+    """
+    called = set(made)
+    return {
+        name: [
+            sum(tool in tools and tool in called for tool in gold),
+            sum(tool in tools for tool in made),
+            sum(tool in tools for tool in gold),
+        ]
+        for name, tools in CATEGORIES.items()
+    }
+
+
+def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | None]:
+    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision; `gold` None: to answer was right.
+
+    instruction: a tool was called where that was right, or the answer was given. tool: the right one was called.
+    argument: that with exactly the gold arguments. The last two are None where no tool was to be called. What cannot be
+    read, or no decision, is wrong in each.
+    """
+    call = step.call if step and not step.malformed else None
+    if gold is None:
+        return {"instruction_accuracy": float(step is not None and step.finished and not step.malformed)}
+    right = call is not None and call.tool == gold.tool
+    return {
+        "instruction_accuracy": float(call is not None),
+        "tool_accuracy": float(right),
+        "argument_accuracy": float(right and call is not None and dict(call.arguments) == dict(gold.arguments)),
+    }

@@ -1,0 +1,487 @@
+"""Templates that look something up on the web, make pictures, or ask about shelves and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, euros, forms, lines, listed, places, words
+from grid.worlds.scenes.scene import Box, Scene, Thing, one, plural
+
+
+def framed_thing(draft: Draft) -> Sequence[Call]:
+    """A frame around one of two things of a kind."""
+    image, (wanted, _) = _pairs(draft)
+    draft.ask(
+        "Put a frame around the {thing} in {image}.",
+        "In {image}, show me where the {thing} is by framing it.",
+        "Please highlight the {thing} in the photo {image} with a frame.",
+        thing=wanted, image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text=wanted)
+    return [draft.call("DrawBox", image=image, bbox=box.ref("bbox"))]
+
+
+def two_frames(draft: Draft) -> Sequence[Call]:
+    """Frames around two things, on one image."""
+    image, (first, second) = _pairs(draft)
+    draft.ask(
+        "Frame both the {a} and the {b} in {image}, so that I have one picture with two frames.",
+        "I need one copy of {image} on which the {a} and the {b} have a frame each.",
+        "Mark two things in {image} with frames on the same picture: the {a} and the {b}.",
+        a=first, b=second, image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text=first)
+    framed = draft.call("DrawBox", image=image, bbox=box.ref("bbox"))
+    box = draft.call("TextToBbox", image=image, text=second)
+    return [draft.call("DrawBox", image=framed.ref("image"), bbox=box.ref("bbox"))]
+
+
+def building_on_a_sign(draft: Draft) -> Sequence[Call]:
+    """When the building opened that a sign names."""
+    ((name, (year, _)),) = draft.of(draft.facts.landmarks, 1)
+    image = draft.image(Scene("A photo of a street sign", lines=lines(f"To {name}", f"{draft.rng.randint(2, 9)}00 m")))
+    draft.ask(
+        "In which year was the building that the sign in {image} points to opened?",
+        "I came past this sign: {image}. Since when has the building on it been open?",
+        "How old is the place that is signposted in {image}? The year of its opening will do.",
+        image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    found = draft.call("GoogleSearch", query=f"{name} opening year")
+    draft.tell(f"The {name} was opened in {year}.", [str(year)])
+    return [found]
+
+
+def higher_of_two(draft: Draft) -> Sequence[Call]:
+    """Which of two buildings on a signpost is higher."""
+    (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
+    image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
+    draft.ask(
+        "Which of the two sights on the signpost in {image} is higher, and how high are they?",
+        "We only have time for one of the sights on this signpost, {image}. How high is each of them? We take the "
+        "higher one.",
+        "Compare the heights of the two sights that {image} shows the way to.",
+        image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    found = [draft.call("GoogleSearch", query=f"{name} height") for name in (a, b)]
+    draft.tell(f"The {a} is {high} m and the {b} {low} m high.", [str(high)], [str(low)])
+    return found
+
+
+def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
+    """Where the author of a book was born."""
+    ((title, author),) = draft.of(draft.facts.books, 1)
+    image = draft.image(Scene("A photo of a book cover", lines=lines(title, "A novel")))
+    draft.ask(
+        "Where was the author of the book in {image} born?",
+        "I am reading the book that you see in {image}. From which town does its author come?",
+        "Who wrote the novel in {image}, and in which town was that person born?",
+        image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    draft.call("GoogleSearch", query=f"author of the novel {title}")
+    found = draft.call("GoogleSearch", query=f"{author} born in")
+    town = draft.facts.people[author]
+    draft.tell(f"{author} was born in {town}.", [town])
+    return [found]
+
+
+def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
+    """What the web says of a watch whose brand is to be seen."""
+    ((brand, (price, years)),) = draft.of(draft.facts.watches, 1)
+    things = [
+        Thing(name, box, (("brand", brand), ("color", draft.one("colors"))) if name == "watch" else ())
+        for name, box in zip(draft.rng.sample(["watch", "book", "pen"], 3), places(3, draft.rng), strict=True)
+    ]
+    image = draft.image(Scene("A photo of a desk", tuple(things)))
+    draft.ask(
+        "What does a watch of the brand in {image} cost, and how many years of warranty does it have?",
+        "Somebody left a watch on the desk in {image}. What is the price of such a watch, and for how many years is it "
+        "under warranty?",
+        "Find the brand of the watch in {image} and tell me its price and the years of warranty.",
+        image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text="watch")
+    draft.call("RegionAttributeDescription", image=image, bbox=box.ref("bbox"), attribute="brand")
+    found = draft.call("GoogleSearch", query=f"{brand} watch")
+    draft.tell(f"It costs {price} euros, with {years} years of warranty.", [str(price)], [str(years)])
+    return [found]
+
+
+def two_dogs(draft: Draft) -> Sequence[Call]:
+    """Which of two breeds grows taller."""
+    (a, (high, _)), (b, (low, _)) = draft.of(draft.facts.dogs, 2)
+    photos = [
+        draft.image(Scene(f"A photo of {one(breed)} on a lawn", (Thing("dog", (200, 150, 700, 600)),)))
+        for breed in (a, b)
+    ]
+    draft.ask(
+        "Which breed grows taller, that of the dog in {a} or that of the dog in {b}? How tall do they grow?",
+        "There is a dog in {a} and another in {b}. How tall does each of the two breeds get?",
+        "I need a kennel for the dogs in {a} and {b}. What height do dogs of these breeds reach?",
+        a=photos[0], b=photos[1],
+    )  # fmt: skip
+    for photo in photos:
+        draft.call("ImageDescription", image=photo)
+    found = [draft.call("GoogleSearch", query=f"{breed} height") for breed in (a, b)]
+    draft.tell(f"{a}s grow {high} cm and {b}s {low} cm tall.", [str(high)], [str(low)])
+    return found
+
+
+def sum_on_a_receipt(draft: Draft) -> Sequence[Call]:
+    """A receipt with its sum written on it."""
+    goods = draft.prices("groceries", 3)
+    image = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *listed(goods))))
+    draft.ask(
+        "The receipt {image} lacks its sum. Write the sum, just the number, into the lower right corner of the "
+        "picture.",
+        "Please put the sum of all prices on the receipt {image} at the bottom right of it, as a number and nothing "
+        "else.",
+        "What do the things on {image} cost together? I want only that number written on the picture, bottom right.",
+        image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    total = draft.call("Calculator", expression=" + ".join(goods.values()))
+    return [draft.call("AddText", image=image, text=total.ref("result"), position="rb")]
+
+
+def price_in_euros(draft: Draft) -> Sequence[Call]:
+    """What a dish costs in another currency."""
+    ((nation, rate),) = draft.of(draft.facts.crowns, 1)
+    goods = draft.prices("dishes", 4)
+    image = draft.image(Scene("A photo of a menu", lines=lines(f"Prices in crowns of {nation}", *listed(goods))))
+    dish, price = draft.rng.choice(sorted(goods.items()))
+    draft.ask(
+        "The menu in {image} has prices in a foreign currency. How many euros does the {dish} cost?",
+        "I paid for the {dish} on the menu {image}. How much is that in euros?",
+        "What is the price of the {dish} by the menu {image}, in euros, at the present rate?",
+        dish=dish.lower(), image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    draft.call("GoogleSearch", query=f"{nation} crown exchange rate in euros")
+    cost = draft.call("Calculator", expression=f"{price} * {rate}")
+    draft.tell(f"It costs {euros(cost['result'])}.", forms(cost["result"]))
+    return [cost]
+
+
+def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
+    """The energy of two bars, and its share of what a day needs."""
+    (a, p), (b, q) = draft.of(draft.facts.bars, 2)
+    n, m = draft.rng.sample([25, 30, 35, 40, 45, 50, 60], 2)
+    day = draft.rng.choice([2000, 2200, 2500])
+    image = draft.image(Scene("A photo of two snack bars", lines=lines(f"{a} bar {n} g", f"{b} bar {m} g")))
+    draft.ask(
+        "I ate both bars in {image}. How many kcal is that, and how many percent of the {day} kcal that I may have "
+        "a day?",
+        "How much energy, in kcal, do the two bars in {image} have together, and what percentage is it of {day} kcal?",
+        "Tell me the kcal of the bars in {image} in sum, and the same in percent of my {day} kcal a day.",
+        image=image, day=day,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    for name in (a, b):
+        draft.call("GoogleSearch", query=f"{name} bar kcal per 100 g")
+    total = draft.call("Calculator", expression=f"{n} * {p} / 100 + {m} * {q} / 100")
+    share = draft.call("Calculator", expression=f"{total.ref('result')} / {day} * 100")
+    draft.tell(
+        f"{total['result']} kcal, which is {share['result']} percent.", forms(total["result"]), forms(share["result"])
+    )
+    return [total, share]
+
+
+def _pairs(draft: Draft) -> tuple[str, list[str]]:
+    """A room with two pairs of things that differ in color; the names of one of each pair, with the color."""
+    names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
+    kinds = [*zip(names * 2, colors, strict=True)]
+    draft.rng.shuffle(kinds)
+    things = tuple(
+        Thing(name, box, (("color", color),)) for (name, color), box in zip(kinds, places(4, draft.rng), strict=True)
+    )
+    image = draft.image(Scene("A photo of a showroom", things))
+    return image, [f"{color} {name}" for name, color in zip(names, colors[:2], strict=True)]
+
+
+LOOKUPS: tuple[Template, ...] = (
+    framed_thing,
+    two_frames,
+    building_on_a_sign,
+    higher_of_two,
+    birthplace_of_an_author,
+    warranty_of_a_watch,
+    two_dogs,
+    sum_on_a_receipt,
+    price_in_euros,
+    energy_of_two_bars,
+)
+
+
+# Templates that end with a picture that was generated or made to look otherwise.
+
+
+def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
+    """A picture of something in the color of something else."""
+    image, worn, color = _street(draft, "clothes")
+    creature = draft.one("creatures")
+    draft.ask(
+        "Make a picture of {creature} that has the color of the {worn} in {image}.",
+        "I would like to have a picture: {creature}, in the same color as the {worn} in {image}.",
+        "Paint {creature} for me. Take the color from the {worn} in {image}.",
+        creature=one(creature), worn=worn, image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text=worn)
+    draft.call("RegionAttributeDescription", image=image, bbox=box.ref("bbox"), attribute="color")
+    return [draft.call("TextToImage", keywords=f"{color} {creature}")]
+
+
+def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
+    """A picture of what two signs name."""
+    creature, worn = draft.one("creatures"), draft.one("clothes")
+    sign = draft.image(Scene("A photo of a sign at a gate", lines=lines(creature.upper())))
+    label = draft.image(Scene("A photo of a shop sign", lines=lines(f"{worn} sale".upper())))
+    draft.ask(
+        "The sign in {a} names an animal, that in {b} something to wear. Make a picture of this animal with it.",
+        "Create a picture in which the animal named on the sign {a} wears what the shop in {b} sells.",
+        "I want to see the animal from the sign {a} in what is on sale in {b}. Make that picture.",
+        a=sign, b=label,
+    )  # fmt: skip
+    draft.call("OCR", image=sign)
+    draft.call("OCR", image=label)
+    return [draft.call("TextToImage", keywords=f"{creature}, {worn}")]
+
+
+def restyled_photo(draft: Draft) -> Sequence[Call]:
+    """The right one of two photos in another look."""
+    (place, other), style = draft.pick("places", 2), draft.one("styles")
+    shown = draft.rng.sample([place, other], 2)
+    photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
+    a, b = photos.values()
+    draft.ask(
+        "One of {a} and {b} is of {place}. Turn that one into {style}.",
+        "I want my photo of {place} to look like {style}; I think it is {a} or {b}.",
+        "Make {style} out of the photo with {place}, which is either {a} or {b}.",
+        a=a, b=b, place=one(place), style=one(style),
+    )  # fmt: skip
+    for photo in (a, b):
+        draft.call("ImageDescription", image=photo)
+    return [draft.call("ImageStylization", image=photos[place], instruction=style)]
+
+
+def titled_picture(draft: Draft) -> Sequence[Call]:
+    """A photo in another look, with a title that stands elsewhere."""
+    title, style, place = draft.one("titles"), draft.one("styles"), draft.one("places")
+    photo = draft.image(Scene(f"A photo of {one(place)}", _walkers(draft)))
+    cover = draft.image(Scene("A photo of a book cover", lines=lines(title)))
+    draft.ask(
+        "Turn the photo {photo} into {style} and write the title of the book in {cover} at the bottom in the middle.",
+        "I am making a new cover: {photo} as {style}, with the title from the old cover {cover} in the middle at the "
+        "bottom.",
+        "The title in {cover} should stand at the bottom, in the middle, of {photo}, and {photo} should look like "
+        "{style}.",
+        photo=photo, cover=cover, style=one(style),
+    )  # fmt: skip
+    draft.call("OCR", image=cover)
+    styled = draft.call("ImageStylization", image=photo, instruction=style)
+    return [draft.call("AddText", image=styled.ref("image"), text=title, position="mb")]
+
+
+def greeting_card(draft: Draft) -> Sequence[Call]:
+    """A generated picture in the color of something, with a name on it."""
+    image, vehicle, color = _street(draft, "vehicles")
+    creature, name = draft.one("creatures"), draft.one("first")
+    draft.ask(
+        "Make a card for {name}: a picture of {creature} in the color of the {vehicle} in {image}, and the name "
+        "{name} in the upper left corner.",
+        "For {name} I want a picture of {creature} in exactly the color of the {vehicle} in {image}, with {name} "
+        "written at the top left.",
+        "Create {creature} that has the color of the {vehicle} in {image}, and put the name {name} into the top left "
+        "corner of the picture.",
+        name=name, creature=one(creature), vehicle=vehicle, image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text=vehicle)
+    draft.call("RegionAttributeDescription", image=image, bbox=box.ref("bbox"), attribute="color")
+    made = draft.call("TextToImage", keywords=f"{color} {creature}")
+    return [draft.call("AddText", image=made.ref("image"), text=name, position="lt")]
+
+
+def national_flower(draft: Draft) -> Sequence[Call]:
+    """A picture of the flower of the nation on a stamp."""
+    ((nation, (color, flower)),) = draft.of(draft.facts.flowers, 1)
+    image = draft.image(Scene("A photo of a stamp", lines=lines(nation.upper(), f"{draft.rng.randint(2, 90)} crowns")))
+    draft.ask(
+        "Make a picture of the national flower of the country that the stamp in {image} is from.",
+        "Which country issued the stamp in {image}? I want a picture of its national flower, in the right color.",
+        "For my album I need a picture of the national flower of the country that issued the stamp in {image}.",
+        image=image,
+    )  # fmt: skip
+    draft.call("OCR", image=image)
+    draft.call("GoogleSearch", query=f"national flower of {nation}")
+    return [draft.call("TextToImage", keywords=f"{color} {flower}")]
+
+
+def _street(draft: Draft, name: str) -> tuple[str, str, str]:
+    """A street with three things of a list of the stock; one of them and its color."""
+    names, colors = draft.pick(name, 3), draft.pick("colors", 3)
+    things = tuple(
+        Thing(thing, box, (("color", color),))
+        for thing, color, box in zip(names, colors, places(3, draft.rng), strict=True)
+    )
+    return draft.image(Scene("A photo of a street", things)), names[0], colors[0]
+
+
+def _walkers(draft: Draft) -> tuple[Thing, ...]:
+    return tuple(Thing("person", box) for box in places(draft.rng.randint(1, 3), draft.rng))
+
+
+PICTURES: tuple[Template, ...] = (
+    same_color_elsewhere,
+    picture_of_two_signs,
+    restyled_photo,
+    titled_picture,
+    greeting_card,
+    national_flower,
+)
+
+
+# Templates about what stands on shelves, and about charts.
+
+
+_SHELVES: tuple[Box, ...] = ((0, 0, 1000, 240), (0, 250, 1000, 490), (0, 500, 1000, 750))
+_CHART = """```python
+import matplotlib.pyplot as plt
+def solution():
+    labels = {labels}
+    values = {values}
+    figure = plt.figure()
+    plt.{kind}(labels, values)
+    return figure
+```"""
+
+
+def chart_code(points: Mapping[str, str]) -> str:
+    """Code that draws a bar for each point."""
+    return _CHART.format(labels=list(points), values=f"[{', '.join(points.values())}]", kind="bar")
+
+
+def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
+    """How many stand on one shelf, and how many in all."""
+    image, kind, counts = _cupboard(draft)
+    shelf = draft.rng.choice(list(counts))
+    draft.ask(
+        "How many {kind} stand on the {shelf} in {image}, and how many are there on all shelves?",
+        "In {image}, tell me the number of {kind} on the {shelf} and the number of all {kind}.",
+        "I am taking stock of {image}. How many {kind} are on the {shelf}, and how many in the whole photo?",
+        kind=plural(kind), shelf=shelf, image=image,
+    )  # fmt: skip
+    box = draft.call("TextToBbox", image=image, text=shelf)
+    part = draft.call("CountGivenObject", image=image, text=kind, bbox=box.ref("bbox"))
+    whole = draft.call("CountGivenObject", image=image, text=kind)
+    draft.tell(f"{part['count']} of {whole['count']}.", forms(part["count"]), forms(whole["count"]))
+    return [part, whole]
+
+
+def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
+    """By how many one shelf has more than another."""
+    image, kind, counts = _cupboard(draft)
+    shelves = sorted(draft.rng.sample(list(counts), 2), key=lambda shelf: -counts[shelf])
+    draft.ask(
+        "In {image}, how many more {kind} are there on the {a} than on the {b}?",
+        "By how many does the number of {kind} on the {a} exceed that on the {b}? The photo is {image}.",
+        "The {a} in {image} holds more {kind} than the {b}. How many more?",
+        kind=plural(kind), a=shelves[0], b=shelves[1], image=image,
+    )  # fmt: skip
+    found = _counted(draft, image, kind, shelves)
+    more = draft.call("Calculator", expression=f"{found[0].ref('count')} - {found[1].ref('count')}")
+    draft.tell(f"{more['result']} more.", forms(more["result"]))
+    return [more]
+
+
+def filled_shelves(draft: Draft) -> Sequence[Call]:
+    """How many are missing until all shelves have as many as the fullest."""
+    image, kind, counts = _cupboard(draft)
+    draft.ask(
+        "All three shelves in {image} (upper, middle and lower shelf) should hold as many {kind} as the fullest "
+        "does now. How many {kind} must I buy?",
+        "How many {kind} are missing in {image} until upper, middle and lower shelf all have as many as the one "
+        "that has the most?",
+        "I want to fill up the upper, the middle and the lower shelf in {image} with {kind}, to the number that the "
+        "fullest has already. How many more do I need?",
+        kind=plural(kind), image=image,
+    )  # fmt: skip
+    found = _counted(draft, image, kind, list(counts))
+    most = max(found, key=lambda call: int(str(call["count"])))
+    parts = " - ".join(call.ref("count") for call in found)
+    missing = draft.call("Calculator", expression=f"3 * {most.ref('count')} - {parts}")
+    draft.tell(f"{missing['result']} are missing.", forms(missing["result"]))
+    return [missing]
+
+
+def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
+    """A bar chart of what stands on two notes."""
+    days = list(draft.pick("days", 5))
+    visitors = {day: str(draft.rng.randint(11, 95)) for day in sorted(days, key=words()["days"].index)}
+    halves = dict(list(visitors.items())[:3]), dict(list(visitors.items())[3:])
+    one, two = (draft.image(Scene("A photo of a note", lines=lines("Visitors", *listed(half)))) for half in halves)
+    draft.ask(
+        "The visitors of the first days of the week are noted in {one}, the others in {two}. Show all five days in one "
+        "bar chart.",
+        "Please make a single bar chart of the visitors per day from both notes, {one} and {two}.",
+        "I need a bar chart with the five days that {one} and {two} list and the number of visitors on each.",
+        one=one, two=two,
+    )  # fmt: skip
+    draft.call("OCR", image=one)
+    draft.call("OCR", image=two)
+    return [draft.call("Plot", command=chart_code(visitors))]
+
+
+def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
+    """A chart of what is on the right one of two photos, in another look."""
+    kinds, style = draft.pick("animals", 4), draft.one("styles")
+    counts = {kind: draft.rng.randint(1, 5) for kind in kinds}
+    farm = Scene("A photo of a farmyard", crowd(counts, draft.rng))
+    other = Scene("A photo of a petting zoo", crowd({kind: draft.rng.randint(1, 5) for kind in kinds}, draft.rng))
+    scenes = draft.rng.sample([farm, other], 2)
+    photos = [draft.image(scene) for scene in scenes]
+    draft.ask(
+        "Either {one} or {two} shows a farmyard. Make a bar chart of how many {a}, {b}, {c} and {d} are on that "
+        "photo, and then turn the chart into a {style}.",
+        "I need a {style} of a bar chart. It should have the numbers of {a}, {b}, {c} and {d} in the farmyard, "
+        "which is in one of the photos {one} and {two}.",
+        "Find out which of {one} and {two} is of a farmyard, show in a bar chart how many {a}, {b}, {c} and {d} it "
+        "has, and make the chart look like a {style}.",
+        one=photos[0], two=photos[1], style=style, **dict(zip("abcd", map(plural, kinds), strict=True)),
+    )  # fmt: skip
+    for photo in photos:
+        draft.call("ImageDescription", image=photo)
+    right = photos[scenes.index(farm)]
+    found = {kind: draft.call("CountGivenObject", image=right, text=kind) for kind in kinds}
+    chart = draft.call("Plot", command=chart_code({plural(kind): call.ref("count") for kind, call in found.items()}))
+    return [draft.call("ImageStylization", image=chart.ref("image"), instruction=style)]
+
+
+def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> list[Call]:
+    """Each shelf found, and what is on it counted."""
+    found = []
+    for shelf in shelves:
+        box = draft.call("TextToBbox", image=image, text=shelf)
+        found.append(draft.call("CountGivenObject", image=image, text=kind, bbox=box.ref("bbox")))
+    return found
+
+
+def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
+    """Three shelves with things of two kinds; how many of the first are on each, all numbers different."""
+    kind, other = draft.pick("goods", 2)
+    shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))
+    things: list[Thing] = []
+    for (shelf, count), (left, top, right, bottom) in zip(shelves.items(), _SHELVES, strict=True):
+        things.append(Thing(shelf, (left, top, right, bottom)))
+        things += crowd({kind: count, other: 2}, draft.rng, (left, top, right, bottom))
+    return draft.image(Scene("A photo of a cupboard", tuple(things))), kind, shelves
+
+
+SHELVES: tuple[Template, ...] = (
+    on_a_shelf_and_in_all,
+    more_on_one_shelf,
+    filled_shelves,
+    chart_of_two_notes,
+    chart_of_a_farm,
+)

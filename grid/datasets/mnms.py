@@ -1,0 +1,522 @@
+"""m&m's (Ma et al. 2024): requests that take one to several of 33 multi-modal tools, each with its plan.
+
+No tool is run: what a call returns are names. So figures tell whether the right calls were
+made with the right links, which is what the benchmark's own metrics of plans tell, and nothing of what they would show.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import string
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic.dataclasses import dataclass
+
+from grid.core.errors import ConfigError
+from grid.core.problem import Problem, Reference
+from grid.core.types import (
+    Case,
+    Json,
+    Observation,
+    Plan,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    to_json,
+)
+from grid.core.util import STRICT
+from grid.core.world import State, own_state
+from grid.datasets.dataset import FileDataset, Stratum, UnusableError
+from grid.datasets.mnms_records import (
+    SPECS,
+    SUFFIXES,
+    TOOLS,
+    Calls,
+    Kind,
+    Record,
+    Split,
+    as_links,
+    as_references,
+    read_record,
+    read_rows,
+)
+from grid.metrics.closed_set import PlanF1, closed_set_scores
+from grid.text import references
+from grid.worlds.schema import ERROR
+
+# The tools of m&m's, played by names: no image is drawn and no text is written.
+#
+# A call that fits its tool returns for each field of its output a handle, `image-3fa91c07`, that is made of the call
+# alone: the same call has the same handles in all cases, and they say nothing of a reference.
+
+
+_FIELDS = "|".join(sorted({field for tool in TOOLS.values() for field in tool.gives}))
+_HANDLE = re.compile(rf"\b(?:{_FIELDS})-[0-9a-f]{{8}}\b")
+_SHOWN = 80  # characters of a value in an error
+_WANTED: Mapping[Kind, str] = {
+    "image": "an image file of the request or an earlier image",
+    "audio": "an audio file of the request",
+    "objects": "an earlier list of objects",
+    "object": "an earlier object",
+    "integer": "a number or an earlier one",
+    "text": "a text, in which earlier texts and numbers may stand",
+}
+
+
+class _RefusedError(Exception):
+    """A call that does not fit, with the reason."""
+
+
+@plain_dataclass(frozen=True)
+class MadeState:
+    """The calls that succeeded, as (tool, digest of the call), sorted; each as often as it was made."""
+
+    calls: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def handles(self) -> Mapping[str, Kind]:
+        """What the calls returned, and of which kind it is."""
+        return {f"{field}-{digest}": kind for tool, digest in self.calls for field, kind in TOOLS[tool].gives.items()}
+
+
+@plain_dataclass(frozen=True)
+class MnmsWorld:
+    """One case's tools. Resolved: all calls of one of `plans` were made, each as often as there, whatever else was.
+
+    Calls are equal when the scorer's values are: as texts, whatever their case. Arguments of images, audio and objects
+    take an earlier output of their kind, and of `files` those that end like one; anything else is refused with the
+    reason, and so are arguments that are missing or that the tool does not have.
+    """
+
+    files: frozenset[str]
+    plans: tuple[MadeState, ...] = ()
+    begin: MadeState = MadeState()
+    branches: ClassVar[bool] = True
+
+    def start(self) -> MadeState:
+        """Behind the calls that were made before the case begins."""
+        return self.begin
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[MadeState, Observation]:
+        """Handles by output field; `{"error"}` where the call does not fit."""
+        return self.respond(own_state(state, MadeState), call)
+
+    def respond(self, state: MadeState, call: ToolCall) -> tuple[MadeState, Observation]:
+        """As `apply`."""
+        try:
+            self._check(state, call)
+        except _RefusedError as refused:
+            return state, Observation({ERROR: str(refused)}, failed=True)
+        digest = _digest(call)
+        outputs: dict[str, Json] = {field: f"{field}-{digest}" for field in TOOLS[call.tool].gives}
+        return MadeState(tuple(sorted((*state.calls, (call.tool, digest))))), Observation(outputs)
+
+    def resolved(self, state: State) -> bool:
+        """Whether a whole plan was made."""
+        made = Counter(own_state(state, MadeState).calls)
+        return any(Counter(plan.calls) <= made for plan in self.plans)
+
+    def answer(self, state: State) -> str | None:
+        """None: handles are no answers."""
+        return None
+
+    def run(self, plan: Calls) -> tuple[list[Step], MadeState, str | None]:
+        """The steps of a plan from the empty state, the state behind them, and the error of the first that fails."""
+        state, steps = MadeState(), list[Step]()
+        for place, written in enumerate(map(as_references, plan)):
+            call = references.resolve(written, references.outputs_of(steps))
+            state, observation = self.respond(state, call)
+            if observation.failed:
+                return steps, state, str(observation.content[ERROR])
+            steps.append(Step(0, Substep(str(place), "", ""), call, observation, written=written))
+        return steps, state, None
+
+    def _check(self, state: MadeState, call: ToolCall) -> None:
+        tool = TOOLS.get(call.tool)
+        if tool is None:
+            raise _RefusedError(f"there is no tool {call.tool:.60}")
+        missing = [name for name in tool.takes if call.arguments.get(name) in (None, "")]
+        unknown = [name for name in call.arguments if name not in tool.takes]
+        if missing or unknown:
+            parts = [f"lacks {', '.join(missing)}"] if missing else []
+            parts += [f"takes no {', '.join(unknown)[:_SHOWN]}"] if unknown else []
+            raise _RefusedError(f"the call of {call.tool} {' and '.join(parts)}")
+        for name, kind in tool.takes.items():
+            if not self._fits(kind, call.arguments[name], state.handles):
+                shown = str(call.arguments[name])[:_SHOWN]
+                raise _RefusedError(f"{name} of {call.tool} must be {_WANTED[kind]}, not {shown}")
+
+    def _fits(self, kind: Kind, value: Json, handles: Mapping[str, Kind]) -> bool:
+        if isinstance(value, list | dict | None):
+            return False
+        text = str(value)
+        if kind not in ("text", "integer"):
+            return handles.get(text) == kind or (text in self.files and text.endswith(SUFFIXES.get(kind, ("\0",))))
+        held = _HANDLE.findall(text)
+        if "OUTPUT_FROM_STEP" in text or any(handles.get(handle) not in ("text", "integer") for handle in held):
+            return False
+        if kind == "integer" and held:
+            return handles.get(text) == "integer"
+        return kind == "text" or any(map(str.isdigit, text))
+
+
+def _digest(call: ToolCall) -> str:
+    """Eight hexadecimal digits of a call, of which values count as the scorer compares them."""
+    values = {name: str(value).lower() for name, value in sorted(call.arguments.items())}
+    return hashlib.blake2b(to_json([call.tool, values]).encode(), digest_size=4).hexdigest()
+
+
+@plain_dataclass(frozen=True)
+class _Usable:
+    """A record whose plan runs in its world: the reference's steps and, behind them, the state of every plan's end."""
+
+    record: Record
+    world: MnmsWorld
+    steps: tuple[Step, ...]
+
+    def behind(self, place: int) -> MnmsWorld:
+        """The world of the call at a place: it begins behind those before it and is resolved with this one."""
+        own = self.record.plans[0]
+        begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
+        return MnmsWorld(self.world.files, (end,), begin)
+
+    def closed_set(
+        self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
+    ) -> Mapping[str, Any]:
+        """ToolTree's four, of a path or of the step at a place; whatever alternatives there are, of the reference.
+
+        An earlier output that a call holds as it is counts as the reference to it, also within a text.
+        """
+        done = self.steps[: place or 0]
+        plan, made = made_plan((*done, *trajectory.steps)), [step for step in trajectory.steps if step.call]
+        steps = tuple(
+            replace(step, substep=Substep(str(number), "", ""), written=as_references(plan[number]))
+            for number, step in enumerate(made, len(done))
+        )
+        concrete = {step.substep.id: step.call for step in self.steps if step.call}
+        outcomes = {step.substep.id: step.observation.content for step in self.steps if step.observation}
+        decisions = None if place is None else 1
+        path = replace(trajectory, steps=steps)
+        return closed_set_scores(path, reference, concrete, outcomes, done, decisions, plan_f1)
+
+
+@dataclass(config=STRICT)
+class Mnms(FileDataset[_Usable]):
+    """The requests of one file. `path` is a folder with `<split>.json`, as released.
+
+    `mode=end_to_end`: a case is a request, resolved when all calls of its plan were made, with the plan's arguments and
+    links, in whatever order and whatever else was called. `step_by_step`: a case is one call of a plan, to be made
+    behind the plan's own calls before it, in one decision. With `alternatives` a path may also be one of the further
+    plans that the release gives a request: it is held against the one whose tools are most like its own (the scorer's
+    `use_best_match`, which the authors' own command leaves off).
+    """
+
+    split: Split = "test_human_verified_filtered"
+    mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
+    alternatives: bool = False
+    plan_f1: PlanF1 = "links"
+
+    def __post_init__(self) -> None:
+        if self.alternatives and self.mode == "step_by_step":
+            raise ConfigError("dataset.alternatives", True, "steps are those of the reference: give false")
+
+    @property
+    def name(self) -> str:
+        """With the split."""
+        return f"mnms-{self.split}"
+
+    @cached_property
+    def files(self) -> Sequence[Path]:
+        """The split's."""
+        name = f"{self.split}.json"
+        return (self.folder(name) / name,)
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The closed set. No file defines it, but a folder that lacks the requests is told here too."""
+        return SPECS if self.files else {}
+
+    def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The requests by their ids."""
+        return ((f"mnms-{name}", row) for name, row in read_rows(self.files[0]))
+
+    def record(self, case_id: str, row: Mapping[str, Any]) -> _Usable:
+        """A request whose plans run."""
+        record = read_record(row, self.alternatives)
+        world, ends = MnmsWorld(record.files), list[MadeState]()
+        for plan in record.plans:
+            _, end, error = world.run(plan)
+            if error:
+                raise UnusableError(f"its plan does not run: {error}")
+            if not labels_of(plan).tools:
+                raise UnusableError("the scorer reads no call of its plan")
+            ends.append(end)
+        return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
+
+    def chosen(self) -> Sequence[str]:
+        """All requests or, step by step, all steps."""
+        return list(self._cases)
+
+    def strata(self) -> Sequence[Stratum]:
+        """Plans' lengths, and in them their tools."""
+        return lambda case_id: str(len(self._steps(case_id))), self.cluster
+
+    def cluster(self, case_id: str) -> str:
+        """The tools of its plan in their order: requests were made for given chains of tools."""
+        return "\n".join(step.call.tool for step in self._steps(case_id) if step.call)
+
+    def problem(self, case_id: str) -> Problem:
+        """One request, or one step of it. It is offered the closed set."""
+        name, place = self._cases[case_id]
+        used = self.records[name]
+        calls = {str(number): as_references(call) for number, call in enumerate(used.record.plans[0])}
+        last, done, world = tuple(calls), used.steps[: place or 0], used.world
+        measured = partial(measure, tuple(map(labels_of, used.record.plans)))
+        if place is not None:
+            last, world = (str(place),), used.behind(place)
+            measured = partial(measure_step, used.record.plans[0][place], done)
+        tools, reference = tuple(SPECS.values()), Reference(calls, last, followed=False)
+        return Problem(
+            case=Case(case_id, used.record.query, Plan(()), done=done, decisions=None if place is None else 1),
+            reference=reference,
+            world=world,
+            candidates=lambda case, substep: tools,
+            library=SPECS,
+            same_function={},
+            measure=lambda trajectory: {
+                **measured(trajectory),
+                **used.closed_set(trajectory, reference, place, self.plan_f1),
+            },
+        )
+
+    def _steps(self, case_id: str) -> tuple[Step, ...]:
+        return self.records[self._cases[case_id][0]].steps
+
+    @cached_property
+    def _cases(self) -> dict[str, tuple[str, int | None]]:
+        """By id the record, and the place of the call where a case is a step."""
+        if self.mode == "end_to_end":
+            return {name: (name, None) for name in self.records}
+        return {
+            f"{name}-{place}": (name, place) for name, used in self.records.items() for place in range(len(used.steps))
+        }
+
+
+def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any]:
+    """m&m's metrics of a path (`plan_scores`)."""
+    made = labels_of(made_plan(trajectory.steps))
+    return plan_scores(nearest(golds, made), made)
+
+
+def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
+    """How the one decision behind `done` agrees with the plan's call (`step_scores`)."""
+    made = made_plan((*done, *trajectory.steps))[len(done) :]
+    return step_scores(gold, made[0] if made else None)
+
+
+# m&m's metrics (Ma et al. 2024, §4; the authors' `mnms/evaluation`), a case at a time.
+#
+# Their scorer writes a plan as lines of Python, reads each line again, and compares what it read. So do we, since that
+# decides what is equal: texts whatever their case, numbers as texts, and a call whose line cannot be read (a new line
+# or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
+#
+# Where theirs divides sums over all cases (argument names and values, edges), a case's column is of its own sums.
+
+
+_KINDS = {name.replace(" ", "_"): name for name in TOOLS}
+_LINK = re.compile(r"<node-\d+>\.\w+")
+_LONGEST = 20_000  # characters of a line that is read
+_SEPARATOR = "--"
+
+
+class _UnwritableError(Exception):
+    """A plan that the authors' scorer cannot write as code: it counts as no calls."""
+
+
+@plain_dataclass(frozen=True)
+class Labels:
+    """What is compared of a plan, call by call: `tool`, `tool--names` and `tool--name=value`, names in their order."""
+
+    tools: tuple[str, ...]
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @cached_property
+    def edges(self) -> frozenset[str]:
+        """The pairs of tools that are called one after the other."""
+        return frozenset(map(_SEPARATOR.join, zip(self.tools, self.tools[1:], strict=False)))
+
+
+def labels_of(plan: Sequence[ToolCall], first: int = 0) -> Labels:
+    """The labels of a plan with links by place (`records.Calls`), whose first call stands at a place."""
+    try:
+        lines = [line for place, call in enumerate(plan, first) for line in _line(place, call).split("\n")]
+    except _UnwritableError:
+        lines = []
+    found = [read for read in map(_read, lines) if read]
+    return Labels(
+        tuple(tool for tool, _ in found),
+        tuple(_SEPARATOR.join([tool, *arguments]) for tool, arguments in found),
+        tuple(_SEPARATOR.join([tool, *map("=".join, arguments.items())]) for tool, arguments in found),
+    )
+
+
+def _line(place: int, call: ToolCall) -> str:
+    arguments = ", ".join(f"{name}={_value(value)}" for name, value in call.arguments.items())
+    return f"output{place} = {call.tool.replace(' ', '_')}({arguments})"
+
+
+def _value(value: Json) -> str:
+    """A value as code: a link as `output0['text']`, a text with links as a formatted one, all else as a text."""
+    if not isinstance(value, str):
+        return f'"{value}"'
+    if value.startswith("<node-") and " " not in value:
+        return _output(value)
+    if "<node-" in value:
+        return 'f"{}"'.format(_filled(value).replace('"', '\\"'))
+    return '"{}"'.format(value.replace('"', '\\"'))
+
+
+def _output(link: str) -> str:
+    try:
+        return f"output{int(link[6 : link.index('>')])}['{link[link.index('.') + 1 :]}']"
+    except ValueError:
+        raise _UnwritableError from None
+
+
+def _filled(text: str) -> str:
+    """The text with its links as `str.format` fills them in, for which braces of the text's own are fields too.
+
+    A number in such braces is the link of that number. What says more than a number is refused, also where `format`
+    would do something with it: its little language can ask for gigabytes.
+    """
+    links = [_output(link) for link in _LINK.findall(text)]
+    filled: list[str] = []
+    fields: list[str] = []
+    try:
+        for before, field, form, conversion in string.Formatter().parse(_LINK.sub("{}", text)):
+            filled.append(before)
+            if field is None:
+                continue
+            if form or conversion or (field and not field.isdecimal()):
+                raise _UnwritableError
+            fields.append(field)
+            filled.append(links[int(field) if field else fields.count("") - 1])
+    except (ValueError, IndexError):
+        raise _UnwritableError from None
+    if "" in fields and any(fields):
+        raise _UnwritableError
+    return "".join(filled)
+
+
+def _read(line: str) -> tuple[str, dict[str, str]] | None:
+    """A line's tool with its arguments in the order of their names; None where it is no call."""
+    if len(line) > _LONGEST:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of backslashes that mean nothing
+            tree = ast.parse(line.strip())
+        assigned = next((node for node in ast.walk(tree) if isinstance(node, ast.Assign)), None)
+        if assigned is None or not isinstance(assigned.targets[0], ast.Name):
+            return None
+        made = assigned.value
+        if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
+            return None
+        arguments = {keyword.arg or "": ast.unparse(keyword.value).lower() for keyword in made.keywords}
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    return made.func.id, dict(sorted(arguments.items()))
+
+
+def made_plan(steps: Sequence[Step]) -> Calls:
+    """The calls that were made, failed ones too, as a plan with links by place."""
+    plan: list[ToolCall] = []
+    places: dict[str, int] = {}
+    handles: dict[str, tuple[int, str]] = {}
+    for step in steps:
+        if step.call is None:
+            continue
+        place = len(plan)
+        plan.append(as_links(step.written or step.call, places, handles))
+        places[step.substep.id] = place
+        if step.observation and not step.observation.failed:
+            for field, value in step.observation.content.items():
+                handles.setdefault(str(value), (place, field))
+    return tuple(plan)
+
+
+def nearest(golds: Sequence[Labels], made: Labels) -> Labels:
+    """Of the reference and its alternatives the one whose tools are most like those called; the first of equals."""
+    return max(golds, key=lambda gold: round(100 * (_f1(set(gold.tools), set(made.tools)) or 0.0), 2))
+
+
+def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
+    """The columns of one case.
+
+    argument_name_f1, argument_value_f1, edge_f1: of the sets of labels; None where neither side has any. plan_accuracy,
+    plan_names_accuracy, plan_values_accuracy: the lists are equal. edit_distance: 1 less the Levenshtein ratio of the
+    lists of tools, 2 LCS / (length + length); tools outside the set are one and the same. tool_counts: of every tool
+    whether it was called rightly, called at all, and in the reference; the scorer's tool F1 is the mean over the tools
+    of 2 hits / (predicted + gold), each summed over the cases, 0 where both are.
+    """
+    return {
+        "argument_name_f1": _f1(set(gold.names), set(made.names)),
+        "argument_value_f1": _f1(set(gold.values), set(made.values)),
+        "edge_f1": _f1(gold.edges, made.edges),
+        "plan_accuracy": made.tools == gold.tools,
+        "plan_names_accuracy": made.names == gold.names,
+        "plan_values_accuracy": made.values == gold.values,
+        "edit_distance": 1 - _ratio(gold.tools, made.tools),
+        "tool_counts": _counts({_KINDS[tool] for tool in gold.tools}, {_KINDS.get(tool, "") for tool in made.tools}),
+    }
+
+
+def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
+    """The columns of one step behind the reference's own, for which GTA's definitions serve.
+
+    instruction_accuracy: a call was made. tool_accuracy: of the right tool. argument_accuracy: with equal arguments, as
+    texts, whatever their case, and links to the same outputs. tool_counts: as for plans, of this step.
+    """
+    right = made is not None and made.tool == gold.tool
+    return {
+        "instruction_accuracy": float(made is not None),
+        "tool_accuracy": float(right),
+        "argument_accuracy": float(right and made is not None and _compared(made) == _compared(gold)),
+        "tool_counts": _counts({gold.tool}, {made.tool} if made else set()),
+    }
+
+
+def _counts(gold: Set[str], made: Set[str]) -> str:
+    """By tool of the closed set whether it is hit, predicted and gold, as JSON."""
+    return to_json({name: [int(name in gold & made), int(name in made), int(name in gold)] for name in TOOLS})
+
+
+def _compared(call: ToolCall) -> dict[str, str]:
+    return {name: str(value).lower() for name, value in call.arguments.items()}
+
+
+def _f1(gold: Set[str], made: Set[str]) -> float | None:
+    return 2 * len(gold & made) / (len(gold) + len(made)) if gold or made else None
+
+
+def _ratio(one: Sequence[str], other: Sequence[str]) -> float:
+    """Twice the longest common subsequence by the sum of the lengths; 1 of two empty lists."""
+    row = [0] * (len(other) + 1)
+    for left in one:
+        above = row
+        row = [0]
+        for place, right in enumerate(other):
+            row.append(above[place] + 1 if _KINDS.get(left) == _KINDS.get(right) else max(above[place + 1], row[-1]))
+    return 2 * row[-1] / (len(one) + len(other)) if one or other else 1.0

@@ -1,0 +1,480 @@
+"""RestBench (Song et al. 2023, "RestGPT"): requests to a REST API, each with the endpoints of its gold path.
+
+No server is reached: the API is simulated from its OpenAPI file (`restbench_world`), and what it returns are examples.
+So figures on it compare planners with each other, on calls that were possible; no response is what the service says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field, replace
+from functools import cached_property, partial
+from itertools import cycle
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from openapi_pydantic import parse_obj
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
+from referencing import Registry, Specification
+from referencing.exceptions import Unresolvable
+
+from grid.core.engine import Prompt, ScoreAnswer, Section
+from grid.core.errors import DataError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Problem, Reference
+from grid.core.types import Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.core.util import STRICT, derive_seed
+from grid.datasets.dataset import FileDataset, UnusableError
+from grid.datasets.files import read_json
+from grid.datasets.grading import WHOLE, described, done_section, listed, query_section
+from grid.datasets.restbench_world import Endpoint, Examples, Input, RestState, RestWorld, kind_of
+from grid.text.words import stems
+
+SEED = 0
+FULFILLED = Section(
+    "role",
+    (
+        "An agent was asked for something and called tools to get it. Judge whether it did what was asked.",
+        "The tools' answers are made up: take them for true. The best score is for an agent that called what it takes, "
+        "and whose steps or final answer give all that was asked for. The worst score is for one that gave something "
+        "else, gave it in part, gave up, or says what no tool returned.",
+    ),
+)
+_PASSED = 0.5  # scores of at least this are a yes
+_MAX_BYTES = 100_000_000
+
+
+@plain_dataclass(frozen=True)
+class _Record:
+    """One usable request."""
+
+    query: str
+    reference: Reference
+    world: RestWorld
+
+
+@dataclass(config=STRICT)
+class RestBench(FileDataset[_Record]):
+    """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
+
+    A case is resolved when the endpoints of its gold path were called with success in their order, whatever else was
+    called between. `limit` draws a sample in which gold paths have their shares (`order`).
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
+    api: Literal["tmdb", "spotify"] = "tmdb"
+
+    @property
+    def name(self) -> str:
+        """With the API, and that it is simulated."""
+        return f"restbench-{self.api}-simulated"
+
+    @cached_property
+    def files(self) -> tuple[Path, Path]:
+        """The requests and the API file."""
+        names = f"datasets/{self.api}.json", f"specs/{self.api}_oas.json"
+        root = self.folder(*names)
+        return root / names[0], root / names[1]
+
+    @cached_property
+    def service(self) -> Service:
+        """The API."""
+        return read_service(self.files[1], self.api)
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """One tool an endpoint."""
+        return {name: endpoint.tool for name, endpoint in self.service.endpoints.items()}
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Operations that cannot be tools, and requests that cannot be cases."""
+        return (*self.service.remarks, *super().skipped)
+
+    def cluster(self, case_id: str) -> str:
+        """Its gold path."""
+        return "\n".join(self.records[case_id].world.path)
+
+    def problem(self, case_id: str) -> Problem:
+        """One request. Its reference are the gold path's calls, with arguments that the simulated API accepts."""
+        record = self.records[case_id]
+        tools = tuple(self.tools.values())
+        return Problem(
+            case=Case(case_id, record.query, Plan(())),
+            reference=record.reference,
+            world=record.world,
+            candidates=lambda case, substep: tools,
+            library=self.tools,
+            same_function={},
+            domain=self.api,
+            measure=partial(measure, record.world.path),
+            examine=partial(examine, record.query),
+        )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: it did not pass."""
+        return {"passed": 0.0}
+
+    def rows(self) -> Iterator[tuple[str, Any]]:
+        """The requests, by their places in the file."""
+        rows = read_json(self.files[0], _MAX_BYTES)
+        if not isinstance(rows, list) or not rows:
+            raise DataError(self.files[0], None, "a list of requests is expected, each with a query and a solution")
+        return ((f"restbench-{self.api}-{number:03d}", row) for number, row in enumerate(rows))
+
+    def record(self, case_id: str, row: Any) -> _Record:
+        """A request whose solution names endpoints of the API."""
+        query, solution = (row.get("query"), row.get("solution")) if isinstance(row, dict) else (None, None)
+        if not isinstance(query, str) or not query.strip():
+            raise UnusableError("it has no query")
+        if not isinstance(solution, list) or not solution or not all(isinstance(item, str) for item in solution):
+            raise UnusableError("it has no solution")
+        path = [self.service.named(item) for item in solution]
+        known = tuple(name for name in path if name)
+        if len(known) < len(path):
+            raise UnusableError("its solution names an endpoint that the API does not have")
+        world = RestWorld(self.service.endpoints, known, derive_seed(SEED, self.api, case_id), query.strip())
+        calls, world = derive(world)
+        return _Record(query.strip(), Reference(dict(calls), tuple(calls), followed=False), world)
+
+
+def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
+    """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), whatever the calls returned.
+
+    correct_path: the gold path is a subsequence of the endpoints called. extra_calls: those beyond its length, where it
+    is. usage: None, since the benchmark names no arguments.
+    """
+    called = [step.call.tool for step in trajectory.steps if step.call]
+    left = iter(called)
+    correct = all(name in left for name in gold)
+    return {"correct_path": correct, "extra_calls": len(called) - len(gold) if correct else None, "usage": None}
+
+
+async def examine(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
+    """passed: 1 where the evaluator says that the request was fulfilled, else 0; None where it says neither."""
+    prompt = Prompt((FULFILLED, query_section(query), done_section(trajectory), WHOLE), ScoreAnswer())
+    score = await evaluator.score(prompt, "passed")
+    return {"passed": None if score is None else float(score >= _PASSED)}
+
+
+# A gold path, which names endpoints alone, as calls with arguments that the simulated service accepts.
+
+
+_QUOTED = re.compile(r'["“]([^"“”]+)["”]')
+_NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
+_BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
+_PLANTED = 1_000
+"""The identifiers that are given where none was returned begin here: smaller than all that are drawn."""
+
+
+class _Found(NamedTuple):
+    """An identifier in an earlier response: after how many further calls, of which endpoint, under which keys."""
+
+    ago: int
+    endpoint: str
+    is_entity: bool
+    keys: tuple[str, ...]
+    value: Json
+
+
+class Derived(NamedTuple):
+    """A case's reference, and the world that accepts it."""
+
+    calls: dict[str, ToolCall]
+    world: RestWorld
+
+
+def derive(world: RestWorld) -> Derived:
+    """The world's path as calls, in its order, each with what it requires and nothing else.
+
+    Identifiers are taken from earlier responses: from a field that is called like the parameter, else from the first
+    thing in the latest list, else from what was asked for before. Where no response can have held one, the world is
+    given one. Words to search for are a name in the query, another one for every search where it has several. What
+    else is required has a value of its type.
+    """
+    calls: dict[str, ToolCall] = {}
+    searches = sum(world.endpoints[name].search is not None for name in world.path)
+    names = iter(cycle(names_in(world.query, searches)))
+    found: list[_Found] = []
+    state = world.start()
+    for number, name in enumerate(world.path):
+        following = world.path[number + 1] if number + 1 < len(world.path) else ""
+        arguments: dict[str, Json] = {}
+        for item in world.endpoints[name].inputs:
+            if not item.required:
+                continue
+            if not item.identifies:
+                searching = item.name == world.endpoints[name].search
+                arguments[item.name] = next(names) if searching else _value(item, world.query, following)
+                continue
+            chosen = min(found, key=lambda one, item=item: _rank(one, item), default=None)  # type: ignore[misc]
+            if chosen is None:
+                world = replace(world, given=(*world.given, str(_PLANTED + len(world.given))))
+            value = chosen.value if chosen else world.given[-1]
+            arguments[item.name] = [value] if item.type == "array" else _of_type(item, value)
+        calls[str(number)] = ToolCall(name, arguments)
+        found, state = _behind(world, state, calls[str(number)], found)
+    return Derived(calls, world)
+
+
+def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
+    """What is known after a call, the newest first. Raises ValueError where the world refuses it."""
+    after, observation = world.respond(state, call)
+    if observation.failed:
+        raise ValueError(f"{call.tool} is refused: {observation.text()}")
+    endpoint = world.endpoints[call.tool]
+    new = [_Found(0, call.tool, endpoint.is_entity, *one) for one in _identifiers(dict(observation.content), ())]
+    return [*new, *(one._replace(ago=one.ago + 1) for one in found)], after
+
+
+def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """The fields that end in `id`, with the keys above them; a list's place is no key."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _identifiers(item, keys)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                yield from _identifiers(item, (*keys, key))
+            elif key.lower().endswith("id") and isinstance(item, int | str) and not isinstance(item, bool):
+                yield (*keys, key), item
+
+
+def _rank(one: _Found, item: Input) -> tuple[int, int]:
+    """How well an identifier fits a parameter; less is better."""
+    kind = {stem for stem in stems(item.name) if stem not in ("id", "uri")}
+    *above, own = one.keys
+    if own == item.name or (own == "id" and kind & set(stems(" ".join(above)))):
+        return 0, one.ago
+    if own != "id":
+        return 5, one.ago
+    if len(above) == 1 and not one.is_entity and not one.ago:
+        return 1, one.ago
+    if len(above) <= 1 and kind & set(stems(one.endpoint)):
+        return 2, one.ago
+    return (3 if len(above) == 1 else 4), one.ago
+
+
+def _of_type(item: Input, value: Json) -> Json:
+    """An identifier that was given is a text; numbers stay numbers."""
+    return int(value) if item.type == "integer" and isinstance(value, str) else value
+
+
+def _value(item: Input, query: str, following: str) -> Json:
+    if item.values:
+        words = {*stems(query), *stems(following)}
+        return next((value for value in item.values if words & set(stems(value))), item.values[0])
+    if item.type in _BY_TYPE:
+        return _BY_TYPE[item.type]
+    told = names_in(query, 1)[0]
+    return [told] if item.type == "array" else told
+
+
+def names_in(query: str, most: int) -> list[str]:
+    """The longest names that a query is about, `most` of them at most, as they stand; the query itself without any.
+
+    Names are what stands in quotes, else runs of words with capitals.
+    """
+    found = [name.strip().removesuffix("'s") for name in _QUOTED.findall(query) or _NAME.findall(query)]
+    longest = sorted(found, key=len, reverse=True)[: max(most, 1)]
+    return [name for name in dict.fromkeys(found) if name in longest] or [query]
+
+
+# OpenAPI 3 files as endpoints: one tool a method and path. Read with limits; nothing outside the file is followed.
+#
+# A reference counts where an operation uses it: what stands in an extension (`x-...`), an example, or a component that
+# nobody uses may lead anywhere.
+
+
+MAX_BYTES = 60_000_000
+_METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
+_MEDIA = "application/json"
+_VARIABLE = re.compile(r"\{[^{}]*\}")
+_MOST_LINKS = 32  # references that lead to references
+_LONGEST = 400  # characters of a description
+_NO_TOOL = re.compile(r"[(:\n\r\"\\]")
+"""What ends a tool's name where options are listed, or needs an escape."""
+
+
+@plain_dataclass(frozen=True)
+class Service:
+    """An API: its endpoints by name (`GET /movie/{movie_id}`), and operations that cannot be tools."""
+
+    endpoints: Mapping[str, Endpoint]
+    remarks: tuple[Skipped, ...]
+    _same: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str | None:
+        """The endpoint that a text names: blanks around it and the names of the path's variables do not count."""
+        return self._same.get(_form(text))
+
+
+def read_service(path: Path, category: str) -> Service:
+    """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON; all are of one `category`.
+
+    Raises:
+        DataError: another format or version, a file that is too large, a reference of an operation that leads out of
+            the file, to nothing, or in a circle of references alone. Schemas may contain themselves.
+    """
+    raw = read_json(path, MAX_BYTES)
+    _check(path, raw)
+    return _Reading(path, raw, category).service()
+
+
+def _form(text: str) -> str:
+    method, _, path = text.strip().partition(" ")
+    return f"{method.upper()} {_VARIABLE.sub('{}', path.strip())}"
+
+
+def _check(path: Path, raw: Any) -> None:
+    if not isinstance(raw, dict):
+        raise DataError(path, None, f"an OpenAPI file is an object, not {type(raw).__name__}")
+    if "swagger" in raw:
+        raise DataError(path, None, f"Swagger {raw['swagger']!s:.20} is not read; convert the file to OpenAPI 3")
+    try:
+        parse_obj(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(path, None, f"no OpenAPI 3.0 or 3.1 file: {place or 'the file'}: {first['msg']}") from None
+    except RecursionError:
+        raise DataError(path, None, "schemas are nested too deeply") from None
+
+
+class _Reading:
+    """One file, whose form has been checked."""
+
+    def __init__(self, path: Path, raw: dict[str, Any], category: str) -> None:
+        self._path, self._raw, self._category = path, raw, category
+        resource = Specification.OPAQUE.create_resource(raw)
+        self._resolver = Registry().with_resource("", resource).resolver()
+        self._examples = Examples(self._follow)
+
+    def service(self) -> Service:
+        endpoints: dict[str, Endpoint] = {}
+        remarks: list[Skipped] = []
+        for path, item in (self._raw.get("paths") or {}).items():
+            shared = self._follow(item)[1]
+            for method in _METHODS:
+                if isinstance(operation := shared.get(method), dict):
+                    name = f"{method.upper()} {path}"
+                    made = self._endpoint(name, shared, operation)
+                    if isinstance(made, Endpoint):
+                        endpoints[name] = made
+                    else:
+                        remarks.append(Skipped(name, made))
+        if not endpoints:
+            raise DataError(self._path, None, "no path has an operation that can be called")
+        return Service(endpoints, tuple(remarks), {_form(name): name for name in endpoints})
+
+    def _endpoint(self, name: str, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Endpoint | str:
+        """An operation; why it cannot be a tool where it cannot."""
+        if _NO_TOOL.search(name):
+            return "its path has a character that no tool's name can have"
+        example = self._example(operation)
+        if example is None:
+            return "it describes no response of success"
+        inputs: dict[str, tuple[Input, str]] = {}
+        for found in (*self._parameters(shared, operation), *self._body(operation)):
+            inputs.setdefault(found[0].name, found)
+        for variable in _VARIABLE.findall(name):  # a path's variable may be described nowhere
+            bare = variable[1:-1]
+            inputs.setdefault(bare, (Input(bare, "path", "string", True), ""))
+        parameters = tuple(
+            Parameter(own.name, own.type, told, own.required, own.values) for own, told in inputs.values()
+        )
+        texts = (str(operation.get("summary") or ""), str(operation.get("description") or ""))
+        told = " ".join(f"{text.rstrip('.')}." for text in map(_plain, texts) if text)
+        tool = ToolSpec(name, told or name, parameters, tuple(map(str, example)), self._category)
+        return Endpoint(tool, tuple(own for own, _ in inputs.values()), example)
+
+    def _parameters(self, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
+        """Of the path and the query; an operation's own stand for those of its path of the same name."""
+        found: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for item in (*(shared.get("parameters") or ()), *(operation.get("parameters") or ())):
+            own = self._follow(item)[1]
+            found[str(own.get("name")), str(own.get("in"))] = own
+        for where in ("path", "query"):
+            for (name, place), own in found.items():
+                if place == where:
+                    schema = self._follow(own.get("schema") or {})[1]
+                    needed = place == "path" or own.get("required") is True
+                    yield self._input(name, "path" if place == "path" else "query", schema, needed, described(own))
+
+    def _body(self, operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
+        """The properties of a JSON body; a body that is no object is one parameter, `body`."""
+        body = self._follow(operation.get("requestBody") or {})[1]
+        media = (body.get("content") or {}).get(_MEDIA) or {}
+        given = media.get("schema")
+        if not isinstance(given, dict):
+            return
+        schema = self._follow(given)[1]
+        properties, needed = self._properties(schema, 0)
+        if not properties:
+            if kind_of(schema) != "object":
+                yield self._input("body", "body", schema, body.get("required") is True, described(schema))
+            return
+        for name, item in properties.items():
+            own = self._follow(item)[1]
+            yield self._input(name, "body", own, name in needed, described(item) or described(own))
+
+    def _properties(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str]]:
+        """An object's properties, those of `allOf` included, and the names of the required ones."""
+        found: dict[str, Any] = {}
+        needed: set[str] = set()
+        for part in (schema.get("allOf") or ()) if depth < _MOST_LINKS else ():
+            properties, names = self._properties(self._follow(part)[1], depth + 1)
+            found, needed = found | properties, needed | names
+        own = schema.get("properties")
+        found |= {name: item for name, item in (own if isinstance(own, dict) else {}).items() if isinstance(item, dict)}
+        return found, needed | set(map(str, schema.get("required") or ()))
+
+    def _input(
+        self,
+        name: str,
+        where: Literal["path", "query", "body"],
+        schema: Mapping[str, Any],
+        required: bool,
+        told: str,
+    ) -> tuple[Input, str]:
+        kind = "date" if schema.get("format") == "date" else kind_of(schema)
+        return Input(name, where, kind, required, listed(schema)), _plain(told or described(schema))
+
+    def _example(self, operation: Mapping[str, Any]) -> Mapping[str, Json] | None:
+        """Of the first response of success; without content it is the status alone. None where there is no such."""
+        responses = operation.get("responses") or {}
+        codes = sorted(code for code in map(str, responses) if re.fullmatch(r"2(\d\d|XX)", code))
+        for code in [*codes, *(["default"] if "default" in responses else [])]:
+            response = self._follow(responses.get(code, {}))[1]
+            content = response.get("content") or {}
+            media = next((content[kind] for kind in content if kind.partition(";")[0].strip() == _MEDIA), None)
+            if isinstance(media, dict):
+                return self._examples.response(media)
+        return {"status": codes[0]} if codes else None
+
+    def _follow(self, given: Any) -> tuple[str | None, Mapping[str, Any]]:
+        ref: str | None = None
+        for _ in range(_MOST_LINKS):
+            if not isinstance(given, dict):
+                raise DataError(self._path, None, f"{ref or 'a part'} must be an object, not {type(given).__name__}")
+            if not isinstance(given.get("$ref"), str):
+                return ref, given
+            ref = given["$ref"]
+            if not ref.startswith("#"):
+                why = f"the reference {ref!r:.120} leads out of the file, which is not followed"
+                raise DataError(self._path, None, why)
+            try:
+                given = self._resolver.lookup(ref).contents
+            except Unresolvable:
+                raise DataError(self._path, None, f"the reference {ref!r:.120} leads to nothing") from None
+        raise DataError(self._path, None, f"the reference {ref!r:.120} leads in a circle")
+
+
+def _plain(text: str) -> str:
+    """A description on one line: its first part, up to a heading, without links' addresses."""
+    own = re.split(r"(?m)^\s*#{1,6} |^\s*\|", text, maxsplit=1)[0]
+    own = re.sub(r"\[([^\[\]]*)\]\([^()]*\)", r"\1", own)
+    flat = " ".join(re.sub(r"[*_`]{2,}|`", "", own).split())
+    return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 3]}..."

@@ -1,0 +1,552 @@
+"""Asking the model for what a stage wants: checked by rules, repaired, kept in a journal, never asked for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from grid.core.engine import ACTOR, Engine, Prompt, SchemaAnswer, Section
+from grid.core.errors import ContextError, DataError, ModelError, StoreError, UnfinishedError, one_line
+from grid.core.types import Json, Usage, to_json
+from grid.core.untrusted import loads, shown
+from grid.core.util import derive_seed
+from grid.settings.roles import Price, money
+from grid.text.answers import only_one
+from grid.text.objects import UnreadableError
+from grid.text.words import stems
+from grid.worlds.equivalence import equivalent
+
+# A stage's file: every answer of the model on a line, with what it cost and which rules it broke.
+
+
+Key = tuple[str, int, str]
+"""Item, attempt, prompt."""
+
+
+class Broken(BaseModel):
+    """A rule that an answer breaks: the gate's name, and a text that says how it is mended."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    gate: str
+    text: str
+
+
+class Line(BaseModel):
+    """One answer.
+
+    `prompt` is 16 hexadecimal digits of all that was asked and how, tokens are null where the server told none, `money`
+    US dollars (null: the price or the tokens are not known), `answer` the text as it came; `refused` are the rules that
+    it breaks, empty where it was kept.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    item: str
+    attempt: int
+    prompt: str
+    seed: int
+    input_tokens: int | None
+    cached_input_tokens: int | None
+    output_tokens: int | None
+    money: float | None
+    answer: str
+    refused: list[Broken]
+
+    @property
+    def key(self) -> Key:
+        """What it is found by."""
+        return self.item, self.attempt, self.prompt
+
+
+class Journal:
+    """The answers of one stage; each is on the disk before anything follows from it.
+
+    A line that was cut off, where a process died as it wrote, is removed, and said.
+
+    Raises:
+        DataError: a line that is none, or two of one question.
+        StoreError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self.path = path
+        self.lines: dict[Key, Line] = {}
+        if path.exists():
+            self._read(say)
+
+    def find(self, key: Key) -> Line | None:
+        """The answer to a question, if it was ever given."""
+        return self.lines.get(key)
+
+    def add(self, line: Line) -> None:
+        """Write one more answer to the end."""
+        self.lines[line.key] = line
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(_written(line))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
+
+    def close(self, refused: Mapping[Key, list[Broken]]) -> None:
+        """Write the file anew, in the order of its keys, with what rules now say of the answers that were used."""
+        for key, broken in refused.items():
+            self.lines[key] = self.lines[key].model_copy(update={"refused": broken})
+        write(self.path, b"".join(_written(self.lines[key]) for key in sorted(self.lines)))
+
+    def _read(self, say: Callable[[str], None]) -> None:
+        try:
+            data = self.path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            if len(whole) < len(data):
+                say(f"{self.path}: its last line was cut off; it is removed, and asked for again")
+                os.truncate(self.path, len(whole))
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read and mended ({error.strerror})") from None
+        for number, text in enumerate(whole.split(b"\n")[:-1], 1):
+            try:
+                line = Line.model_validate(loads(text))
+            except (ValidationError, ValueError, RecursionError) as error:
+                why = str(error).split("\n", 1)[0]
+                raise DataError(
+                    self.path, number, f"no line of this pipeline ({why}); remove it, or the file"
+                ) from None
+            if line.key in self.lines:
+                raise DataError(self.path, number, f"{line.item} attempt {line.attempt} stands in it twice")
+            self.lines[line.key] = line
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a whole file, or leave the one that is there; raises StoreError."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def as_line(value: Any) -> bytes:
+    """A value as a line of JSON."""
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+
+
+def _written(line: Line) -> bytes:
+    return json.dumps(line.model_dump()).encode() + b"\n"  # in ASCII: an answer may hold half a surrogate pair
+
+
+# What a stage wants of one answer: its prompt, its schema, and the rules that read it.
+
+
+T = TypeVar("T")
+NO_JSON, CHARACTERS, FORM = "JSON", "characters", "form"
+_SHOWN = 20  # rules that a repair names at most
+
+
+@dataclass(frozen=True)
+class Checked(Generic[T]):
+    """What an answer holds that breaks no rule, and the rules that the rest of it breaks."""
+
+    kept: tuple[T, ...]
+    broken: tuple[Broken, ...]
+
+
+@dataclass(frozen=True)
+class Item(Generic[T]):
+    """One answer that a stage wants.
+
+    Args:
+        key: its name within the stage.
+        sections: the prompt, up to what is wanted of this item.
+        form: the lines that say of which form the answer is.
+        schema: the JSON schema of the same.
+        check: what an answer of that form holds; raises ValidationError for one of another form.
+        wanted: how many products one answer holds.
+    """
+
+    key: str
+    sections: tuple[Section, ...]
+    form: tuple[str, ...]
+    schema: Mapping[str, Any]
+    check: Callable[[Mapping[str, Json]], Checked[T]]
+    wanted: int = 1
+
+
+def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
+    """An item's prompt; behind an answer that was refused, with the rules that it broke, and with it as a draft."""
+    sections = [*item.sections]
+    if draft is not None:
+        sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
+    if broken:
+        rules = [f"- {one.text}" for one in broken[:_SHOWN]]
+        sections.append(Section("errors", ("Your last answer was refused, because of these rules:", *rules)))
+        sections.append(Section("retry", ("Write the whole answer again, so that it keeps all rules.",)))
+    sections.append(Section("instruction", item.form))
+    return Prompt(tuple(sections), SchemaAnswer(to_json(item.schema)))
+
+
+def read(item: Item[T], text: str) -> Checked[T]:
+    """What an answer holds."""
+    try:
+        answer = only_one(text, lambda value: value if isinstance(value, dict) else None, "it holds no JSON object")
+    except UnreadableError as error:
+        return Checked((), (Broken(gate=NO_JSON, text=f"The answer is one JSON object: {one_line(error, 200)}."),))
+    flat = {name: _flat(value) for name, value in answer.items()}
+    if any(shown(text) != text for text in _texts(flat)):
+        return Checked((), (Broken(gate=CHARACTERS, text="Texts have no characters that cannot be seen."),))
+    try:
+        return item.check(flat)
+    except ValidationError as error:
+        return Checked((), tuple(Broken(gate=FORM, text=_told(one)) for one in error.errors()[:_SHOWN]))
+
+
+def _flat(value: Json) -> Json:
+    """A value with every text on one line."""
+    if isinstance(value, list):
+        return [_flat(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _flat(item) for name, item in value.items()}
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every text in a value, names too."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _told(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    return one_line(f"The answer has the form that is asked for: {place or 'the object'}: {error['msg']}.", 200)
+
+
+# Asking the model for what a stage wants: checked by rules, repaired, and never asked for twice.
+
+
+R = TypeVar("R")
+LENGTH = "context"
+_DIGITS = 16
+
+
+@dataclass
+class Settled(Generic[T]):
+    """An item after its last attempt: the one that holds the most counts, of equals the first.
+
+    `dropped` are rules that its products break beside those of other items.
+    """
+
+    item: Item[T]
+    tries: list[tuple[Line, Checked[T]]]
+    dropped: list[Broken] = field(default_factory=list)
+
+    @property
+    def best(self) -> int:
+        """The attempt that counts."""
+        return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
+
+    def draft(self) -> str | None:
+        """The last answer, to be mended; not one that repeats an earlier one: it would only be copied again."""
+        answers = [line.answer for line, _ in self.tries]
+        return answers[-1] if answers and answers[-1] not in answers[:-1] else None
+
+    @property
+    def products(self) -> tuple[T, ...]:
+        """What it holds that breaks no rule."""
+        return self.tries[self.best][1].kept
+
+
+@dataclass(frozen=True)
+class How:
+    """How the model is asked: part of every question, as `model` is, its config."""
+
+    model: Mapping[str, Any]
+    seed: int
+    repairs: int
+    temperature: float
+    max_tokens: int
+    at_once: int
+
+
+@dataclass
+class Stage:
+    """What one stage asked and got."""
+
+    name: str
+    journal: Journal
+    settled: list[Settled[Any]] = field(default_factory=list)
+    asked: int = 0
+    """Answers that this process asked for."""
+
+
+class Asker:
+    """Runs stages one after another: each is asked for what its file does not have.
+
+    Args:
+        folder: of the stages' files.
+        how: how the model is asked.
+        engine: makes the engine ready, when the first answer is wanted.
+        price: of its tokens, where it is known.
+        say: shows a line to the user.
+        progress: shows how far the present stage is.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        how: How,
+        engine: Callable[[], Awaitable[Engine]],
+        price: Price | None,
+        say: Callable[[str], None],
+        progress: Callable[[str], None],
+    ) -> None:
+        self.stages: list[Stage] = []
+        self._folder, self._how, self._make, self._price = folder, how, engine, price
+        self._say, self._progress = say, progress
+        self._engine: Engine | None = None
+        self._starting = asyncio.Lock()
+        self._gate = asyncio.Semaphore(how.at_once)
+
+    async def run(self, name: str, lanes: Iterable[Coroutine[Any, Any, list[R]]]) -> list[R]:
+        """A stage's products: its lanes run side by side, and their lists are joined in the lanes' order.
+
+        Raises:
+            UnfinishedError: nothing of what was asked for was kept.
+            EngineError: the model does not answer. What was answered is kept.
+        """
+        stage = Stage(name, Journal(self._folder / f"{name}.jsonl", self._say))
+        self.stages.append(stage)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(lane) for lane in lanes]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [product for task in tasks for product in task.result()]
+
+    def end(self) -> None:
+        """Close the present stage's file, and say what came of it.
+
+        Raises:
+            UnfinishedError: nothing of what was asked for was kept.
+        """
+        stage = self.stages[-1]
+        lines: dict[Key, list[Broken]] = {
+            line.key: [*checked.broken] for one in stage.settled for line, checked in one.tries
+        }
+        stage.journal.close(lines)
+        wanted = sum(one.item.wanted for one in stage.settled)
+        kept = sum(len(one.products) - len(one.dropped) for one in stage.settled)
+        left = len(stage.journal.lines) - len(lines)
+        unused = f"; {left} earlier answers to other questions are not used" if left else ""
+        known = len(lines) - stage.asked
+        self._say(f"{stage.name}: {kept} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
+        if wanted and not kept:
+            raise UnfinishedError(_nothing(stage, wanted))
+
+    async def settle(self, item: Item[T]) -> Settled[T]:
+        """Ask for an item until an answer breaks no rule, or as often as is allowed."""
+        stage = self.stages[-1]
+        found = Settled(item, [])
+        stage.settled.append(found)
+        for attempt in range(self._how.repairs + 1):
+            broken = found.tries[-1][1].broken if found.tries else ()
+            line, checked = await self._attempt(stage, item, attempt, prompt_of(item, broken, found.draft()))
+            found.tries.append((line, checked))
+            if not checked.broken:
+                break
+        return found
+
+    async def _attempt(self, stage: Stage, item: Item[T], attempt: int, prompt: Prompt) -> tuple[Line, Checked[T]]:
+        seed = derive_seed(self._how.seed, stage.name, item.key, attempt)
+        key = item.key, attempt, self._digest(prompt, seed)
+        line = stage.journal.find(key)
+        if line is None:
+            text, usage, broken = await self._ask(prompt, seed)
+            checked = read(item, text) if broken is None else Checked((), (broken,))
+            spent = usage.known()
+            line = Line(
+                item=item.key,
+                attempt=attempt,
+                prompt=key[2],
+                seed=seed,
+                **{name: spent[name] for name in ("input_tokens", "cached_input_tokens", "output_tokens")},
+                money=money({ACTOR: self._price}, {ACTOR: usage}),
+                answer=text,
+                refused=[*checked.broken],
+            )
+            stage.asked += 1
+            stage.journal.add(line)
+            self._progress(f"{stage.name}: {stage.asked} answers")
+            return line, checked
+        length = next((one for one in line.refused if one.gate == LENGTH), None)
+        return line, Checked((), (length,)) if length else read(item, line.answer)
+
+    async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
+        """The answer and what it cost, or why there is none and never will be."""
+        async with self._gate:
+            engine = await self._ready()
+            try:
+                sampled = await engine.sample(
+                    prompt, n=1, temperature=self._how.temperature, max_tokens=self._how.max_tokens, seed=seed
+                )
+            except (ContextError, ModelError) as error:
+                return "", Usage(), Broken(gate=LENGTH, text=one_line(error, 300))
+        return sampled.completions[0], sampled.usage, None
+
+    async def _ready(self) -> Engine:
+        async with self._starting:
+            if self._engine is None:
+                self._engine = await self._make()
+        return self._engine
+
+    def _digest(self, prompt: Prompt, seed: int) -> str:
+        """Of all that was asked and how; the model and the settings among it."""
+        how = [self._how.model, self._how.temperature, self._how.max_tokens, seed]
+        text = to_json([*(section.digest for section in prompt.sections), prompt.answer.schema, how])  # type: ignore[union-attr]
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
+    """The products that keep a rule beside those before them; the others are dropped."""
+    found = []
+    for one in settled:
+        for product in one.products:
+            problem = rule(product)
+            if problem is None:
+                found.append(product)
+            else:
+                one.dropped.append(problem)
+    return found
+
+
+def _nothing(stage: Stage, wanted: int) -> str:
+    """What a stage says that kept nothing."""
+    gates = Counter(
+        gate for one in stage.settled for _, checked in one.tries for gate in {broken.gate for broken in checked.broken}
+    )
+    gates.update(broken.gate for one in stage.settled for broken in one.dropped)
+    answers = sum(len(one.tries) for one in stage.settled)
+    said = ", ".join(f"{gate} {count}" for gate, count in gates.most_common())
+    example = next((line.answer for one in stage.settled for line, checked in one.tries if checked.broken), "")
+    return (
+        f"stage {stage.name}: none of {wanted} was kept after {answers} answers; refused by: {said}. An answer begins "
+        f"'{one_line(example, 80)}'. All answers are kept in {stage.journal.path}, and those of the stages before in "
+        "their files; more repairs=, another seed or a stronger model may do"
+    )
+
+
+# Rules that several stages keep: names, texts, and whether a value stands in a text.
+
+
+NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"
+FIELD = r"[a-z][a-z0-9]*(_[a-z0-9]+){0,4}"
+LONGEST = 64  # characters of a name
+_FEW_RUNS = 3  # of three words, that two texts have in common by chance
+TYPES = ("string", "integer", "number", "boolean", "date")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATES = re.compile(
+    r"\d{4}-\d\d?-\d\d?|\d\d?/\d\d?/\d{2,4}"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}(?:st|nd|rd|th)?(?:,? \d{4})?"
+    r"|\d{1,2}(?:st|nd|rd|th)?(?: of)? (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?(?:,? \d{4})?",
+    re.I,
+)
+_NUMBERS = re.compile(r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w-])")
+_COUNTS = dict(
+    enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 2)
+)
+_QUOTES = str.maketrans("“”‘’", "\"\"''")
+_VAGUE = {"process", "handle", "manage", "perform", "execute", "run", "do", "general", "generic"} | {
+    "request", "query", "task", "data", "operation", "action", "job",
+}  # fmt: skip
+
+
+def broken(gate: str, text: str) -> Broken:
+    """A rule that is broken."""
+    return Broken(gate=gate, text=text)
+
+
+def normal(text: str) -> str:
+    """A text without what does not tell two apart: case, punctuation, endings and stop words; numbers stay."""
+    return " ".join([*stems(text), *re.findall(r"\d+", text)])
+
+
+def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
+    """Whether a text is a prompt's example, or has much of its wording: small models repeat it with other values."""
+    said = _runs(text)
+    for example in examples:
+        there = _runs(example)
+        shared = len(said & there)
+        if normal(text) == normal(example) or (shared >= _FEW_RUNS and 2 * shared >= min(len(said), len(there))):
+            yield broken("example", f"{label} repeats the example's: {text:.60}. Write it for this domain.")
+            return
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    """All runs of three words."""
+    words = re.findall(r"\w+", text.casefold())
+    return {*zip(words, words[1:], words[2:], strict=False)}
+
+
+def name_problems(name: str) -> Iterator[Broken]:
+    """What is wrong with a tool's name."""
+    if not re.fullmatch(NAME, name) or len(name) > LONGEST:
+        yield broken("name", f"Tool names are snake_case of two to five words; {name!r:.60} is not.")
+    elif set(name.split("_")) <= _VAGUE:
+        yield broken("vague", f"A tool does one specific thing; {name} could do anything.")
+
+
+def stands_in(value: Json, text: str) -> bool:
+    """Whether a text states a value: words and codes as they are, numbers and dates in any form; truths always."""
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int | float):
+        word = _COUNTS.get(int(value)) if value == int(value) else None
+        spelled = word is not None and re.search(rf"\b{word}\b", text, re.I) is not None
+        return spelled or any(equivalent(value, found) for found in _NUMBERS.findall(text))
+    if isinstance(value, list):
+        return all(stands_in(item, text) for item in value)
+    if not isinstance(value, str) or not value.strip():
+        return False
+    if DATE.fullmatch(value):
+        return any(equivalent(value, found, "date") for found in _DATES.findall(text))
+    return re.search(rf"(?<!\w){re.escape(_folded(value))}(?!\w)", _folded(text)) is not None
+
+
+def fits(value: Json, kind: str) -> bool:
+    """Whether a value is of an argument's type."""
+    match kind:
+        case "integer":
+            return type(value) is int
+        case "number":
+            return type(value) in (int, float)
+        case "boolean":
+            return type(value) is bool
+        case "date":
+            return isinstance(value, str) and DATE.fullmatch(value) is not None
+        case _:
+            return isinstance(value, str) and bool(value.strip())
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.translate(_QUOTES).split()).casefold()

@@ -1,0 +1,231 @@
+"""The stage that plans: how a user's goal is reached in steps and substeps, and by which tools (egb_slate §3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from grid.core.engine import Section
+from grid.core.types import NO_TOOL, Json, to_json
+from grid.datasets.slate.drafts import ToolRecord
+from grid.datasets.slate.shop import Complexity
+from grid.engines.answer_schema import object_schema, text_schema
+from grid.retrievers.bm25 import BM25
+from grid.synthesis.asking import FORM, Asker, Broken, Checked, Item, Settled, broken, copied, normal
+from grid.synthesis.config import Domain, Shape, slug
+from grid.synthesis.tools import line, notes
+
+OFFERED = 30
+"""Tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""
+LENGTH = 160
+KINDS: Mapping[Complexity, str] = {
+    "simple": "It goes straight to its end.",
+    "moderate": "At least one call takes a result, and one substep decides something.",
+    "complex": "Several calls take results; something is checked first, and what is found decides what follows.",
+    "advanced": "It has several parts whose results meet; special cases are seen to, and the tools are of many kinds.",
+}
+"""What plans of a complexity have beside their numbers (figure 12)."""
+
+
+class _Substep(BaseModel):
+    purpose: str
+    tool: str = NO_TOOL
+
+
+_SUBSTEPS = TypeAdapter(dict[str, _Substep])
+GOAL = "goal"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A substep: its number `i.j`, what it is for, and its tool if any."""
+
+    id: str
+    purpose: str
+    tool: ToolRecord | None
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One way in which a goal is reached; `steps` are the high-level ones, each with its substeps."""
+
+    key: str
+    topic: str
+    user: str
+    complexity: Complexity
+    goal: str
+    steps: tuple[tuple[str, tuple[Planned, ...]], ...]
+
+    @cached_property
+    def substeps(self) -> tuple[Planned, ...]:
+        """All, in order."""
+        return tuple(sub for _, substeps in self.steps for sub in substeps)
+
+    @property
+    def calls(self) -> list[tuple[str, ToolRecord]]:
+        """Number and tool of each substep that calls one."""
+        return [(sub.id, sub.tool) for sub in self.substeps if sub.tool]
+
+    def signature(self) -> tuple[str, ...]:
+        """The tools in their order."""
+        return tuple(tool.name for _, tool in self.calls)
+
+
+async def of_topic(
+    asker: Asker, domain: Domain, topic: str, library: Sequence[ToolRecord], shapes: Sequence[Shape]
+) -> list[Settled[Workflow]]:
+    """Workflows of a topic, one of each of the `shapes`, one after another."""
+    offered = _offered(topic, domain.topics[topic], library)
+    found: list[Settled[Workflow]] = []
+    for number, shape in enumerate(shapes):
+        before = [plan for one in found for plan in one.products]
+        key = f"{slug(topic)}-{number:03}"
+        goals = [f"- {plan.goal}" for plan in before]
+        shown = ("Plans that are there already; write one for another goal, with other tools in another order:", *goals)
+        sections = (
+            Section("role", ("You plan how an assistant resolves what a user asks for, by calling tools.", *_RULES)),
+            notes(domain),
+            Section("tools", ("Tools:", *map(line, offered))),
+            Section(
+                "task",
+                (
+                    f"Topic: {topic}: {domain.topics[topic]}.",
+                    f"The user is a {shape.user}.",
+                    f"The plan is {shape.complexity}. {KINDS[shape.complexity]} Its parts are:",
+                    *parts_of(shape),
+                    *(shown if before else ()),
+                ),
+            ),
+        )
+        check = _checking(key, topic, shape, offered, before)
+        item = Item(key, sections, _FORM, _schema(shape, offered), check)
+        found.append(await asker.settle(item))
+    return found
+
+
+def distinct() -> Callable[[Workflow], Broken | None]:
+    """A rule that refuses a workflow whose goal, or whose tools in their order, one before it has."""
+    goals, tools = set[str](), set[tuple[str, ...]]()
+
+    def rule(plan: Workflow) -> Broken | None:
+        goal, signature = normal(plan.goal), plan.signature()
+        if goal in goals:
+            return broken("duplicate", f"Another plan has this goal already: {plan.goal}"[:200])
+        if signature in tools:
+            return broken("duplicate", f"Another plan calls the same tools in the same order: {', '.join(signature)}.")
+        goals.add(goal)
+        tools.add(signature)
+        return None
+
+    return rule
+
+
+_RULES = (
+    "Rules:",
+    "- High-level steps, each with substeps. A substep says what it is for; it calls one tool, or none where something "
+    "is decided, compared or told.",
+    "- The first call needs nothing but what the user says.",
+    "- Each later call takes something that an earlier one returned: the plan is a chain.",
+    "- Two neighbouring substeps never call the same tool, and different calls use different tools where they can.",
+    "- What the last call returns resolves what the user asked for.",
+    "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
+)
+EXAMPLE: Mapping[str, Any] = {
+    GOAL: "A farmer wants to know whether a meadow can be mown on a day.",
+    "1": "Learn how wet it will be",
+    "1.1": {"purpose": "Choose the weather station nearest to the meadow"},
+    "1.2": {"purpose": "Get the rain at that station on the day", "tool": "foretell_rainfall"},
+    "2": "Answer",
+    "2.1": {"purpose": "Tell whether so much rain spoils the hay"},
+}
+_PURPOSES = [part["purpose"] for part in EXAMPLE.values() if isinstance(part, dict)]
+_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(EXAMPLE)}",)
+
+
+def parts_of(shape: Shape) -> Iterator[str]:
+    """What a prompt says of a shape, line by line."""
+    for i, substeps in enumerate(shape.steps, 1):
+        yield f"{i} a high-level step"
+        for j, calls in enumerate(substeps, 1):
+            told = "calls a tool" if calls else "has no tool: something is decided, compared or told"
+            yield f"  {i}.{j} a substep that {told}"
+
+
+def _offered(topic: str, about: str, library: Sequence[ToolRecord]) -> list[ToolRecord]:
+    named = {tool.name: tool for tool in library}
+    own = [tool for tool in library if tool.category == topic]
+    index = BM25(top_k=OFFERED).index({name: tool.spec() for name, tool in named.items()})
+    others = [named[tool.name] for tool in index.nearest(f"{topic} {about}")]
+    return [*own, *(tool for tool in others if tool.category != topic)][: max(OFFERED, len(own))]
+
+
+def _checking(
+    key: str, topic: str, shape: Shape, offered: Sequence[ToolRecord], before: Sequence[Workflow]
+) -> Callable[[Mapping[str, Json]], Checked[Workflow]]:
+    tools = {tool.name: tool for tool in offered}
+    numbers = [number for number, _ in shape.numbered()]
+    heads = [str(place) for place, _ in enumerate(shape.steps, 1)]
+
+    def check(answer: Mapping[str, Json]) -> Checked[Workflow]:
+        parts = [GOAL, *heads, *numbers]
+        if answer.keys() != {*parts}:
+            return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
+        texts = {name: answer[name] for name in (GOAL, *heads)}
+        given = _SUBSTEPS.validate_python({number: answer[number] for number in numbers})
+        problems = [*_text_problems(texts, given), *_call_problems(shape, given, tools)]
+        if problems:
+            return Checked((), tuple(problems))
+        numbered = {number: Planned(number, sub.purpose, tools.get(sub.tool)) for number, sub in given.items()}
+        steps = tuple(
+            (str(texts[head]), tuple(numbered[f"{head}.{j}"] for j, _ in enumerate(substeps, 1)))
+            for head, substeps in zip(heads, shape.steps, strict=True)
+        )
+        plan = Workflow(key, topic, shape.user, shape.complexity, str(texts[GOAL]), steps)
+        rule = distinct()
+        for other in before:
+            rule(other)
+        repeated = rule(plan)
+        return Checked((), (repeated,)) if repeated else Checked((plan,), ())
+
+    return check
+
+
+def _text_problems(texts: Mapping[str, Json], given: Mapping[str, _Substep]) -> Iterator[Broken]:
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
+        elif not text.strip():
+            yield broken("text", f"{name} is a sentence.")
+    yield from copied(str(texts[GOAL]), (EXAMPLE[GOAL],), "The goal")
+    for number, sub in given.items():
+        yield from copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
+        if not sub.purpose.strip():
+            yield broken("text", f"The purpose of {number} is a sentence.")
+
+
+def _call_problems(shape: Shape, given: Mapping[str, _Substep], tools: Mapping[str, ToolRecord]) -> Iterator[Broken]:
+    for number, calls in shape.numbered():
+        tool = given[number].tool
+        if not calls and tool != NO_TOOL:
+            yield broken("shape", f"Substep {number} has no tool: something is decided, compared or told.")
+        elif calls and tool not in tools:
+            yield broken("unknown tool", f"Substep {number} calls {tool!r:.60}, which is not in the list.")
+    for (first, one), (second, other) in pairwise(given.items()):
+        if one.tool == other.tool != NO_TOOL:
+            yield broken("neighbours", f"Substeps {first} and {second} both call {one.tool:.60}.")
+
+
+def _schema(shape: Shape, offered: Sequence[ToolRecord]) -> dict[str, Any]:
+    purpose, tool = text_schema(LENGTH), {"enum": [one.name for one in offered]}
+    whole: dict[str, Any] = {GOAL: text_schema(LENGTH)}
+    for i, substeps in enumerate(shape.steps, 1):
+        whole[str(i)] = text_schema(LENGTH)
+        for j, calls in enumerate(substeps, 1):
+            written = {"purpose": purpose, "tool": tool} if calls else {"purpose": purpose}
+            whole[f"{i}.{j}"] = object_schema(written, [*written])
+    return object_schema(whole, [*whole])

@@ -1,0 +1,360 @@
+"""Queries: of users who have a workflow's goal; or before any tool, with plans in words (egb_slate §3.2, §3.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
+from grid.datasets.slate.drafts import ArgumentRecord, ToolRecord
+from grid.datasets.slate.shop import Complexity
+from grid.engines.answer_schema import object_schema, text_schema
+from grid.synthesis.asking import FORM, Asker, Broken, Checked, Item, Settled, broken, copied, fits, normal, stands_in
+from grid.synthesis.config import Domain, Shape, slug
+from grid.synthesis.plans import EXAMPLE as PLAN_EXAMPLE
+from grid.synthesis.plans import GOAL, KINDS, LENGTH, Workflow, parts_of
+from grid.synthesis.tools import notes
+from grid.text.words import stems
+
+WORDS: Mapping[Complexity, tuple[int, str]] = {
+    "simple": (10, "one wish with its details, in one or two sentences"),
+    "moderate": (15, "one wish with a condition, in two or three sentences"),
+    "complex": (25, "several conditions, what happened before, a deadline or a preference, in three to five sentences"),
+    "advanced": (
+        40,
+        "several wishes that hang together, exceptions, deadlines and priorities, in five or more sentences",
+    ),
+}
+"""The least words of a query, and what it holds, by complexity."""
+_VALUE = 100
+ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
+EXAMPLE: Mapping[str, Any] = {
+    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
+    "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
+    "much is going to come down there?",
+}
+AS_A_PERSON = (
+    "- A person writes it, in the first person, with the details that person would have at hand: names, identifiers "
+    "(such as BK-20417), full dates with the year, amounts with their currency, quantities."
+)
+_RULES = (
+    "Rules:",
+    AS_A_PERSON,
+    "- Every value that the tools need and that no tool returns stands in it. Values that tools return do not.",
+    "- Values stand as a person says them, without the names of arguments. No tool is named, and no step.",
+)
+
+
+class _Query(BaseModel):
+    query: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a user writes; `key` is the case's id, `values` are the first call's arguments.
+
+    None where the query was there before the tools: then the stage of the substeps finds them in it.
+    """
+
+    key: str
+    workflow: Workflow
+    text: str
+    values: Mapping[str, Json] | None
+
+
+async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) -> list[Settled[Query]]:
+    """Queries of a workflow, one after another."""
+    found: list[Settled[Query]] = []
+    for number in range(count):
+        before = [query for one in found for query in one.products]
+        first = plan.calls[0][1]
+        told = ("Queries that are there already; write another person's, with other values:",)
+        sections = (
+            Section("role", ("You write what users ask an assistant for.", *_RULES)),
+            notes(domain),
+            Section(
+                "task",
+                (
+                    f"The user is a {plan.user}. The goal: {plan.goal}",
+                    "The assistant will go this way:",
+                    *(f"- {sub.purpose}{_takes(sub.tool)}" for sub in plan.substeps),
+                    f"The query holds {WORDS[plan.complexity][1]}.",
+                    "It must state, for the first call: " + "; ".join(map(described, first.arguments)) + ".",
+                    *((*told, *(f"- {query.text}" for query in before)) if before else ()),
+                ),
+            ),
+        )
+        names = " and ".join(one.name for one in first.arguments)
+        form = (
+            f"Answer with JSON only, as in this example of another domain: {to_json(EXAMPLE)}",
+            f"Your values are those of {names}, the first call's, as they stand in your query.",
+        )
+        item = Item(f"{plan.key}-{number:03}", sections, form, _schema(first), _checking(plan, number, before))
+        found.append(await asker.settle(item))
+    return found
+
+
+class Said(Protocol):
+    """What has a query's text."""
+
+    @property
+    def text(self) -> str:
+        """As the user writes it."""
+        ...
+
+
+def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
+    """A rule that refuses a query that is, but for its form, one before it."""
+    texts = {normal(query.text) for query in before}
+
+    def rule(query: Said) -> Broken | None:
+        text = normal(query.text)
+        if text in texts:
+            return broken("duplicate", "Another query says the same: write another one.")
+        texts.add(text)
+        return None
+
+    return rule
+
+
+def value_schema(argument: ArgumentRecord) -> dict[str, Any]:
+    """Of a value of an argument's type."""
+    if argument.type == "date":
+        return {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
+    return text_schema(_VALUE) if argument.type == "string" else {"type": argument.type}
+
+
+def _takes(tool: ToolRecord | None) -> str:
+    if tool is None:
+        return ""
+    return f" (a tool takes {'; '.join(map(described, tool.arguments))}; it returns {', '.join(tool.results)})"
+
+
+def described(argument: ArgumentRecord) -> str:
+    """An argument's name, type and meaning, as prompts show it."""
+    return f"{argument.name}, {argument.type}: {argument.description.rstrip('.')}"
+
+
+def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[[Mapping[str, Json]], Checked[Query]]:
+    first = plan.calls[0][1]
+    least, _ = WORDS[plan.complexity]
+
+    def check(answer: Mapping[str, Json]) -> Checked[Query]:
+        given = _Query.model_validate(answer)
+        values = {one.name: given.values.get(one.name) for one in first.arguments}
+        query = Query(f"{plan.key}-{number:03}", plan, given.query, values)
+        problems = [*copied(query.text, (EXAMPLE["query"],), "The query")]
+        for argument in first.arguments:
+            value = values[argument.name]
+            if not fits(value, argument.type):
+                problems.append(broken("type", f"Write a value of {argument.name} that is a {argument.type}."))
+            elif not stands_in(value, query.text):
+                problems.append(broken("value", f"Write the value of {argument.name}, {value!r:.60}, into the query."))
+            elif set(stems(argument.name)) <= set(stems(query.text)):
+                said = f"Say {value!r:.60} without the words of {argument.name}, as people do."
+                problems.append(broken("argument name", said))
+        if len(query.text.split()) < least:
+            problems.append(broken("length", f"Write a query of at least {least} words, with all details."))
+        named = [tool.name for _, tool in plan.calls if tool.name in query.text]
+        problems += [broken("names tool", f"Do not name {name} in the query.") for name in named]
+        repeated = distinct(before)(query)
+        problems += [repeated] if repeated else []
+        return Checked((), tuple(problems)) if problems else Checked((query,), ())
+
+    return check
+
+
+def _schema(first: ToolRecord) -> dict[str, Any]:
+    values = {one.name: value_schema(one) for one in first.arguments}
+    whole = {"values": object_schema(values, [*values]), "query": ANY_TEXT}
+    return object_schema(whole, [*whole])
+
+
+# Queries before there is any tool: what users of a topic ask for (egb_slate §3.2, figure 9).
+
+
+_LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3, "advanced": 4}
+"""Different identifiers, dates, amounts and quantities: words with a digit."""
+_WISH_RULES = (
+    "Rules:",
+    AS_A_PERSON,
+    "- It has several such details, which tools can take as they stand.",
+    "- How the assistant will go about it is not known yet: no tool and no step is named.",
+    "- It can be resolved by looking things up, checking them and changing them, without a question back.",
+)
+
+
+class _Answer(BaseModel):
+    query: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A query, by whom, and of which shape its plan will be."""
+
+    key: str
+    topic: str
+    shape: Shape
+    text: str
+
+
+async def of_topic(asker: Asker, domain: Domain, topic: str, shapes: Sequence[Shape]) -> list[Settled[Wish]]:
+    """The queries of a topic, one of each of the `shapes`, one after another."""
+    found: list[Settled[Wish]] = []
+    for number, shape in enumerate(shapes):
+        before = [wish for one in found for wish in one.products]
+        told = ("Queries that are there already; write another one, of another wish and with other details:",)
+        sections = (
+            Section("role", ("You are a user of a service, and write to its assistant.", *_WISH_RULES)),
+            notes(domain),
+            Section(
+                "task",
+                (
+                    f"Topic: {topic}: {domain.topics[topic]}.",
+                    f"You are a {shape.user}.",
+                    f"The query is {shape.complexity}: it holds {WORDS[shape.complexity][1]}.",
+                    *((*told, *(f"- {wish.text}" for wish in before)) if before else ()),
+                ),
+            ),
+        )
+        example = to_json({"query": EXAMPLE["query"]})
+        form = (f"Answer with JSON only, as in this example of another domain: {example}",)
+        key = f"{slug(topic)}-{number:03}"
+        item = Item(
+            key,
+            sections,
+            form,
+            object_schema({"query": ANY_TEXT}, ["query"]),
+            _wish_checking(key, topic, shape, before),
+        )
+        found.append(await asker.settle(item))
+    return found
+
+
+def _wish_checking(
+    key: str, topic: str, shape: Shape, before: Sequence[Wish]
+) -> Callable[[Mapping[str, Json]], Checked[Wish]]:
+    words, details = WORDS[shape.complexity][0], _LEAST_DETAILS[shape.complexity]
+
+    def check(answer: Mapping[str, Json]) -> Checked[Wish]:
+        wish = Wish(key, topic, shape, _Answer.model_validate(answer).query)
+        problems = [*copied(wish.text, (EXAMPLE["query"],), "The query")]
+        if len(wish.text.split()) < words:
+            problems.append(broken("length", f"Write a query of at least {words} words, with all details."))
+        if len(set(re.findall(r"[^\s,;()]*\d[^\s,;()]*", wish.text))) < details:
+            problems.append(
+                broken("details", f"State {details} or more different identifiers, dates, amounts or quantities.")
+            )
+        if re.search(r"\b\w+_\w+\b", wish.text):
+            problems.append(broken("names tool", "Write words, no names with an underscore."))
+        repeated = distinct(before)(wish)
+        problems += [repeated] if repeated else []
+        return Checked((), tuple(problems)) if problems else Checked((wish,), ())
+
+    return check
+
+
+# Plans before there is any tool: a query taken apart into steps and substeps, in words (egb_slate §3.3, figure 10).
+
+
+_OUTLINE_RULES = (
+    "Rules:",
+    "- High-level steps, each with substeps. A substep says what it is for, and in which context.",
+    "- Nobody knows yet which tools there are. No tool is named, and no function.",
+    "- A substep that calls a tool looks up, checks, computes or changes one thing. One without a tool decides, "
+    "compares or tells.",
+    "- The first call needs nothing but what the query says; each later one needs something that came before.",
+    "- The last call resolves the query.",
+    "- The goal is one sentence without names, numbers or dates.",
+)
+_SHORT = {name: part["purpose"] if isinstance(part, dict) else part for name, part in PLAN_EXAMPLE.items()}
+_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_SHORT)}",)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A wish's plan in words: its goal, and the texts of its steps `i` and substeps `i.j`."""
+
+    wish: Wish
+    goal: str
+    texts: Mapping[str, str]
+
+    @property
+    def calling(self) -> list[str]:
+        """The numbers of the substeps that call a tool."""
+        return [number for number, calls in self.wish.shape.numbered() if calls]
+
+    def lines(self) -> Iterator[str]:
+        """The plan as prompts show it."""
+        calling = {*self.calling}
+        for number, text in self.texts.items():
+            yield (
+                f"{number} {text}"
+                if "." not in number
+                else f"  {number} {text}{' (calls a tool)' * (number in calling)}"
+            )
+
+
+async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outline]]:
+    """The plan of a query."""
+    shape = wish.shape
+    sections = (
+        Section(
+            "role",
+            ("You take apart what a user asks for, before it is known by which tools it is done.", *_OUTLINE_RULES),
+        ),
+        notes(domain),
+        Section(
+            "task",
+            (
+                f"Query of a {shape.user}: {wish.text}",
+                f"The plan is {shape.complexity}. {KINDS[shape.complexity]} Its parts are:",
+                *parts_of(shape),
+            ),
+        ),
+    )
+    texts = dict.fromkeys([GOAL, *_numbers(shape)], text_schema(LENGTH))
+    return [
+        await asker.settle(Item(wish.key, sections, _FORM, object_schema(texts, [*texts]), _outline_checking(wish)))
+    ]
+
+
+def _numbers(shape: Shape) -> list[str]:
+    """Of steps and substeps, in their order."""
+    found = list[str]()
+    for i, substeps in enumerate(shape.steps, 1):
+        found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]
+    return found
+
+
+def _outline_checking(wish: Wish) -> Callable[[Mapping[str, Json]], Checked[Outline]]:
+    parts = [GOAL, *_numbers(wish.shape)]
+
+    def check(answer: Mapping[str, Json]) -> Checked[Outline]:
+        if answer.keys() != {*parts}:
+            return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
+        if problems := [*_problems({name: answer[name] for name in parts})]:
+            return Checked((), tuple(problems))
+        texts = {name: str(answer[name]) for name in parts[1:]}
+        return Checked((Outline(wish, str(answer[GOAL]), texts),), ())
+
+    return check
+
+
+def _problems(texts: Mapping[str, Any]) -> Iterator[Broken]:
+    seen: dict[str, str] = {}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
+            continue
+        if not text.strip():
+            yield broken("text", f"{name} is a sentence.")
+        yield from copied(text, _SHORT.values(), name)
+        if "." in name and (other := seen.setdefault(normal(text), name)) != name:
+            yield broken("duplicate", f"{other} and {name} say the same: write another text for {name}.")
