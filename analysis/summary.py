@@ -139,15 +139,17 @@ def _panel(axis: Axes, table: Table) -> None:
     first.sort(key=lambda row: -np.nan_to_num(row["success_mean"], nan=-1.0))
     order = {str(row["planner"]): place for place, row in enumerate(first[:_PLANNERS])}
     settings = list(dict.fromkeys(str(row["robustness"]) for row in rows))
-    for row in rows:
-        place, at = order.get(str(row["planner"])), settings.index(str(row["robustness"]))
-        if place is None or pd.isna(row["success_mean"]):
+    for at, robustness in enumerate(settings):
+        own = [row for row in rows if str(row["robustness"]) == robustness and str(row["planner"]) in order]
+        known = [row for row in own if not pd.isna(row["success_mean"])]
+        if not known:
             continue
-        mean = 100 * row["success_mean"]
-        reach = np.nan_to_num(np.abs(100 * np.array([row["success_low"], row["success_high"]]) - mean))[:, None]
-        aside = 0.5 * ((at + 0.5) / len(settings) - 0.5)
-        axis.errorbar(mean, place + aside, xerr=reach, color=COLOURS[at % len(COLOURS)], capsize=2, linestyle="none",
-                      marker=MARKERS[at % len(MARKERS)], markersize=5, label=shown(settings[at]))  # fmt: skip
+        means = 100 * np.array([row["success_mean"] for row in known])
+        reach = np.abs(100 * np.array([[row["success_low"], row["success_high"]] for row in known]).T - means)
+        heights = np.array([order[str(row["planner"])] for row in known]) + 0.5 * ((at + 0.5) / len(settings) - 0.5)
+        axis.errorbar(means, heights, xerr=np.nan_to_num(reach), color=COLOURS[at % len(COLOURS)], capsize=2,
+                      linestyle="none", marker=MARKERS[at % len(MARKERS)], markersize=5,
+                      label=shown(robustness))  # fmt: skip
     names = [shown(name if len(name) <= _NAME else f"{name[: _NAME - 1]}…") for name in order]
     axis.set_yticks(range(len(names)), names, fontsize=8)
     axis.set_ylim(len(names) - 0.5, -0.5)

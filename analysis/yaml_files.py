@@ -16,9 +16,9 @@ MAX_DEPTH = 20
 
 
 class Checked(BaseModel):
-    """Values as they are, without conversion; other keys are refused."""
+    """Values as they are, without conversion; other keys are refused. Made ready at first use: few reports read any."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def place_of(path: Path) -> str:

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from analysis.load import frames
 from analysis.load.frames import SETTING
 from grid import store
-from grid.cells.costs import SOURCE
 from grid.core.engine import ACTOR, ASKED
 from grid.core.errors import ErrorKind
 from grid.core.types import BETWEEN
-from grid.store.schema import SPENT
+from grid.store.schema import SOURCE, SPENT
 
 _LABELS = {ACTOR: "model", **{role: role for role in ASKED}}
 _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}

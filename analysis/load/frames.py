@@ -285,7 +285,9 @@ def places(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 def first_pass_entropies(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """The first pass's decisions that need a tool and recorded an entropy, with their setting (egb_slate §6.2)."""
     first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
-    taken: pd.DataFrame = store.read(root, "steps", _STEPS, first).to_pandas()
+    rows = store.read(root, "steps", _STEPS, first)
+    taken: pd.DataFrame = rows.to_pandas()
     taken = taken.assign(error=~taken["tool_matches"].astype(bool))
-    cells = cells.loc[cells["cell_id"].isin(taken["cell_id"]), ["cell_id", *SETTING]]
+    met = pc.is_in(pa.array(cells["cell_id"], pa.string()), rows["cell_id"].combine_chunks()).to_numpy(False)
+    cells = cells.loc[met, ["cell_id", *SETTING]]
     return cells.merge(taken, on="cell_id", validate="one_to_many")

@@ -131,7 +131,7 @@ def warnings(cells: pd.DataFrame) -> list[str]:
 
 def left_open(cells: pd.DataFrame) -> pd.DataFrame:
     """Of the settings of whose cells more than MOST are unknown, by LABELS: what `bounds` says."""
-    found = bounds(cells, LABELS)
+    found = bounds(cells if cells[COLUMN].any() else cells[:0], LABELS)
     return found[found[COLUMN] > MOST * found["cells"]]
 
 

@@ -16,17 +16,26 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
+from matplotlib.transforms import Affine2D, Bbox
 
 from grid.store import sql
 
 T = TypeVar("T")
 _WIDTH, _HEIGHT = 3.1, 2.6  # inches of a panel
+_DPI = 72
+"""Units of an inch in an SVG, which are points."""
+_UNTOLD = ("Date", "Creator", "Format", "Type")
+_PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
+"""Inches around a panel with its texts; the least part of a figure that a panel has; how often it may be measured."""
+_ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
+"""Where panels stand before their texts are measured, as parts of the figure and of a panel."""
 _RC: Any = {
     "svg.fonttype": "none",  # text as text: smaller, and it can be searched
     "text.parse_math": False,  # a $ in a label is a $
     "font.size": 9,
+    "axes.titley": 1.0,  # no ticks stand above a panel
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
@@ -77,17 +86,71 @@ def svg_of(
     `name` begins its ids: a page may hold it beside figures of other names.
     """
     with mpl.rc_context({**_RC, "svg.hashsalt": name}):
-        figure = Figure(figsize=(width * across, height * rows), layout="constrained")
-        draw(list(figure.subplots(rows, across, squeeze=False).flat))
-        engine = figure.get_layout_engine()
-        if engine is not None:  # once, and by itself: saving would draw everything once more for it
-            engine.execute(figure)
-            figure.set_layout_engine("none")
-        out = io.StringIO()
-        # As savefig does, which draws everything once more before, for layouts that are not fixed by then.
-        canvas: Any = FigureCanvasSVG(figure)
-        canvas.print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        figure, out = Figure(figsize=(width * across, height * rows), dpi=_DPI), io.StringIO()
+        panels = figure.subplots(rows, across, squeeze=False, gridspec_kw=_ABOUT)
+        draw(list(panels.flat))
+        canvas: Any = RendererSVG
+        renderer = canvas(*(figure.get_size_inches() * _DPI), out, metadata=dict.fromkeys(_UNTOLD))
+        _placed(figure, panels, renderer)  # by the renderer that draws, which so measures each text once
+        figure.draw(renderer)
+        renderer.finalize()
     return _inlined(out.getvalue(), name)
+
+
+def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: RendererSVG) -> None:
+    """Give panels one size, and margins in which ticks, titles and names have room; the legend stands below them.
+
+    As the constrained layout of matplotlib does, which measures each text many times, and data that cannot stand out.
+    """
+    size = figure.get_size_inches()
+    below = sum(legend.get_window_extent(renderer).height / _DPI + 2 * _PAD for legend in figure.legends)
+    for _ in range(_TURNS):  # other ticks may have room after the first
+        ticks = _ticks(panels)
+        margins = np.array([[_margins(axis, renderer) for axis in row] for row in panels]) + _PAD
+        columns, rows = margins[:, :, :2].max(axis=0), margins[:, :, 2:].max(axis=1)
+        width = (size[0] - columns.sum()) / len(columns)
+        height = (size[1] - below - rows.sum()) / len(rows)
+        for (row, column), axis in np.ndenumerate(panels):
+            left = columns[:column].sum() + columns[column, 0] + column * width
+            above = rows[:row].sum() + rows[row, 0] + (row + 1) * height
+            place = np.array([left, size[1] - above, width, height]) / [*size, *size]
+            axis.set_position([*place[:2], *np.maximum(place[2:], _LEAST)])
+        if ticks == _ticks(panels):
+            break
+
+
+def _ticks(panels: npt.NDArray[Any]) -> list[list[float]]:
+    return [list(side.get_majorticklocs()) for axis in panels.flat for side in (axis.xaxis, axis.yaxis)]
+
+
+def _margins(axis: Axes, renderer: RendererSVG) -> tuple[float, float, float, float]:
+    """Inches to the left, right, above and below of a panel that its texts need; 0 where it is not shown.
+
+    Its labels are put where its ticks end.
+    """
+    if not axis.get_visible():
+        return 0.0, 0.0, 0.0, 0.0
+    inner = axis.get_window_extent(renderer)
+    boxes = [inner, *(text.get_window_extent(renderer) for text in axis.texts)]
+    reach = []
+    for side, corner in ((axis.yaxis, 0), (axis.xaxis, 1)):
+        side.label.set_visible(False)
+        ticks = side.get_tightbbox(renderer, for_layout_only=True) or inner
+        side.label.set_visible(True)
+        boxes.append(ticks)
+        beyond = max(inner.min[corner] - ticks.min[corner], mpl.rcParams["xtick.major.size"]) + side.labelpad
+        x, y = (-beyond, 0) if corner == 0 else (0, -beyond)
+        side.set_label_coords(0.5 * corner, 0.5 - 0.5 * corner, transform=axis.transAxes + Affine2D().translate(x, y))
+        size = side.label.get_window_extent(renderer).size[corner]
+        reach.append(beyond + size if side.label.get_text() else 0.0)
+    around = Bbox.union(boxes)
+    top = max(around.y1, axis.title.get_window_extent(renderer).y1 if axis.get_title() else 0.0)
+    return (
+        max(inner.x0 - around.x0, reach[0]) / _DPI,
+        (around.x1 - inner.x1) / _DPI,
+        (top - inner.y1) / _DPI,
+        max(inner.y0 - around.y0, reach[1]) / _DPI,
+    )
 
 
 def _inlined(document: str, name: str) -> str:

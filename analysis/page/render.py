@@ -22,6 +22,8 @@ READABLE = 100
 """Columns that a report's tables are made for."""
 _WIDTH = 160
 """Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
+_BETWEEN = 2
+"""Columns of a terminal from one of a table to the next, and at its edges."""
 _LABEL = 14
 """Columns that a label keeps where there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
@@ -70,7 +72,8 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
 
 def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """The columns that it needs where its labels take several lines."""
-    widest = _endless.measure(_drawn(table, figures, rows, wide=False)).maximum
+    columns = zip([*table.labels, *figures], *rows, strict=True)
+    widest = sum(max(cell_len(shown(text)) for text in column) + _BETWEEN for column in columns)
     lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
     return widest - sum(max(length - _LABEL, 0) for length in lengths)
 

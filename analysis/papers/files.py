@@ -12,13 +12,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from analysis import yaml_files
 from analysis.errors import AnalysisError
-from analysis.load import grading, spending
+from analysis.load import UNCHANGED, grading, spending
 from analysis.stats.agreement import MEASURES
 from analysis.tables.plan_cells import DERIVED
 from analysis.tables.regression import FIGURES, RAW
 from analysis.yaml_files import Checked
 from grid.core.errors import one_line
-from grid.planners.remembering import NOT_REMEMBERED
 from grid.store.schema import JOINED
 
 FOLDER = Path(__file__).with_name("tables")
@@ -207,7 +206,7 @@ class Published(Checked):
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """What a setting of ours must be to stand beside a row; None where none can. It remembers only where asked."""
-        return None if row.ours is None else {"memory": NOT_REMEMBERED, **self.ours, **row.ours}
+        return None if row.ours is None else {"memory": UNCHANGED, **self.ours, **row.ours}
 
     @model_validator(mode="after")
     def _check(self) -> Published:

@@ -93,6 +93,8 @@ def tables(
     episodes = rows(root, provenance.COLUMNS)
     found: list[Table] = []
     regressions: list[Table] = []
+    if analysis is None and not both(episodes):
+        return _with(published, [])
     own = read_spec(PLANNING_HORIZON)
     spec = analysis or own
     same = spec.estimates_as(own)

@@ -10,18 +10,20 @@ too low (2.5% either side); the corrected estimate is the scale under which it i
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, Interval, share
+from analysis.stats.intervals import CLUSTER, Interval, Sample, share
 
 BINS = 10
 _DRAWS, _HALVINGS = 4_000, 20
 _TINY = 1e-9
+Clusters: TypeAlias = "npt.NDArray[np.intp] | pd.Series[str]"
+"""Of each decision its case's cluster, by number or by name."""
 
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -54,7 +56,7 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     Without bounds (NaN) where all are of one cluster.
     """
     gaps = (decisions["right"] - decisions["confidence"]).to_numpy(np.float64)
-    clusters, cluster = np.unique(decisions[CLUSTER].astype(str).to_numpy(), return_inverse=True)
+    clusters, cluster = np.unique(decisions[CLUSTER].to_numpy(), return_inverse=True)
     sums = np.zeros((len(clusters), int(bins.max()) + 1))
     np.add.at(sums, (cluster, bins), gaps)
     gap = sums.sum(axis=0) / len(gaps)
@@ -90,34 +92,44 @@ def _unseen(right: Numbers, bins: Places) -> Numbers:
 
 
 def _noise(covariance: Numbers, freedom: float) -> Numbers:
-    """Draws (rows) of what gaps differ by from the true ones, each with its opposite; the same in every run."""
+    """Draws (columns) of what gaps differ by from the true ones, each with its opposite; the same in every run."""
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(covariance)
     draws = rng.standard_normal((_DRAWS // 2, len(values))) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
     draws *= np.sqrt(freedom / rng.chisquare(freedom, len(draws)))[:, None]
-    return np.concatenate([draws, -draws])
+    columns = np.ascontiguousarray(draws.T)
+    return np.concatenate([columns, -columns], axis=1)
 
 
 def _sizes(gaps: Numbers) -> Numbers:
     """The sum of absolute gaps of each draw."""
-    return np.asarray(np.abs(gaps).sum(axis=1))
+    return np.asarray(np.abs(gaps).sum(axis=0))
 
 
 def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
-    """The scale of the gaps under which this part of all draws has at most the error that was seen; 0 at least."""
-    seen = float(np.abs(gap).sum())
+    """The scale of the gaps under which this part of all draws has at most the error that was seen; 0 at least.
 
-    def too_high(scale: float) -> bool:
-        return float((_sizes(scale * gap + noise) <= seen).mean()) < part
+    A draw's error changes by at most what was seen, times the change of the scale: a draw that is farther off than the
+    scales still in question reach is not looked at again.
+    """
+    seen, draws, settled = float(np.abs(gap).sum()), noise.shape[1], 0
+    signed = gap[:, None]
 
-    if seen < _TINY or too_high(0.0):
+    def too_high(errors: Numbers) -> bool:
+        return bool((settled + np.count_nonzero(errors <= seen)) / draws < part)
+
+    if seen < _TINY or too_high(_sizes(noise)):
         return 0.0
     low, high = 0.0, 1.0
-    while not too_high(high):
+    while not too_high(_sizes(high * signed + noise)):
         low, high = high, 2 * high
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if too_high(middle) else (middle, high)
+        errors = _sizes(middle * signed + noise)
+        low, high = (low, middle) if too_high(errors) else (middle, high)
+        near = np.abs(errors - seen) < seen * (high - low) + _TINY
+        settled += int(np.count_nonzero(errors[~near] <= seen))
+        noise = noise[:, near]
     return low
 
 
@@ -202,12 +214,12 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     return np.asarray(found + (np.where(failed, beyond, 1 - beyond) - found) * len(wrong) / counts)
 
 
-def telling(wrong: Numbers, cluster: pd.Series[str]) -> int:
+def telling(wrong: Numbers, cluster: Clusters) -> int:
     """How many clusters tell of AUROC: those with an error, or those with a right choice, whichever are fewer."""
-    return min(int(cluster[wrong == kind].nunique()) for kind in (0, 1))
+    return min(len(pd.unique(cluster[wrong == kind])) for kind in (0, 1))
 
 
-def handed_over(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> list[HandedOver]:
+def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[HandedOver]:
     """For each of HANDED the least entropy above which at most that share lies, and what is kept."""
     found = []
     perfect = risks(entropy, wrong).perfect
@@ -220,6 +232,6 @@ def handed_over(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> li
     return found
 
 
-def over_clusters(values: Numbers, cluster: pd.Series[str]) -> pd.Series[float]:
+def over_clusters(values: Numbers, cluster: Clusters) -> Sample:
     """One value a decision, as intervals take them."""
-    return pd.Series(values, index=pd.Index(cluster, name=CLUSTER))
+    return Sample(values, pd.factorize(cluster)[0])

@@ -22,7 +22,8 @@ agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's b
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,8 @@ SIZE = (
 """What a caption says of effect sizes."""
 
 
-def p_value(differences: pd.Series[float], reach: float) -> float:
-    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `interval` excludes 0.
+def p_value(differences: Values, reach: float) -> float:
+    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `intervals.interval` excludes 0.
 
     Args:
         differences: by case, over clusters; none below -reach or above it.
@@ -51,9 +52,10 @@ def p_value(differences: pd.Series[float], reach: float) -> float:
 
     NaN without cases, and where they are of one cluster.
     """
-    if differences.empty:
+    known = sample(differences)
+    if not len(known.values):
         return math.nan
-    mean, clusters, error = _over_clusters(differences)
+    mean, clusters, error = _over_clusters(known)
     if clusters is None:
         return math.nan
     if error is not None:
@@ -132,37 +134,104 @@ class Error(NamedTuple):
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
-def share(values: pd.Series[float], most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
+class Sample(NamedTuple):
+    """The values of cases, and the number of each one's cluster, from 0."""
+
+    values: npt.NDArray[np.float64]
+    clusters: npt.NDArray[np.intp]
+
+    @property
+    def known(self) -> Sample:
+        """Without the cases whose value is NaN."""
+        there = ~np.isnan(self.values)
+        return self if there.all() else Sample(self.values[there], pd.factorize(self.clusters[there])[0])
+
+
+Values: TypeAlias = "pd.Series[float] | Sample"
+"""Cases' values; a series has their clusters in its index."""
+
+
+def sample(values: Values) -> Sample:
+    """A series' values with their clusters."""
+    return values if isinstance(values, Sample) else Sample(np.asarray(values, np.float64), _clusters(values))
+
+
+class Group(NamedTuple):
+    """What groups of cells have by case: by column its means over trials, of the cases of which they are known."""
+
+    key: tuple[Any, ...]
+    cells: int
+    cases: int
+    clusters: int
+    samples: dict[str, Sample]
+
+
+def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[Group]:
+    """The groups of cells in the order in which they come, each case's value its mean over those trials that have one.
+
+    Sums of all cells at once: a data frame of each group takes many times as long to make as these to add up.
+    """
+    if cells.empty:
+        return []
+    case = cells.groupby([*by, CLUSTER, "case_id"], sort=False, observed=True).ngroup().to_numpy()
+    if (case < 0).any():  # labels that are not known
+        return by_case(cells[case >= 0], by, columns)
+    first = np.flatnonzero(~pd.Series(case).duplicated())
+    clusters = pd.factorize(cells[CLUSTER].iloc[first])[0]
+    group = cells.groupby([*by], sort=False, observed=True).ngroup().to_numpy()
+    owner, sizes = group[first], np.bincount(group)
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner))
+    places = np.split(order, ends[:-1])
+    numbers = [pd.factorize(clusters[place])[0] for place in places]
+    found: list[dict[str, Sample]] = [{} for _ in places]
+    for name in columns:
+        values = cells[name].to_numpy(np.float64, na_value=np.nan)
+        there = ~np.isnan(values)
+        with np.errstate(invalid="ignore"):  # of cases of which nothing is known
+            means = np.bincount(case, np.where(there, values, 0.0)) / np.bincount(case, there)
+        for own, place, number in zip(found, places, numbers, strict=True):
+            own[name] = Sample(means[place], number).known
+    keys = cells[[*by]].iloc[[first[place[0]] for place in places]].itertuples(index=False, name=None)
+    return [
+        Group(key, int(size), len(place), int(number.max()) + 1, own)
+        for key, size, place, number, own in zip(keys, sizes, places, numbers, found, strict=True)
+    ]
+
+
+def share(values: Values, most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
     """The mean of cases' values that lie between 0 and `most`, whose bounds do too.
 
     `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) where the cases
     are of one cluster. Where they do not vary, each cluster counts as one. `rare`: of events that few cases may have,
     of several trials each (pass^k).
     """
-    if values.empty:
+    known = sample(values)
+    if not len(known.values):
         return UNKNOWN
-    mean, clusters, error = _over_clusters(values, most)
+    mean, clusters, error = _over_clusters(known, most)
     if clusters is None:
         return Interval(mean, math.nan, math.nan)
     part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
     spread = part * (1 - part)
     size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
-    if rare and min((values > 0).sum(), (values < most).sum()) < FEW:
-        size = min(size, len(values))
+    if rare and min((known.values > 0).sum(), (known.values < most).sum()) < FEW:
+        size = min(size, len(known.values))
     square = float(stdtrit(degrees or freedom, 0.975)) ** 2 / size
     centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
     low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
     return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))
 
 
-def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
+def interval(values: Values, reach: float | None = None) -> Interval:
     """The mean of cases' differences, with `reach` of such as cannot be below -reach or above it.
 
     Without bounds (NaN) where the cases are of one cluster and, without a `reach`, where they do not vary.
     """
-    if values.empty:
+    known = sample(values)
+    if not len(known.values):
         return UNKNOWN
-    mean, clusters, error = _over_clusters(values)
+    mean, clusters, error = _over_clusters(known)
     if error is not None:
         half, most = float(stdtrit(error.freedom, 0.975)) * error.size, math.inf if reach is None else reach
         return Interval(mean, max(mean - half, -most), min(mean + half, most))
@@ -173,20 +242,21 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
     return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
 
 
-def amount(values: pd.Series[float]) -> Interval:
+def amount(values: Values) -> Interval:
     """The mean of cases' amounts, none of which can be negative, and bounds that are above 0, on the log scale.
 
     Without bounds (NaN) where the cases are of one cluster or do not vary, and where there are too few clusters for any
     (`MOST_TIMES`). Amounts of which some are negative after all (costs of a user's own tools) have `interval`'s.
     """
-    if (values < 0).any():
-        return interval(values)
-    return ratio(values, pd.Series(1.0, index=values.index)) if values.sum() > 0 else _nothing(values)
-
-
-def _nothing(values: pd.Series[float]) -> Interval:
-    """All are 0, or there are none: what else there could be, nothing tells."""
-    return UNKNOWN if values.empty else Interval(0.0, math.nan, math.nan)
+    known = sample(values)
+    if not len(known.values):
+        return UNKNOWN
+    if (known.values < 0).any():
+        return interval(known)
+    mean = float(known.values.mean())
+    if mean <= 0:  # what else there could be, nothing tells
+        return Interval(0.0, math.nan, math.nan)
+    return _bounded(mean, known._replace(values=known.values / mean - 1.0))
 
 
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
@@ -198,13 +268,18 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
         return UNKNOWN
-    error = error_of(above / top - below / bottom)
+    return _bounded(top / bottom, above / top - below / bottom)
+
+
+def _bounded(ratio: float, deviations: Values) -> Interval:
+    """A ratio, or an amount, by the deviations of cases from it, as parts of it."""
+    error = error_of(deviations)
     if error is None:
-        return Interval(top / bottom, math.nan, math.nan)
+        return Interval(ratio, math.nan, math.nan)
     half = float(stdtrit(error.freedom, 0.975)) * error.size
     if half > math.log(MOST_TIMES):
-        return Interval(top / bottom, math.nan, math.nan)
-    return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
+        return Interval(ratio, math.nan, math.nan)
+    return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
 
 def n_clusters(values: pd.Series[float] | pd.DataFrame) -> int:
@@ -221,17 +296,18 @@ def freedom(shares: npt.NDArray[np.float64]) -> float:
     return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
 
 
-def error_of(values: pd.Series[float]) -> Error | None:
+def error_of(values: Values) -> Error | None:
     """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
-    return None if values.empty else _over_clusters(values)[2]
+    known = sample(values)
+    return _over_clusters(known)[2] if len(known.values) else None
 
 
-def _over_clusters(values: pd.Series[float], most: float = 1.0) -> tuple[float, float | None, Error | None]:
+def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | None, Error | None]:
     """The mean, how many clusters of one size count as much as these (Kish 1965), and the error of the mean / `most`.
 
     None of a single cluster, and no error of values that do not vary.
     """
-    clusters, known = _clusters(values), values.to_numpy(np.float64)
+    known, clusters = cases
     mean, shares = float(known.mean()), np.bincount(clusters) / len(known)
     if len(shares) < 2:
         return mean, None, None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.load import SETTING, provenance, queries
 from analysis.stats import calibration
-from analysis.stats.calibration import Numbers
+from analysis.stats.calibration import Clusters, Numbers
 from analysis.stats.intervals import CLUSTER, Interval, share
 from grid import store
 
@@ -34,7 +35,7 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
     `brier_constant`, that of the accuracy as a confidence; `area` under the risk-coverage curve, `area_perfect` in a
     perfect order (at random it is 1 − accuracy); `auroc` of entropy for errors.
     """
-    return _by_setting(decisions, lambda own: [_row(own)])
+    return _by_setting(decisions, _row)
 
 
 def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
@@ -61,83 +62,110 @@ def known(decisions: pd.DataFrame) -> pd.DataFrame:
     return decisions.dropna(subset=["confidence", "entropy", "right"])
 
 
-def _by_setting(decisions: pd.DataFrame, rows: Callable[[pd.DataFrame], list[_Row]]) -> pd.DataFrame:
-    return pd.DataFrame([place | row for place, own in _settings(decisions) for row in rows(own)])
+class _Setting(NamedTuple):
+    """Its `known` decisions as arrays, clusters by number; how many others have no distribution, or no reference."""
+
+    place: _Row
+    distribution: str
+    right: Numbers
+    confidence: Numbers
+    entropy: Numbers
+    cluster: npt.NDArray[np.intp]
+    silent: int
+    unknown: int
+
+    @property
+    def wrong(self) -> Numbers:
+        """1 where the choice was not right."""
+        return 1 - self.right
 
 
-def _settings(decisions: pd.DataFrame) -> Iterator[tuple[_Row, pd.DataFrame]]:
+def _by_setting(decisions: pd.DataFrame, rows: Callable[[_Setting], list[_Row]]) -> pd.DataFrame:
+    return pd.DataFrame([own.place | row for own in _settings(decisions) for row in rows(own)])
+
+
+def _settings(decisions: pd.DataFrame) -> Iterator[_Setting]:
+    numbers = pd.factorize(decisions[CLUSTER], sort=True)[0]
+    figures = [decisions[name].to_numpy(np.float64) for name in ("right", "confidence", "entropy")]
+    there, silent = np.asarray(~np.isnan(figures).any(axis=0)), np.isnan(figures[1])
     levels = list[Hashable](SETTING)
-    for key, own in decisions.groupby(levels, sort=False, observed=True):
-        if len(known(own)):
-            yield dict(zip(SETTING, map(str, key), strict=True)), own
+    groups: Any = decisions.groupby(levels, sort=False, observed=True).indices
+    for key, every in groups.items():
+        own = every[there[every]]
+        if len(own):
+            place = dict(zip(SETTING, map(str, key), strict=True))
+            left_out = int(silent[every].sum())
+            right, confidence, entropy = (values[own] for values in figures)
+            kind, unknown = str(decisions["distribution"].iloc[own[0]]), len(every) - len(own) - left_out
+            yield _Setting(place, kind, right, confidence, entropy, numbers[own], left_out, unknown)
 
 
-def _row(every: pd.DataFrame) -> _Row:
-    own = known(every)
-    right, confidence = own["right"].to_numpy(np.float64), own["confidence"].to_numpy(np.float64)
-    entropy, wrong, cluster = own["entropy"].to_numpy(np.float64), 1 - right, own[CLUSTER].astype(str)
-    silent = int(every["confidence"].isna().sum())
+def _row(own: _Setting) -> list[_Row]:
+    right, confidence, entropy, wrong, cluster = own.right, own.confidence, own.entropy, own.wrong, own.cluster
+    decisions = pd.DataFrame({"right": right, "confidence": confidence, CLUSTER: cluster})
     row: _Row = {
-        "distribution": own["distribution"].iloc[0],
-        "decisions": len(own),
-        "clusters": cluster.nunique(),
-        "silent": silent,
-        "unknown": len(every) - len(own) - silent,
+        "distribution": own.distribution,
+        "decisions": len(right),
+        "clusters": len(pd.unique(cluster)),
+        "silent": own.silent,
+        "unknown": own.unknown,
         **_share(right, cluster).named("accuracy"),
         "confidence": confidence.mean(),
     }
     for name, bins in (("ece", calibration.equal_widths), ("ece_masses", calibration.equal_masses)):
-        found = calibration.error(own, bins(confidence))
+        found = calibration.error(decisions, bins(confidence))
         row |= {name: found.plain, f"{name}_corrected": found.corrected, f"{name}_noise": found.noise,
                 f"{name}_low": found.low, f"{name}_high": found.high}  # fmt: skip
     accuracy = float(right.mean())
-    return row | {
+    row |= {
         **_share((confidence - right) ** 2, cluster).named("brier"),
         "brier_constant": accuracy * (1 - accuracy),
         **_share(calibration.area(entropy, wrong), cluster).named("area"),
         "area_perfect": float(calibration.risks(entropy, wrong).perfect.mean()),
         **_separation(entropy, wrong, cluster).named("auroc"),
     }
+    return [row]
 
 
-def _bins(every: pd.DataFrame) -> list[_Row]:
-    own = known(every)
-    bins = calibration.equal_widths(own["confidence"].to_numpy(np.float64))
+def _bins(own: _Setting) -> list[_Row]:
+    bins = calibration.equal_widths(own.confidence)
     rows = []
     for place in np.unique(bins):
-        met = own[bins == place]
-        accuracy = _share(met["right"].to_numpy(np.float64), met[CLUSTER].astype(str))
-        row = {"bin": int(place), "decisions": len(met), "part": len(met) / len(own)}
-        rows.append(row | {"confidence": met["confidence"].mean(), **accuracy.named("accuracy")})
+        met = bins == place
+        row = {
+            "bin": int(place),
+            "decisions": int(met.sum()),
+            "part": met.mean(),
+            "confidence": own.confidence[met].mean(),
+        }
+        rows.append(row | _share(own.right[met], own.cluster[met]).named("accuracy"))
     return rows
 
 
-def _handed(every: pd.DataFrame) -> list[_Row]:
-    own = known(every)
-    wrong = 1 - own["right"].to_numpy(np.float64)
-    found = calibration.handed_over(own["entropy"].to_numpy(np.float64), wrong, own[CLUSTER].astype(str))
+def _handed(own: _Setting) -> list[_Row]:
+    wrong = own.wrong
+    found = calibration.handed_over(own.entropy, wrong, own.cluster)
     return [
-        {"distribution": own["distribution"].iloc[0], "most": most, "above": one.above, "handed": one.share,
+        {"distribution": own.distribution, "most": most, "above": one.above, "handed": one.share,
          "caught": one.caught, **one.error.named("error"), "error_random": wrong.mean(),
          "error_perfect": one.perfect}
         for most, one in zip(calibration.HANDED, found, strict=True)
     ]  # fmt: skip
 
 
-def _curve(every: pd.DataFrame) -> list[_Row]:
-    own = known(every)
-    found = calibration.risks(own["entropy"].to_numpy(np.float64), 1 - own["right"].to_numpy(np.float64))
-    count = len(own)
+def _curve(own: _Setting) -> list[_Row]:
+    found = calibration.risks(own.entropy, own.wrong)
+    count = len(own.right)
     fewest = min(count, max(_LEAST_KEPT, count // 20))
     places = np.unique(np.linspace(fewest - 1, count - 1, _POINTS).astype(int))
     return [
-        {"distribution": own["distribution"].iloc[0], "handed": 1 - (place + 1) / count,
+        {"distribution": own.distribution, "handed": 1 - (place + 1) / count,
          "error": found.kept[place], "error_perfect": found.perfect[place]}
         for place in places
     ]  # fmt: skip
 
 
-def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Interval:
+def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
     """AUROC; without bounds where few clusters have an error, NaN without one.
 
     Student's degrees of freedom are those of the clusters that tell: with those of all, 90% of intervals would hold it.
@@ -145,11 +173,11 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> In
     values = calibration.over_clusters(calibration.separation(entropy, wrong), cluster)
     telling = calibration.telling(wrong, cluster)
     if telling < calibration.LEAST:
-        return Interval(float(values.mean()), np.nan, np.nan)
+        return Interval(float(values.values.mean()), np.nan, np.nan)
     return share(values, degrees=telling - 1)
 
 
-def _share(values: Numbers, cluster: pd.Series[str]) -> Interval:
+def _share(values: Numbers, cluster: Clusters) -> Interval:
     return share(calibration.over_clusters(values, cluster))
 
 
@@ -178,7 +206,7 @@ def read(root: Path) -> pd.DataFrame:
     if not table.num_rows:
         return pd.DataFrame()
     cells = load.episodes(root, [*provenance.SIMULATED_COLUMNS, "config"])
-    recording = cells["cell_id"].isin(table["cell_id"].to_pandas())
+    recording = pc.is_in(pa.array(cells["cell_id"], pa.string()), table["cell_id"].combine_chunks()).to_numpy(False)
     settings = cells.groupby(SETTING, sort=False, observed=True).ngroup()
     cells = cells[settings.isin(settings[recording].unique())]
     kinds = {text: distribution(str(text)) for text in cells["config"].cat.remove_unused_categories().cat.categories}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
@@ -21,7 +22,7 @@ from analysis.page.table import POINTS, Column, Table, count, marks, mean, numbe
 from analysis.page.table import bounded as written
 from analysis.stats import calibration, intervals
 from analysis.stats.calibration import BINS, Numbers
-from analysis.stats.intervals import CLUSTER, holm, interval, p_value
+from analysis.stats.intervals import CLUSTER, Sample, holm, interval, p_value
 from analysis.tables import calibrated
 from analysis.tables.calibrated import EXACT, known
 from analysis.tables.rates import LABELS, Place
@@ -211,7 +212,9 @@ def differences(decisions: pd.DataFrame) -> pd.DataFrame:
     `_low`, `_high`, `_p` and `_holm` (over the column). A cluster counts by what its decisions do to either figure.
     """
     rows: list[dict[str, Any]] = []
-    for key, group in known(decisions).groupby(SETTING[:3], sort=False, observed=True):
+    every = known(decisions)
+    every = every.assign(**{CLUSTER: pd.factorize(every[CLUSTER], sort=True)[0]})
+    for key, group in every.groupby(SETTING[:3], sort=False, observed=True):
         parts = [(str(planner), own) for planner, own in group.groupby("planner", sort=False, observed=True)]
         exact = next((part for part in parts if part[1]["distribution"].iloc[0] == EXACT), None)
         for planner, own in parts:
@@ -224,31 +227,31 @@ def differences(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, Any]:
-    both = set(own[CLUSTER]) & set(theirs[CLUSTER])
+    both = np.intersect1d(own[CLUSTER], theirs[CLUSTER])
     found: dict[str, Any] = {"clusters": len(both)}
-    values = [_values(frame[frame[CLUSTER].isin(both)]) for frame in (own, theirs)] if both else []
+    frames = [frame[frame[CLUSTER].isin(both)] for frame in (own, theirs)]
+    places = [np.searchsorted(both, frame[CLUSTER]) for frame in frames]
+    values = [_values(frame) for frame in frames] if len(both) else []
     for name in FIGURES:
-        difference = _by_cluster(*(one[name] for one in values)) if both else pd.Series(dtype="float64")
+        difference = _by_cluster([one[name] for one in values], places)
         found |= interval(difference, reach=1.0).named(name) | {f"{name}_p": p_value(difference, reach=1.0)}
     return found
 
 
-def _values(own: pd.DataFrame) -> dict[str, pd.Series[float]]:
+def _values(own: pd.DataFrame) -> dict[str, Numbers]:
     """Of each figure one value a decision, whose mean it is."""
     right, entropy = own["right"].to_numpy(np.float64), own["entropy"].to_numpy(np.float64)
-    cluster = own[CLUSTER].astype(str)
-    found = {
+    return {
         "accuracy": right,
         "brier": (own["confidence"].to_numpy(np.float64) - right) ** 2,
         "area": calibration.area(entropy, 1 - right),
-        "auroc": _separation(entropy, 1 - right, cluster),
+        "auroc": _separation(entropy, 1 - right, own[CLUSTER].to_numpy()),
     }
-    return {name: calibration.over_clusters(values, cluster) for name, values in found.items()}
 
 
-def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Numbers:
-    """As `separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
-    telling, clusters = calibration.telling(wrong, cluster), cluster.nunique()
+def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp]) -> Numbers:
+    """As `calibration.separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
+    telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
         return np.full(len(wrong), np.nan)
     values = calibration.separation(entropy, wrong)
@@ -256,11 +259,14 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: pd.Series[str]) -> Nu
     return np.asarray(values.mean() + wider * (values - values.mean()))
 
 
-def _by_cluster(own: pd.Series[float], theirs: pd.Series[float]) -> pd.Series[float]:
+def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
     """One value a cluster, whose mean is the difference of the two means, and whose spread is that of its error."""
-    parts = [(one - one.mean()).groupby(level=CLUSTER).sum() / len(one) for one in (own, theirs)]
+    if not values:
+        return Sample(np.zeros(0), np.zeros(0, np.intp))
+    parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
     apart = parts[0] - parts[1]
-    return (own.mean() - theirs.mean() + len(apart) * apart).dropna()
+    found = values[0].mean() - values[1].mean() + len(apart) * apart
+    return Sample(found, np.arange(len(found))).known
 
 
 # The reliability diagrams, and error rates against shares handed over, with their captions and queries.

@@ -17,7 +17,7 @@ from analysis.load import SETTING
 from analysis.page.drawing import Drawing, legend, svg_of
 from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, share
+from analysis.stats.intervals import CLUSTER, by_case, share
 from analysis.tables import failed
 from analysis.tables.failure_cells import (
     BUDGET,
@@ -150,20 +150,16 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
     Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
     """
+    flags = {name: found["failure"] == name for name in CLASSES} | {kind: found["kind"] == kind for kind in KINDS}
+    flagged = found.assign(**flags)
+    counts = flagged.assign(failed=found["failure"] != NONE).groupby(SETTING, sort=False, observed=True)
+    sums = counts[["failed", *flags]].sum().to_dict("records")
     rows = []
-    for setting, own in found.groupby(SETTING, sort=False, observed=True):
-        row = {
-            **dict(zip(SETTING, setting, strict=True)),
-            "cells": len(own),
-            "failed": int((own["failure"] != NONE).sum()),
-        }
-        flags = pd.DataFrame(
-            {name: own["failure"] == name for name in CLASSES} | {kind: own["kind"] == kind for kind in KINDS}
-        )
-        by_case = flags.astype(float).groupby([own[CLUSTER], own["case_id"]], observed=True).mean()
-        for name in map(str, flags):
-            _, low, high = share(by_case[name])
-            row |= {name: int(flags[name].sum()), f"{name}_share": float(flags[name].mean())}
+    for group, summed in zip(by_case(flagged, SETTING, [*flags]), sums, strict=True):
+        row = {**dict(zip(SETTING, group.key, strict=True)), "cells": group.cells, "failed": int(summed["failed"])}
+        for name, cases in group.samples.items():
+            _, low, high = share(cases)
+            row |= {name: int(summed[name]), f"{name}_share": float(summed[name] / group.cells)}
             row |= {f"{name}_low": low, f"{name}_high": high}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis import load
@@ -65,7 +66,7 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
     """
     cost = cost_of(cells)
     by_setting = dict(iter(cells.groupby(SETTING, sort=False, observed=True)))
-    means = {key: _by_case(own) for key, own in by_setting.items()}
+    means = _by_case(cells)
     rows = []
     for key, own in by_setting.items():
         found: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
@@ -99,8 +100,12 @@ def by_place(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.Dat
         yield (model, dataset, robustness), own
 
 
-def _by_case(own: pd.DataFrame) -> pd.DataFrame:
-    return own.groupby([CLUSTER, "case_id"], sort=True, observed=True)[["success", TOKENS, MONEY]].mean()
+def _by_case(cells: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+    """Each setting's cases with the means over their trials."""
+    grouped = cells.groupby([*SETTING, CLUSTER, "case_id"], sort=True, observed=True)
+    found = grouped[["success", TOKENS, MONEY]].mean()
+    levels = list[Hashable](SETTING)
+    return {key: own.droplevel(levels) for key, own in found.groupby(level=levels, sort=False, observed=True)}
 
 
 def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float]:
@@ -148,11 +153,10 @@ def draw_panel(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: 
         best = group[group[frontier]].sort_values(cost)
         axis.plot(best[cost], best["success"], color=_terms(asked), linestyle=_LINES[bool(asked)], linewidth=1.2,
                   drawstyle="steps-post", zorder=1)  # fmt: skip
-    for row in known.sort_values(frontier, kind="stable").to_dict("records"):
-        colour = _terms(row["asked"]) if row[frontier] else _OTHER
-        axis.errorbar(row[cost], row["success"], yerr=_reach(row), color=colour, marker="o" if row[frontier] else "s",
-                      markersize=5 if row[frontier] else 4, markerfacecolor="white" if row["asked"] else None,
-                      elinewidth=0.7, capsize=1.5)  # fmt: skip
+    for (joined, hollow), group in known.groupby([frontier, "asked"], sort=True):
+        axis.errorbar(group[cost], group["success"], yerr=_reach(group), color=_terms(hollow) if joined else _OTHER,
+                      linestyle="none", marker="o" if joined else "s", markersize=5 if joined else 4,
+                      markerfacecolor="white" if hollow else None, elinewidth=0.7, capsize=1.5)  # fmt: skip
     _scales(axis, known, cost)
     _name(axis, known, cost, frontier, inches)
 
@@ -187,11 +191,15 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
     low, high = axis.get_ylim()
     apart = _NAME_INCHES / (inches - _FRAME_INCHES)
     heights = spread((ordered["success"].to_numpy(np.float64) - low) / (high - low), apart)
-    for row, place in zip(ordered.to_dict("records"), heights, strict=True):
-        colour = _terms(row["asked"]) if row[frontier] else _OTHER_NAME
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6, "relpos": (0.0, 0.5)}
-        axis.annotate(_named(row), (row[cost], row["success"]), xytext=(1.03, place), textcoords=axis.transAxes,
-                      fontsize=7, va="center", color=colour, annotation_clip=False, arrowprops=line)  # fmt: skip
+    rows = ordered.to_dict("records")
+    colours = [_terms(row["asked"]) if row[frontier] else _OTHER_NAME for row in rows]
+    for row, place, colour in zip(rows, heights, colours, strict=True):
+        axis.text(1.03, place, _named(row), transform=axis.transAxes, fontsize=7, va="center", color=colour)
+    axis.get_xlim()  # where data alone set the limits, they are set when they are asked for
+    places = (axis.transScale + axis.transLimits).transform(ordered[[cost, "success"]].to_numpy(np.float64))
+    lines = [[(1.03, height), tuple(place)] for height, place in zip(heights, places, strict=True)]
+    axis.add_collection(LineCollection(lines, colors=colours, linewidths=0.4, alpha=0.6, zorder=1, clip_on=False,
+                                       transform=axis.transAxes), autolim=False)  # fmt: skip
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
@@ -210,9 +218,9 @@ def _terms(asked: object) -> str:
     return COLOURS[1] if asked else COLOURS[0]
 
 
-def _reach(row: Mapping[Any, Any]) -> npt.NDArray[np.float64]:
-    bounds = np.clip([row["success_low"], row["success_high"]], 0.0, 1.0)
-    return np.asarray(np.nan_to_num(np.abs(bounds - row["success"]))[:, None])
+def _reach(rows: pd.DataFrame) -> npt.NDArray[np.float64]:
+    bounds = np.clip(rows[["success_low", "success_high"]].to_numpy(np.float64).T, 0.0, 1.0)
+    return np.asarray(np.nan_to_num(np.abs(bounds - rows["success"].to_numpy(np.float64))))
 
 
 def _named(row: Mapping[Any, Any]) -> str:

@@ -18,7 +18,7 @@ from analysis.load import SETTING, queries
 from analysis.page import table
 from analysis.page.table import MISSING, Column, Table, count
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, Interval, amount, interval, n_clusters, share
+from analysis.stats.intervals import Interval, Values, amount, by_case, interval, share
 from grid import store
 from grid.core.metric import BY_NAME, TEXTS, Metric
 from grid.metrics.scores import SUCCESS
@@ -40,7 +40,7 @@ class Measure:
     form: str = ".1f"
     of_some: bool = False
 
-    def of(self, cases: pd.Series[float]) -> Interval:
+    def of(self, cases: Values) -> Interval:
         """The mean of cases' values with its 95% interval."""
         if self.kind in ("share", "rare"):
             return share(cases, rare=self.kind == "rare")
@@ -85,13 +85,12 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
     """
     columns = list(dict.fromkeys(measure.column for measure in measures))
     rows: list[dict[str, Any]] = []
-    for key, own in cells.groupby(list(by), sort=False, observed=True):
-        by_case = own.groupby([CLUSTER, "case_id"], observed=True)[columns].mean().astype("float64")
-        row: dict[str, Any] = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
-        row |= {"cases": len(by_case), "clusters": n_clusters(by_case), "cells": len(own)}
+    for group in by_case(cells, by, columns):
+        row: dict[str, Any] = dict(zip(by, group.key, strict=True))
+        row |= {"cases": group.cases, "clusters": group.clusters, "cells": group.cells}
         for measure in measures:
-            values = by_case[measure.column].dropna()
-            row |= measure.of(values).named(measure.column) | {f"{measure.column}_cases": len(values)}
+            name, values = measure.column, group.samples[measure.column]
+            row |= measure.of(values).named(name) | {f"{name}_cases": len(values.values)}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -19,7 +19,6 @@ from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, columns, known, measured, partly
 from grid.core.types import BEHAVIOURS, ERRORS
-from grid.planners.refining import NOT_REFINED
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"
 EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS, STAGES = "extraneous", "broken", "unsolvable", "costs", "stages"
@@ -287,11 +286,11 @@ def executed(root: Path) -> pd.DataFrame:
     cells = load.episodes(root, further, of_modes & ~pc.field("task_family").is_valid())
     if cells.empty:
         return cells
-    refine = cells["refine"].astype(object).fillna(NOT_REFINED).astype(str)
-    refined = refine != NOT_REFINED
+    refine = cells["refine"].astype(object).fillna(load.UNCHANGED).astype(str)
+    refined = refine != load.UNCHANGED
     labels = cells["planner"].astype(str)
     pairs = zip(refine, cells["config"].astype(object), strict=True)
-    methods = [method(label, text) if label != NOT_REFINED else "" for label, text in pairs]
+    methods = [method(label, text) if label != load.UNCHANGED else "" for label, text in pairs]
     critics = cells["critic"].astype(object)
     methods = [name if pd.isna(by) else f"{name} by {by}" for name, by in zip(methods, critics, strict=True)]
     reward = cells[REWARD]

@@ -278,13 +278,13 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
 
     A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` are the others. NaN without any.
     """
-    pairs = list(zip(cases["successes"], cases["trials"], strict=True))
+    pairs, place = np.unique(cases[["successes", "trials"]].to_numpy(), axis=0, return_inverse=True)
     columns = {
-        f"{name}{k}": [of(won, trials, k) if trials >= k else math.nan for won, trials in pairs]
+        f"{name}{k}": np.array([of(won, trials, k) if trials >= k else math.nan for won, trials in pairs.tolist()])
         for name, of in (("all_", all_of), ("any_", any_of))
         for k in shown(most)
     }
-    values = pd.DataFrame(columns, index=cases.index, dtype="float64")
+    values = pd.DataFrame({name: known[place.ravel()] for name, known in columns.items()}, index=cases.index)
     return measured(pd.concat([cases, values], axis=1), _LABELS, measures(most)).drop(columns="cells")
 
 

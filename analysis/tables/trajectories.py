@@ -20,7 +20,7 @@ from analysis.load.baselines import CHANCE
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, mean, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, amount, n_clusters, share
+from analysis.stats.intervals import CLUSTER, amount, by_case, share
 from grid import store
 from grid.core.untrusted import loads, shown
 from grid.metrics.scores import PATTERNS
@@ -113,15 +113,13 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 def measured(cells: pd.DataFrame) -> pd.DataFrame:
     """One row a setting: `cases`, `clusters`, and of each of METRICS mean, `_low`, `_high`, `_cases` (where known)."""
     rows = []
-    for key, own in cells.groupby(SETTING, sort=False, observed=True):
-        by_case = own.groupby([CLUSTER, "case_id"], observed=True)[[*METRICS]].mean().astype("float64")
-        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        row |= {"cases": len(by_case), "clusters": n_clusters(by_case)}
-        for name in METRICS:
-            values = by_case[name].dropna()
+    for group in by_case(cells, SETTING, [*METRICS]):
+        row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
+        row |= {"cases": group.cases, "clusters": group.clusters}
+        for name, known in group.samples.items():
             most = _HIGHEST.get(name, 1.0)
-            found = share(values, most) if math.isfinite(most) else amount(values)
-            row |= found.named(name) | {f"{name}_cases": len(values)}
+            found = share(known, most) if math.isfinite(most) else amount(known)
+            row |= found.named(name) | {f"{name}_cases": len(known.values)}
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -7,11 +7,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
-from analysis.viewer.index import Index, Setting, Summary
-from analysis.viewer.runs import Run
+if TYPE_CHECKING:  # a report links to pages, and needs no database
+    from analysis.viewer.index import Index, Setting, Summary
+    from analysis.viewer.runs import Run
 
 _PLAIN = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 

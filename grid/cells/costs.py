@@ -11,7 +11,7 @@ from grid.core.errors import ErrorKind, Status
 from grid.core.types import BETWEEN, Trajectory, Usage
 from grid.episode.episode import Episode
 from grid.settings.roles import Prices, money
-from grid.store.schema import SPENT
+from grid.store.schema import SOURCE, SPENT
 
 _NONE = Usage()
 _NAMES = tuple(vars(_NONE))
@@ -65,7 +65,6 @@ def larger(one: Usage, other: Usage) -> Usage:
 
 
 _CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
-SOURCE = ("answered_by", "system_fingerprint", "provider")
 _MAX_MESSAGE = 2000  # characters of an error
 
 

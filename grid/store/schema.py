@@ -20,6 +20,8 @@ OLDEST = 16
 """The first version whose files are read: in 16 and 17 each metric and each cost is a column of its own."""
 SCORES, TEXT, COSTS = "scores", "texts", "costs"
 """The maps of `episodes`: numbers by metric (flags are 0 and 1), texts by metric (lists as JSON), costs by role."""
+SOURCE = ("answered_by", "system_fingerprint", "provider")
+"""Who answered for the acting model, as its server says (`grid.core.engine.Source`)."""
 _COUNTS = (
     "llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests",
     "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
@@ -70,7 +72,7 @@ EPISODES = pa.schema(
         (COSTS, pa.map_(pa.string(), COST)),
         ("config", pa.string()),
         *((name, pa.string()) for name in ("code", "code_parts", "git_commit", "engine_version", "sampler")),
-        *((name, pa.string()) for name in ("answered_by", "system_fingerprint", "provider")),
+        *((name, pa.string()) for name in SOURCE),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
