@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 
 from grid import store
 from grid.cells.costs import spent_in
-from grid.cells.rows import Row, transcript_columns
+from grid.cells.rows import TABLES, Row, transcript_rows
 from grid.core.engine import Role
 from grid.core.errors import Status
 from grid.core.types import Usage
 from grid.episode.requests import Message
 from grid.settings.roles import Prices, money
 from grid.settings.setting import Setting
+from grid.store.scanning import EpisodeRow
 from grid.store.schema import SPENT
+from grid.store.schema import TABLES as SCHEMAS
+from grid.store.writing import values_of
 
+_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # of taking; they are added last
 ENDED, DIED = "ended", "died"  # an attempt's status
 
 
@@ -42,8 +46,7 @@ class ChunkResult:
     kept: int = 0
     spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(SPENT, Usage()))
     sections: set[str] = field(default_factory=set)
-    _outcomes: deque[Outcome] = field(default_factory=deque)
-    _columns: deque[dict[str, store.Columns]] = field(default_factory=deque)
+    _rows: dict[str, deque[store.Values]] = field(default_factory=lambda: {table: deque() for table in _ORDER})
 
     @property
     def usage(self) -> Usage:
@@ -60,10 +63,13 @@ class ChunkResult:
         episode, rows, messages = outcome
         self.count(episode["status"], spent_in(episode))
         self.kept += episode["n_messages"] is not None
-        if messages:  # before its episode can be taken
+        if messages:
             names = episode["cell_id"], episode["attempt_id"]
-            self._columns.append(transcript_columns(*names, messages, self.sections))
-        self._outcomes.append(Outcome(episode, {**rows, "cases": self._fresh(rows.get("cases", []))}))
+            for table, values in transcript_rows(*names, messages, self.sections).items():
+                self._rows[table] += values
+        for table, found in {**rows, "cases": self._fresh(rows.get("cases", []))}.items():
+            self._rows[table] += [values_of(table, row) for row in found]
+        self._rows["episodes"].append(values_of("episodes", episode))  # last: what is taken has all that goes with it
 
     def _fresh(self, cases: list[Row]) -> list[Row]:
         """Those that were not taken in before; they are then."""
@@ -78,28 +84,21 @@ class ChunkResult:
         for role, usage in spent.items():
             self.spent[role] += usage
 
-    def take(self) -> dict[str, list[Row]]:
-        """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
-        found: dict[str, list[Row]] = {table: [] for table in ("episodes", "steps", "nodes", "improvements", "cases")}
-        while self._outcomes:
-            episode, others, _ = self._outcomes.popleft()
-            found["episodes"].append(episode)
-            for table, rows in others.items():
-                found[table] += rows
-        return found
+    def take_all(self) -> dict[str, list[store.Values]]:
+        """The rows that were not taken before, by table, in the order in which cells ended; from any thread.
 
-    def take_transcripts(self) -> dict[str, store.Columns]:
-        """Of `messages` and `sections` the columns of what was not taken before; those of cells taken are among them.
-
-        From any thread.
+        Those of cells whose episodes are among them are, and of others that end meanwhile some may be.
         """
-        columns = dict[str, dict[str, list[Any]]]()
-        while self._columns:
-            for table, found in self._columns.popleft().items():
-                kept = columns.setdefault(table, {name: [] for name in found})
-                for name, values in found.items():
-                    kept[name] += values
-        return dict(columns)
+        return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
+
+    def take(self) -> dict[str, list[Row]]:
+        """The same by the columns' names, without what cells asked."""
+        made: dict[str, Any] = {"episodes": EpisodeRow}
+        return {
+            table: [made.get(table, dict)(zip(SCHEMAS[table].names, row, strict=True)) for row in rows]
+            for table, rows in self.take_all().items()
+            if table not in TABLES
+        }
 
 
 def attempt_row(

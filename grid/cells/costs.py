@@ -34,7 +34,7 @@ def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
     """What each role spent, from an episode's row, without the tokens of one that has uncounted answers."""
     return {
-        role: Usage(**{name: (episode["costs"][role][name] or 0) for name in _NAMES})
+        role: Usage(*[episode["costs"][role][name] or 0 for name in _NAMES])
         for role in SPENT
         if role in episode["costs"]
     }

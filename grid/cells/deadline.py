@@ -38,7 +38,7 @@ class LoopClock:
     def __init__(self) -> None:
         self.idle = 0.0
         self.running: tuple[CaseTime, float] | None = None
-        self._lost, self._last = 0.0, -math.inf
+        self._lost, self._last, self._delayed = 0.0, -math.inf, -math.inf
         self._pulse: tuple[float, float] | None = None
         try:  # Linux tells how long a thread waited for a CPU
             self._delays: int | None = os.open(
@@ -50,13 +50,15 @@ class LoopClock:
     def now(self) -> float:
         """The time, from whatever moment; it never goes back.
 
-        A wait for a CPU between two readings would be taken off a time that does not hold it: they are taken again.
+        A wait for a CPU between two readings would be taken off a time that does not hold it: they are taken again. One
+        is enough where the thread has not waited since the last time.
         """
-        delay = self._delay()
+        delay = self._delayed
         for _ in range(_READINGS):
             before, now, delay = delay, time.monotonic(), self._delay()
             if delay == before:
                 break
+        self._delayed = delay
         self._last = max(self._last, now - delay - self._lost - self._late())
         return self._last
 
@@ -111,8 +113,8 @@ class CaseTime:
             raise TypeError("a case's time is told by a CaseLoop")
         self.cell_id, self.seconds, self.used = cell_id, seconds, 0.0
         self._loop, self._clock = loop, loop.clock
-        self._now, self._idle = self._clock.now(), self._clock.idle
-        self._running, self._asking, self._asked = False, 0, 0.0
+        self._now, self._idle = 0.0, self._clock.idle  # the time counts from its first step on
+        self._running, self._asking, self._asked, self._limiting = False, 0, 0.0, False
         self._scope: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.tasks: list[asyncio.Task[Any]] = []
@@ -137,12 +139,16 @@ class CaseTime:
             _CASE.reset(token)
 
     async def limited(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; raises TimeoutError, and is `expired`, once the case has used its seconds."""
+        """The work's result; raises TimeoutError, and is `expired`, once the case has used its seconds.
+
+        Nothing can end it before it waits for the first time: it is looked at from then on.
+        """
         async with asyncio.timeout(None) as self._scope:
-            self._look()
+            self._limiting = True
             try:
                 return await work
             finally:
+                self._limiting = False
                 self._rest()
 
     @contextmanager
@@ -169,6 +175,8 @@ class CaseTime:
         """It ends."""
         self._advance()
         self._running, self._clock.running = False, None
+        if self._limiting and self._timer is None:
+            self._look()
 
     def _computed(self, seconds: float) -> None:
         """Requests that were computed side by side count once: never more than has passed since the last answer."""
@@ -195,6 +203,7 @@ class CaseTime:
         if left > 0:
             self._timer = self._loop.call_later(max(left, _LEAST_SECONDS), self._look)
         elif self._scope is not None:
+            self._limiting = False
             self._scope.reschedule(self._loop.time())
 
     def _rest(self) -> None:

@@ -77,8 +77,13 @@ class Environment:
         return replace(problem, world=world, case=replace(problem.case, query=first))
 
 
+NOBODY = Environment()
+
+
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
     """Whoever a setting has for a cell."""
+    if not built.roles:
+        return NOBODY
     found = Environment(
         built.evaluation(cell.case_id, sweep_seed),
         built.simulation(sweep_seed),

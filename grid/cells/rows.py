@@ -78,11 +78,15 @@ def step_rows(
 def ranked_of(problem: Problem | None) -> Ranked:
     """What was retrieved for a decision of a problem, best first: planners are not told."""
 
-    @cache
-    def tools(substep: Substep | None, sought: str) -> tuple[ToolSpec, ...]:
-        return Retrieved.of(problem).tools(problem.case, substep, sought) if problem else ()
+    known: dict[tuple[Substep | None, str], Sequence[ToolSpec]] = {}
 
-    return lambda step: tools(None if step.whole_query else step.substep, step.sought)
+    def ranked(step: Step) -> Sequence[ToolSpec]:
+        key = (None if step.whole_query else step.substep, step.sought)
+        if key not in known:
+            known[key] = Retrieved.of(problem).tools(problem.case, *key) if problem else ()
+        return known[key]
+
+    return ranked
 
 
 def _against(step: Step, reference: Reference, ranked: Ranked) -> dict[str, Any]:
@@ -112,7 +116,7 @@ def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
 def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
     """Success, and the maps of all else that was measured, without what nobody could tell."""
     numbers, texts = split({name: value for name, value in values.items() if value is not None and name != SUCCESS})
-    return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts)}
+    return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts) if texts else texts}
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:
@@ -168,56 +172,50 @@ class Room:
             self.since, self.keep = (dt.datetime.now(dt.UTC), self._cells), self.keep.rest()
 
 
-def transcript_columns(
+def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
-) -> dict[str, store.Columns]:
-    """Columns of `messages`, in the order of asking, and of those `sections` that are not `known`; they are then.
+) -> dict[str, list[store.Values]]:
+    """Rows of `messages`, in the order of asking, and of those `sections` that are not `known`; they are then.
 
-    Columns, since a row's own objects would take as much time again.
+    Without their columns' names, since rows with them would take as much time again.
     """
-    count = len(messages)
-    told = [_verbatim("answer", message.answers) for message in messages]
-    columns: dict[str, Sequence[Any]] = {
-        "cell_id": [cell_id] * count,
-        "attempt_id": [attempt_id] * count,
-        "message": range(count),
-        "role": [message.role for message in messages],
-        "decision": [message.decision for message in messages],
-        "request": ["choose" if message.n is None else "sample" for message in messages],
-        "wanted": [_kind(type(message.prompt.answer).__name__) for message in messages],
-        "seed": [message.seed for message in messages],
-        "n": [message.n for message in messages],
-        "temperature": [message.temperature for message in messages],
-        "max_tokens": [message.max_tokens for message in messages],
-        "prompt": [[section.digest for section in message.prompt.sections] for message in messages],
-        "answers": [answers for answers, _ in told],
-        "probabilities": [message.probabilities for message in messages],
-        "unreadable": [_reasons(message.unreadable) if message.unreadable else () for message in messages],
-        "altered": [altered for _, altered in told],
-    }
-    return {"messages": columns, "sections": _section_columns(messages, columns["prompt"], known)}
-
-
-def _section_columns(messages: Sequence[Message], prompts: Sequence[Sequence[str]], known: set[str]) -> store.Columns:
     if len(known) > _MOST_KNOWN:
         known.clear()
-    fresh: dict[str, Section] = {}
-    for message, digests in zip(messages, prompts, strict=True):
+    found: dict[str, list[store.Values]] = {"sections": [], "messages": []}
+    for place, message in enumerate(messages):
+        sections = message.prompt.sections
+        digests = [section.digest for section in sections]
+        found["messages"].append((cell_id, attempt_id, place, *_message(message, digests)))
         if not known.issuperset(digests):
-            new = zip(digests, message.prompt.sections, strict=True)
-            fresh |= {digest: section for digest, section in new if digest not in known}
+            fresh = {one: section for one, section in zip(digests, sections, strict=True) if one not in known}
+            found["sections"] += [_section(one, section) for one, section in fresh.items()]
             known.update(digests)
-    sections = fresh.values()
-    entries = [_verbatim("entry", section.entries) for section in sections]
-    options = [_verbatim("option", section.options) for section in sections]
-    altered = zip(entries, options, strict=True)
-    return {
-        "digest": list(fresh),
-        "kind": [section.kind for section in sections],
-        "entries": [texts for texts, _ in entries],
-        "options": [texts for texts, _ in options],
-        "altered": ["; ".join(filter(None, (one, other))) or None for (_, one), (_, other) in altered],
-    }
+    return found
+
+
+def _message(message: Message, digests: list[str]) -> store.Values:
+    """The columns `role` to `altered`."""
+    answers, altered = _verbatim("answer", message.answers)
+    return (
+        message.role,
+        message.decision,
+        "choose" if message.n is None else "sample",
+        _kind(type(message.prompt.answer).__name__),
+        message.seed,
+        message.n,
+        message.temperature,
+        message.max_tokens,
+        digests,
+        answers,
+        message.probabilities,
+        _reasons(message.unreadable) if message.unreadable else (),
+        altered,
+    )
+
+
+def _section(digest: str, section: Section) -> store.Values:
+    (entries, one), (options, other) = _verbatim("entry", section.entries), _verbatim("option", section.options)
+    return digest, section.kind, entries, options, "; ".join(filter(None, (one, other))) or None
 
 
 def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:

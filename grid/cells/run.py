@@ -18,7 +18,7 @@ from grid import store
 from grid.cells.attempts import ChunkResult, Outcome
 from grid.cells.costs import costs_of, outcome_columns, source_columns, summed, taken, time_columns
 from grid.cells.deadline import CaseTime
-from grid.cells.environment import Environment, environment
+from grid.cells.environment import NOBODY, Environment, environment
 from grid.cells.expected import expected_success
 from grid.cells.rows import ranked_of, score_columns, step_rows, storable
 from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
@@ -161,15 +161,18 @@ async def run_cell(
     return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep, head))
 
 
+_NO_STEPS, _NO_CALLS = Trajectory((), ()), Reference({}, ())
+
+
 @dataclass
 class _Run:
     """What there is of a cell so far, whatever becomes of it."""
 
     problem: Problem | None = None
-    environment: Environment = field(default_factory=Environment)
+    environment: Environment = NOBODY
     audit: Audit | None = None
     episode: Episode | None = None
-    trajectory: Trajectory = field(default_factory=lambda: Trajectory((), ()))
+    trajectory: Trajectory = _NO_STEPS
     scores: Mapping[str, Any] = field(default_factory=lambda: UNSCORED)
     told: dict[str, Any] = field(default_factory=dict)
     trace: str | None = None
@@ -196,23 +199,29 @@ async def _run_cell(
         kind, message = _failed(run, error, built, cell, own)
     problem, episode = run.problem, run.episode
     spent = summed(part.spent for part in (episode, *run.environment.requests) if part)
-    reference = problem.reference if problem else Reference({}, ())
-    row: dict[str, Any] = cell_columns(cell, built, attempt_id) | plan_shape(reference) | kind_columns(problem)
-    row |= outcome_columns(episode, run.trajectory, status, kind, message) | costs_of(
-        built.engines, built.prices, spent
-    )
-    row |= score_columns(_told(run, built)) | source_columns(episode.sources if episode else ())
-    row |= {"error_traceback": run.trace}
-    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
+    reference = problem.reference if problem else _NO_CALLS
+    row = cell_columns(cell, built, attempt_id)
+    for columns in (
+        plan_shape(reference),
+        kind_columns(problem),
+        outcome_columns(episode, run.trajectory, status, kind, message),
+        costs_of(built.engines, built.prices, spent),
+        score_columns(_told(run, built)),
+        source_columns(episode.sources if episode else ()),
+    ):
+        row.update(columns)
+    row["error_traceback"] = run.trace
+    row["controls"] = to_json(dict(problem.controls)) if problem and problem.controls else None
     passed = time.perf_counter() - started
-    row |= stamp.columns(passed, own.now() if own else passed)
+    row.update(stamp.columns(passed, own.now() if own else passed))
     rows = _tables(run, cell.cell_id, attempt_id, reference)
-    row |= {"case_digest": rows["cases"][0]["digest"] if problem else None}
+    row["case_digest"] = rows["cases"][0]["digest"] if problem else None
     kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
-    row |= {"n_messages": None if kept is None else len(kept)}
-    row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
-    episode_row = EpisodeRow({**head, **storable(row)})
-    return Outcome(episode_row, {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
+    row["n_messages"] = None if kept is None else len(kept)
+    row["n_nodes"], row["n_improvements"] = len(rows["nodes"]), len(rows["improvements"])
+    episode_row = EpisodeRow(head)
+    episode_row.update(storable(row))
+    return Outcome(episode_row, rows, kept or ())
 
 
 def _told(run: _Run, built: Built) -> dict[str, Any]:
@@ -222,7 +231,8 @@ def _told(run: _Run, built: Built) -> dict[str, Any]:
 
 async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
     """Solve a cell's case and score what came of it."""
-    run.problem = problem = built.problem(cell.case_id, cell.disturbance_seed)
+    seed = cell.disturbance_seed if built.robustness else 0  # a hash, which nothing else takes
+    run.problem = problem = built.problem(cell.case_id, seed)
     try:
         await _solved_and_scored(run, problem, built, setting, cell, own)
     finally:
@@ -273,7 +283,7 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
     elif kind == ErrorKind.CODE:
         message += f" ({place_of(error, built)}, case {cell.case_id})"
         run.trace = "".join(traceback.format_exception(error))
-    run.trajectory = run.episode.best() if run.episode else Trajectory((), ())
+    run.trajectory = run.episode.best() if run.episode else _NO_STEPS
     if run.problem and run.episode and kind in UNRESOLVED:
         said = _unsolved(built, cell) if run.problem.examine else {}
         found = scored(run.problem, run.trajectory, resolved=False, said=said)
@@ -308,7 +318,8 @@ def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> d
     )
     steps = step_rows(*ids, run.trajectory, reference, ranked_of(problem), mended)
     cases = [case_row(problem)] if problem else []
-    return {"steps": steps, "nodes": nodes, "improvements": better, "cases": cases}
+    rows: dict[store.Table, Any] = {"steps": steps, "nodes": nodes, "improvements": better}
+    return {table: list(map(storable, found)) for table, found in rows.items()} | {"cases": cases}
 
 
 def episode_of(
@@ -325,11 +336,8 @@ def episode_of(
     sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
     is one, the judge's answers to planners go through `audit`.
     """
-    difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
-        role: cast(Informed, engine).told(problem.reference, problem.library, difficulty)
-        if can(type(engine), Informed)
-        else engine
+        role: _informed(engine, built, problem, sweep_seed) if can(type(engine), Informed) else engine
         for role, engine in built.engines.items()
         if role not in OF_WORLD  # who are no planner's to ask
     }
@@ -352,6 +360,11 @@ def episode_of(
         clock=own.now if own else None,
         fit_tokens=getattr(built.planner, "fit_tokens", False),
     )
+
+
+def _informed(engine: Any, built: Built, problem: Problem, sweep_seed: int) -> Any:
+    difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
+    return cast(Informed, engine).told(problem.reference, problem.library, difficulty)
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:
@@ -411,14 +424,28 @@ def place_of(error: Exception, built: Built) -> str:
 
 
 _DIGITS = 32
+_MOST_CASES = 2048  # whose rows are known; all are forgotten then
+_case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]] = {}
 
 
 def case_row(problem: Problem) -> dict[str, Any]:
     """A case as its setting has it: query, outline (a disturbed one, where it is), and the reference's calls in order.
 
     A call that the reference does not make (a substep without a tool) has no tool. `digest` names the contents: equal
-    cases of several settings are one row.
+    cases of several settings are one row, and trials of a case whose calls are the same object the same.
     """
+    case, reference = problem.case, problem.reference
+    calls, of_reference = reference.calls, (reference.followed, reference.ordered, reference.answer)
+    told = (problem.domain, case.query, case.messages, case.plan, of_reference)
+    known = _case_rows.get(case.id)
+    if known is None or known[0] is not calls or known[1] != told:
+        if len(_case_rows) >= _MOST_CASES:
+            _case_rows.clear()
+        _case_rows[case.id] = known = calls, told, storable(_case_row(problem))
+    return known[2]
+
+
+def _case_row(problem: Problem) -> dict[str, Any]:
     case, reference = problem.case, problem.reference
     row: dict[str, Any] = {
         "case_id": case.id,

@@ -226,9 +226,9 @@ class _Pulse:
         )
 
     def _write(self) -> None:
-        rows = self._result.take()
+        rows = self._result.take_all()
         if rows["episodes"]:
-            written = store.write(self._chunk.root, {**rows, **self._result.take_transcripts()})
+            written = store.write(self._chunk.root, rows)
             self.transcripts += sum(written.get(table, 0) for table in TABLES)
             self.writes += 1
 

@@ -105,7 +105,11 @@ def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, 
     Raises:
         ValueError: nobody declared a name, or a value is not finite or of another kind.
     """
-    return {name: _checked(name, value, known) for name, value in found.items() if value is not None}
+    return {
+        name: value if name in known and type(value) is _OWN.get(known[name].kind) else _checked(name, value, known)
+        for name, value in found.items()
+        if value is not None
+    }
 
 
 def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
@@ -114,8 +118,6 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
             f"metric {shown_value(name)} is declared by nobody; declare a Metric of this name in `metrics`"
         )
     kind = known[name].kind
-    if type(value) is _OWN.get(kind):
-        return value
     if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return [*value]
     if kind not in TEXTS and hasattr(value, "__float__"):  # numpy's numbers too

@@ -231,7 +231,7 @@ class Price(BaseModel):
         return not (self.input or self.cached or self.output)
 
 
-_FREE = Price(input=0, output=0)
+_FREE, _NOTHING = Price(input=0, output=0), Usage()
 Prices = Mapping[Role, Price | None]
 """By role of a setting; None where the price is not known."""
 
@@ -256,8 +256,9 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
     """The US dollars that all roles of a setting spent; None where the price of one, or what it used, is not known."""
-    if any(price and not price.free and spent.get(role, Usage()).uncounted_answers for role, price in prices.items()):
-        return None
+    for role, price in prices.items():
+        if price and spent.get(role, _NOTHING).uncounted_answers and not price.free:
+            return None
     return at_least(prices, spent)
 
 
@@ -267,7 +268,7 @@ def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
     for role, price in prices.items():
         if price is None:
             return None
-        dollars += price.of(spent.get(role, Usage()))
+        dollars += price.of(spent.get(role, _NOTHING))
     return dollars if prices else None
 
 

@@ -26,11 +26,10 @@ from grid.store.tables import (
     rows_of_try,
 )
 from grid.store.transcripts import Request, transcript
-from grid.store.writing import Columns, Rows, write
+from grid.store.writing import Rows, Values, write
 
 __all__ = [
     "CellIds",
-    "Columns",
     "File",
     "Long",
     "PlannedSetting",
@@ -40,6 +39,7 @@ __all__ = [
     "RunRecord",
     "RunsRecord",
     "Table",
+    "Values",
     "check",
     "check_there",
     "compact",

@@ -32,7 +32,7 @@ def test_its_way_through_the_store_too(tmp_path: Path, dataset: dict[str, Any], 
     """Of a cell's rows among those of fifty, transcripts included, from the end of its work to the files."""
     setting, built, made = _built({**dataset, **{key: 50 for key in ("cases", "limit") if key in dataset}})
     ran = asyncio.run(run_chunk(built, setting, made, Stamp("calls", None), keep=Keep("all")))
-    rows: store.Rows = {**ran.take(), **ran.take_transcripts()}
+    rows: store.Rows = ran.take_all()
     store.write(tmp_path / "before", rows)
     profile = cProfile.Profile()
     profile.runcall(store.write, tmp_path / "after", rows)

@@ -16,7 +16,7 @@ from grid import store
 from grid.cells.attempts import Outcome
 from grid.cells.costs import spent_by_columns
 from grid.cells.environment import Environment
-from grid.cells.rows import transcript_columns
+from grid.cells.rows import transcript_rows
 from grid.cells.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.core.engine import ACTOR, CHOOSE, EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import ConfigError
@@ -379,8 +379,8 @@ def test_an_evaluator_that_gives_no_score_leaves_success_unknown_and_is_counted(
 def test_what_it_was_asked_is_kept_and_no_planner_reaches_it(tmp_path: Path) -> None:
     built = letters(Scoring())
     found = outcome(built)
-    columns = transcript_columns("c", "a", found.messages, set())
-    store.write(tmp_path, {**columns, "episodes": [found.episode]})
+    rows = transcript_rows("c", "a", found.messages, set())
+    store.write(tmp_path, {**rows, "episodes": [found.episode]})
     requests = [request for request in store.transcript(tmp_path, "c") if request]
     assert [request.role for request in requests] == [ACTOR, EVALUATOR]
     assert requests[1].decision.startswith("same/note/text/")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from grid.cells.rows import transcript_columns
+from grid.cells.rows import transcript_rows
 from grid.core.engine import FunctionsAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage
@@ -227,14 +227,13 @@ def test_transcripts_have_what_was_handed_over_and_answered_word_for_word(tmp_pa
     answers = [tagged(FIND, ("nobody", {})), as_message("Now.", [SENT]), "It is so."]
     case = episode(engine := Native(answers))
     asyncio.run(ReAct().solve(case))
-    columns = transcript_columns("cell", "attempt", case.messages, set())
-    rows = [dict(zip(columns["messages"], row, strict=True)) for row in zip(*columns["messages"].values(), strict=True)]
-    sections = dict(zip(columns["sections"]["digest"], columns["sections"]["entries"], strict=True))
-    kinds = dict(zip(columns["sections"]["digest"], columns["sections"]["kind"], strict=True))
+    found = transcript_rows("cell", "attempt", case.messages, set())
+    rows = [dict(zip(store.schema.TABLES["messages"].names, row, strict=True)) for row in found["messages"]]
+    sections = {digest: entries for digest, _, entries, _, _ in found["sections"]}
+    kinds = {digest: kind for digest, kind, *_ in found["sections"]}
     assert [list(row["answers"]) for row in rows] == [[answer] for answer in answers]
     assert [row["wanted"] for row in rows] == ["functions"] * 3
     assert [len(row["unreadable"]) for row in rows] == [1, 1, 0]
     (handed,) = {digest for row in rows for digest in row["prompt"] if kinds[digest] == "functions"}
     assert [json.loads(line) for line in sections[handed]] == engine.prompts[0].functions()
     assert "tools" not in kinds.values()
-    assert set(columns["messages"]) <= set(store.schema.TABLES["messages"].names)

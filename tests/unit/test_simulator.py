@@ -198,9 +198,8 @@ def test_a_call_has_one_response_for_all_planners_and_cases(small_stabletoolbenc
 def test_transcripts_have_it_and_no_planner_reaches_it(small_stabletoolbench: str, tmp_path: Path) -> None:
     setting, built = told(small_stabletoolbench, Playing())
     result = run(setting, built)
-    rows = result.take()
-    store.write(tmp_path, {**rows, **result.take_transcripts()})
-    cell = rows["episodes"][0]["cell_id"]
+    store.write(tmp_path, result.take_all())
+    (cell,) = store.read(tmp_path, "episodes", ["cell_id"])["cell_id"].to_pylist()
     requests = [request for request in store.transcript(tmp_path, cell) if request]
     assert {request.role for request in requests} == {ACTOR, SIMULATOR}
     simulation = built.simulation(0)

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from grid import store
 from grid.cells.attempts import ChunkResult, Outcome
-from grid.cells.rows import Room, transcript_columns
+from grid.cells.rows import Room, transcript_rows
 from grid.cells.run import Stamp, run_cell, run_chunk
 from grid.cluster.batch import Report
 from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
@@ -102,7 +102,7 @@ def written(root: Path, setting: Setting, built: Built, keep: Keep = KEEP_ALL, c
 
 def taken(result: ChunkResult) -> dict[str, Any]:
     """All that a worker writes."""
-    return {**result.take(), **result.take_transcripts()}
+    return result.take_all()
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
@@ -242,16 +242,16 @@ def test_a_section_is_written_once_by_a_process_and_its_rows_name_what_they_hold
     for result in (first, first, second):
         result.add(small(engine, ReAct()))
     rows, again = (taken(result) for result in (first, second))
-    digests = rows["sections"]["digest"]
+    digests = [digest for digest, *_ in rows["sections"]]
     assert len(digests) == len(set(digests))
-    assert {*digests, rows["cases"][0]["digest"]} == known
+    assert {*digests, rows["cases"][0][0]} == known
     assert (len(rows["cases"]), again["cases"]) == (1, [])
-    assert again["sections"]["digest"] == []
-    assert len(again["messages"]["prompt"]) == 4
-    named = rows["messages"]["prompt"] + again["messages"]["prompt"]
-    assert {digest for prompt in named for digest in prompt} == set(digests)
-    parts = (rows["sections"][name] for name in ("kind", "entries", "options"))
-    assert [Section(*part).digest for part in zip(*parts, strict=True)] == digests
+    assert again["sections"] == []
+    assert len(again["messages"]) == 4
+    prompts = [dict(zip(store.schema.MESSAGES.names, row, strict=True))["prompt"] for row in rows["messages"]]
+    prompts += [dict(zip(store.schema.MESSAGES.names, row, strict=True))["prompt"] for row in again["messages"]]
+    assert {digest for prompt in prompts for digest in prompt} == set(digests)
+    assert [Section(*part).digest for _, *part, _ in rows["sections"]] == digests
 
 
 def test_digests_tell_sections_apart() -> None:
@@ -275,8 +275,8 @@ def test_what_a_table_cannot_hold_is_altered_and_the_row_says_so(tmp_path: Path)
         n=3,
         answers=("x" * 1_000_001, "\udc00!", "whole \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")),
     )
-    columns = transcript_columns("c", "a", [asked], set())
-    store.write(tmp_path, {**columns, "episodes": [episode("c", "a", n_messages=1)]})
+    rows = transcript_rows("c", "a", [asked], set())
+    store.write(tmp_path, {**rows, "episodes": [episode("c", "a", n_messages=1)]})
     (request,) = store.transcript(tmp_path, "c")
     assert request is not None
     assert [len(answer) for answer in request.answers] == [1_000_000, 2, 7]
@@ -296,8 +296,8 @@ def test_a_request_without_an_answer_and_answers_that_cannot_be_read(tmp_path: P
         Message("actor", "pass0/1", prompt, 1, n=2, answers=("", "no"), unreadable={1: "no JSON object with a tool"}),
         Message("judge", "pass0/2", prompt, 2, n=1),
     ]
-    columns = transcript_columns("c", "a", messages, set())
-    store.write(tmp_path, {**columns, "episodes": [episode("c", "a", n_messages=2)]})
+    rows = transcript_rows("c", "a", messages, set())
+    store.write(tmp_path, {**rows, "episodes": [episode("c", "a", n_messages=2)]})
     first, second = store.transcript(tmp_path, "c")
     assert first is not None
     assert second is not None
