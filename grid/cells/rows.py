@@ -77,7 +77,6 @@ def step_rows(
 
 def ranked_of(problem: Problem | None) -> Ranked:
     """What was retrieved for a decision of a problem, best first: planners are not told."""
-
     known: dict[tuple[Substep | None, str], Sequence[ToolSpec]] = {}
 
     def ranked(step: Step) -> Sequence[ToolSpec]:

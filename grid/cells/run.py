@@ -219,9 +219,17 @@ async def _run_cell(
     kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
     row["n_messages"] = None if kept is None else len(kept)
     row["n_nodes"], row["n_improvements"] = len(rows["nodes"]), len(rows["improvements"])
+    if episode:
+        _let_go(episode)
     episode_row = EpisodeRow(head)
     episode_row.update(storable(row))
     return Outcome(episode_row, rows, kept or ())
+
+
+def _let_go(episode: Episode) -> None:
+    """Of an episode that is over: it, its requests and its first pass name each other, and garbage has to be sought."""
+    episode.first_pass = None
+    vars(episode).pop("_Episode__requests", None)
 
 
 def _told(run: _Run, built: Built) -> dict[str, Any]:

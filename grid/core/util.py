@@ -65,6 +65,13 @@ class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which 
         return found
 
 
+def changed(thing: H, **fields: Any) -> H:
+    """As dataclasses.replace, in a tenth of the time: for a dataclass with neither __post_init__ nor anything kept."""
+    made = object.__new__(type(thing))
+    made.__dict__.update(vars(thing), **fields)
+    return made
+
+
 @lru_cache(maxsize=4096)
 def can(kind: type, ability: type) -> bool:
     """Whether objects of a class have the methods of a protocol; 3.11 looks for all of them at every isinstance."""

@@ -17,7 +17,7 @@ from grid.core.errors import ConfigError, UnfinishedError
 from grid.core.metric import BY_NAME, Metric, declared_by, together
 from grid.core.problem import DEMONSTRATIONS, DRAFTED, GIVEN, REFERENCES, Dataset, Demonstrations, Problem
 from grid.core.types import Case, Demonstration, Plan
-from grid.core.util import can, derive_seed
+from grid.core.util import can, changed, derive_seed
 from grid.datasets.dataset import part_of
 from grid.datasets.question_answering import Nearest, question_words
 from grid.engines.hosted import Informed
@@ -231,10 +231,11 @@ class Built:
         if can(type(self.engine), Informed) and SIMULATOR not in self.roles:
             world = within(problem.world, lambda own: own.by_reference() if isinstance(own, Referenced) else own)
             problem = replace(problem, world=world)
-        problem = replace(problem, parts=problem.case.plan.substeps)
+        parts = problem.case.plan.substeps
         if self.dataset.outline == GIVEN:
-            return problem
-        return replace(problem, case=replace(problem.case, plan=Plan(())), reference=problem.reference.unfollowed())
+            return changed(problem, parts=parts)
+        case, reference = replace(problem.case, plan=Plan(())), problem.reference.unfollowed()
+        return changed(problem, parts=parts, case=case, reference=reference)
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from grid.core.engine import JUDGE
 from grid.core.errors import ConfigError
 from grid.core.problem import PLANS, TEXTS, Dataset, Index, Problem, Retriever, Told
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
-from grid.core.util import can
+from grid.core.util import can, changed
 from grid.episode.episode import Planner
 from grid.planners.refining import NOT_REFINED, Refining
 from grid.pools.whole import Pool
@@ -114,7 +114,7 @@ class Pooled:
                 self._known.clear()
             self._known[case_id] = self._search(problem)
         tools, index = self._known[case_id]
-        problem = replace(
+        problem = changed(
             problem,
             library=tools,
             candidates=index.retrieve,

@@ -73,7 +73,8 @@ def _columns(rows: Sequence[Mapping[str, Any]] | Sequence[Values], table: str) -
     values: Any = rows
     if rows and isinstance(rows[0], Mapping):
         values = [values_of(table, folded(row) if table == "episodes" else row) for row in cast(Any, rows)]
-    columns: dict[str, Any] = dict.fromkeys(_NAMES[table], ()) | dict(zip(_NAMES[table], zip(*values, strict=True)))
+    empty: Any = [()] * len(_NAMES[table])
+    columns: dict[str, Any] = dict(zip(_NAMES[table], zip(*values, strict=True) if values else empty, strict=True))
     for name in MAPS if table == "episodes" else ():
         columns[name] = map_array(columns[name], EPISODES.field(name).type)
     return columns
