@@ -10,8 +10,7 @@ from typing import Any
 
 from analysis.tables import failed
 from grid import store
-from grid.cells.rows import step_rows
-from grid.cells.run import case_row
+from grid.cells.rows import case_row, step_rows
 from grid.core.problem import Problem
 from grid.core.types import Json, Step, Substep, ToolCall, Trajectory, to_json
 from grid.metrics.stepwise import scored

@@ -1,8 +1,9 @@
-"""The rows of an episode's steps, and what any row can hold."""
+"""The rows of an episode's steps, of its case and of what it asked, and what any row can hold."""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -139,6 +140,55 @@ def _text(text: str) -> str:
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
     return text.encode("utf-8", "replace").decode()
+
+
+# The row of a case: what was asked for, and what it is held against.
+
+
+_DIGITS = 32
+_MOST_CASES = 2048  # whose rows are known; all are forgotten then
+_case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]] = {}
+
+
+def case_row(problem: Problem) -> dict[str, Any]:
+    """A case as its setting has it: query, outline (a disturbed one, where it is), and the reference's calls in order.
+
+    A call that the reference does not make (a substep without a tool) has no tool. `digest` names the contents: equal
+    cases of several settings are one row, and trials of a case whose calls are the same object the same.
+    """
+    case, reference = problem.case, problem.reference
+    calls, of_reference = reference.calls, (reference.followed, reference.ordered, reference.answer)
+    told = (problem.domain, case.query, case.messages, case.plan, of_reference)
+    known = _case_rows.get(case.id)
+    if known is None or known[0] is not calls or known[1] != told:
+        if len(_case_rows) >= _MOST_CASES:
+            _case_rows.clear()
+        _case_rows[case.id] = known = calls, told, storable(_case_row(problem))
+    return known[2]
+
+
+def _case_row(problem: Problem) -> dict[str, Any]:
+    case, reference = problem.case, problem.reference
+    row: dict[str, Any] = {
+        "case_id": case.id,
+        "domain": problem.domain or None,
+        "query": case.query,
+        "messages": [message.text for message in case.messages],
+        "outline": [{"id": part.id, "goal": part.goal, "text": part.text} for part in case.plan.substeps],
+        "calls": [
+            {
+                "substep_id": substep,
+                "tool": call.tool if call else None,
+                "arguments": to_json(dict(call.arguments)) if call else None,
+            }
+            for substep, call in reference.calls.items()
+        ],
+        "followed": reference.followed,
+        "ordered": reference.ordered,
+        "answer": reference.answer,
+    }
+    text = to_json(row).encode("utf-8", "replace")
+    return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
 # What was asked and answered, for the tables: of which cells it is kept, and each section of a prompt about once.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import hashlib
 import time
 import traceback
 import uuid
@@ -20,7 +19,7 @@ from grid.cells.costs import costs_of, outcome_columns, source_columns, summed, 
 from grid.cells.deadline import CaseTime
 from grid.cells.environment import NOBODY, Environment, environment
 from grid.cells.expected import expected_success
-from grid.cells.rows import ranked_of, score_columns, step_rows, storable
+from grid.cells.rows import case_row, ranked_of, score_columns, step_rows, storable
 from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
 from grid.core.errors import (
     BudgetError,
@@ -426,55 +425,6 @@ def place_of(error: Exception, built: Built) -> str:
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
     return f"{module.replace('.', '/')}.py:{line}"
-
-
-# The row of a case: what was asked for, and what it is held against.
-
-
-_DIGITS = 32
-_MOST_CASES = 2048  # whose rows are known; all are forgotten then
-_case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]] = {}
-
-
-def case_row(problem: Problem) -> dict[str, Any]:
-    """A case as its setting has it: query, outline (a disturbed one, where it is), and the reference's calls in order.
-
-    A call that the reference does not make (a substep without a tool) has no tool. `digest` names the contents: equal
-    cases of several settings are one row, and trials of a case whose calls are the same object the same.
-    """
-    case, reference = problem.case, problem.reference
-    calls, of_reference = reference.calls, (reference.followed, reference.ordered, reference.answer)
-    told = (problem.domain, case.query, case.messages, case.plan, of_reference)
-    known = _case_rows.get(case.id)
-    if known is None or known[0] is not calls or known[1] != told:
-        if len(_case_rows) >= _MOST_CASES:
-            _case_rows.clear()
-        _case_rows[case.id] = known = calls, told, storable(_case_row(problem))
-    return known[2]
-
-
-def _case_row(problem: Problem) -> dict[str, Any]:
-    case, reference = problem.case, problem.reference
-    row: dict[str, Any] = {
-        "case_id": case.id,
-        "domain": problem.domain or None,
-        "query": case.query,
-        "messages": [message.text for message in case.messages],
-        "outline": [{"id": part.id, "goal": part.goal, "text": part.text} for part in case.plan.substeps],
-        "calls": [
-            {
-                "substep_id": substep,
-                "tool": call.tool if call else None,
-                "arguments": to_json(dict(call.arguments)) if call else None,
-            }
-            for substep, call in reference.calls.items()
-        ],
-        "followed": reference.followed,
-        "ordered": reference.ordered,
-        "answer": reference.answer,
-    }
-    text = to_json(row).encode("utf-8", "replace")
-    return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
 # The columns of a cell's row that tell what it is; they are known before it runs.
