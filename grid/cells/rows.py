@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
+from grid.core.cache import Once
 from grid.core.engine import Section
 from grid.core.metric import split
 from grid.core.problem import Problem, Reference
@@ -109,8 +110,13 @@ def _replaced(step: Step) -> str | None:
 
 def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
     """Of what was retrieved the best is offered, so many as there are candidates."""
-    offered = [spec.name for spec in ranked(step)[: len(step.candidates)]]
-    return offered.index(tool) if tool in offered else None
+    place = _places(ranked(step)).get(tool)
+    return place if place is not None and place < len(step.candidates) else None
+
+
+_places: Once[Sequence[ToolSpec], dict[str, int]] = Once(
+    lambda tools: {tool.name: place for place, tool in reversed([*enumerate(tools)])}  # of a name the first
+)
 
 
 def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_transcripts_have_it_and_no_planner_reaches_it(small_stabletoolbench: st
     setting, built = told(small_stabletoolbench, Playing())
     result = run(setting, built)
     store.write(tmp_path, result.take_all())
-    (cell,) = store.read(tmp_path, "episodes", ["cell_id"])["cell_id"].to_pylist()
+    cell, *_ = store.read(tmp_path, "episodes", ["cell_id"])["cell_id"].to_pylist()
     requests = [request for request in store.transcript(tmp_path, cell) if request]
     assert {request.role for request in requests} == {ACTOR, SIMULATOR}
     simulation = built.simulation(0)
