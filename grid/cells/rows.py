@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.core.cache import Once
 from grid.core.engine import Section
 from grid.core.metric import split
 from grid.core.problem import Problem, Reference
 from grid.core.types import NO_TOOL, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.core.util import Once
 from grid.episode.options import Retrieved
 from grid.episode.requests import Message
 from grid.metrics.scores import SUCCESS, replacements
