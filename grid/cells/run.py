@@ -226,7 +226,10 @@ async def _run_cell(
 
 
 def _let_go(episode: Episode) -> None:
-    """Of an episode that is over: it, its requests and its first pass name each other, and garbage has to be sought."""
+    """Of an episode that is over: it, its requests and its first pass name each other, and garbage has to be sought.
+
+    From outside: a method of the episode's would be reached by each planner, whose cells would have other ids.
+    """
     episode.first_pass = None
     vars(episode).pop("_Episode__requests", None)
 
