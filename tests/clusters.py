@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
 """For the environment of those that join."""
 _STARTED = b"Ray runtime started"
+_START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--include-log-monitor=false"]
+"""Nobody reads what workers print: to watch for it takes half a second of CPU."""
 
 
 @contextmanager
@@ -23,7 +25,7 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
     """Start a head with two CPUs and no dashboard; gives its address, and ends it."""
     port = free_port()
     short = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}", *options]
+    command = [*_START, "--head", f"--port={port}", *options]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
     ray = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -38,7 +40,7 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
 @contextmanager
 def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[None]:
     """Another machine of two CPUs joins a cluster of one: a raylet of its own, here; ends it."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
+    command = [*_START, f"--address={address}"]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
 
     ray: subprocess.Popen[bytes]

@@ -130,6 +130,7 @@ _ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
 _START_SECONDS = 60.0
 _AWAY_SECONDS = 0.0, 5.0  # of a node that died, until another joins
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+_START += ["--include-log-monitor=false"]  # nobody reads what workers print
 _PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # any: there are others
 
 
@@ -198,7 +199,7 @@ class Nodes:
         self._open.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
             self._head = self._start(
-                "--head", f"--port={self._port}", "--include-dashboard=false", f"--temp-dir={folder}"
+                "--head", "--no-monitor", f"--port={self._port}", "--include-dashboard=false", f"--temp-dir={folder}"
             )
             until = time.monotonic() + _START_SECONDS
             while socket.socket().connect_ex(("127.0.0.1", self._port)):

@@ -51,15 +51,6 @@ def run(folder: Path, home: Path, *arguments: str) -> Ended:
     return launch("sweep", folder, *arguments, environment={"HOME": str(home)})
 
 
-def test_one_setting_without_m(own_cache: None, tmp_path: Path) -> None:
-    values = ("dataset.limit=1", "trials=1", "name=one", "cluster.dashboard=false", "cluster.cpus=1")
-    ended = run(tmp_path, tmp_path, *values)
-    assert ended.status == 0, ended.err
-    assert "1 settings, 1 cells" in ended.out
-    (row,) = ended.rows("one")
-    assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "simulated")
-
-
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     ended = run(tmp_path, tmp_path, *SMALL, "cluster=address", "cluster.address=127.0.0.1:1")
     assert ended.status == 2
@@ -74,15 +65,6 @@ def test_a_ray_that_does_not_start_is_one_line_and_leaves_no_folder(tmp_path: Pa
     (line,) = ended.err.splitlines()
     assert line.startswith("stopped: Ray does not start on this machine (NotADirectoryError")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_gpus_that_are_missing_leave_no_folder(tmp_path: Path) -> None:
-    values = (*SMALL, "model=qwen3-4b-instruct", "planner=react", "cluster.dashboard=false")
-    ended = run(tmp_path, tmp_path / "home", *values)
-    assert ended.status == 2, ended.err
-    (line,) = ended.err.splitlines()
-    assert "GPU" in line
-    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize("host", ["a" * 64, "nosuchhost.invalid", "999.999.999.999", "[::1]"])

@@ -241,7 +241,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The planners that branch on SLATE under the simulated policy, so weak that a case needs several corrections."""
     root = tmp_path_factory.mktemp("swept")
     for planner in EGB:
-        rows = planted.grid(planner, cases=60, trials=2, planner_values={"trajectories": 15}, all_offered=True,
+        rows = planted.grid(planner, cases=60, planner_values={"trajectories": 15}, all_offered=True,
                             dataset_values={"max_substeps": 13}, tool_skill=0.6, argument_skill=0.98)  # fmt: skip
         store.write(root, rows)
     return root

@@ -58,9 +58,10 @@ def test_equals_geepack() -> None:
         assert ours[column].to_dict() == pytest.approx(theirs[column].to_dict(), abs=1e-6), column
 
 
-def test_intervals_cover_known_coefficients() -> None:
+@pytest.mark.parametrize("studies", [100, pytest.param(200, marks=pytest.mark.slow)])
+def test_intervals_cover_known_coefficients(studies: int) -> None:
     held = []
-    for seed in range(200):
+    for seed in range(studies):
         found = fitted(simulated.episodes(seed, 200), PLAIN).coefficients.set_index("name")
         truth = pd.Series(simulated.TRUTH)[found.index]
         held.append((found["low"] <= truth) & (truth <= found["high"]))

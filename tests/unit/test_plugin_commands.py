@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import launch
-from tests.plugins import FILES, YAML, write
+from tests import in_process
+from tests.commands import Ended
+from tests.plugins import FILES, YAML, standing_in, write
 
 PLUGIN = "plugins=[mylab]"
 SMALL = ("model=null_engine", "dataset=null_cases", "dataset.limit=2", "trials=1")
@@ -26,6 +27,12 @@ MODEL = "# An engine that another laboratory serves.\n_target_: grid.engines.nul
 def lab(tmp_path: Path) -> Path:
     more = {"mylab/conf/experiment/study.yaml": EXPERIMENT, "mylab/conf/model/served.yaml": MODEL}
     return write(tmp_path / "it's a lab", {**FILES, **more})
+
+
+def launch(script: str, lab: Path, *arguments: str) -> Ended:
+    """A command in the lab's folder, which has allowed and imported nothing before."""
+    with standing_in(lab):
+        return in_process.launch(script, lab, *arguments)
 
 
 def test_one_setting_and_a_grid_and_a_study(lab: Path) -> None:

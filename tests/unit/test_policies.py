@@ -185,7 +185,7 @@ def test_every_disturbance_hurts_the_lexical_policys_choice_of_tools() -> None:
         return np.array([row["tool_match_rate"] for row in episodes])
 
     # Among 50 offered tools all near ones are already: more do not hurt.
-    for setting, top_k, limit in ((InaccuratePlan(), 50, 50), (Extraneous(k=10), 5, 150)):
+    for setting, top_k, limit in ((InaccuratePlan(), 50, 30), (Extraneous(k=10), 5, 80)):
         loss = match(top_k, limit) - match(top_k, limit, setting)
         assert len(loss) == limit
         assert loss.mean() > 2 * loss.std(ddof=1) / np.sqrt(len(loss))

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -27,13 +28,17 @@ Cells = Callable[..., pd.DataFrame]
 
 @pytest.fixture(scope="module")
 def cells() -> Iterator[Cells]:
-    """Of a preset and further arguments the settings that the command line runs, as a report finds them."""
+    """Of a preset and further arguments the settings that the command line runs, as a report finds them.
+
+    `of_each`: one setting of each value of a key is enough; Hydra takes a twentieth of a second for one.
+    """
     sys.path.insert(0, str(CONF.parent / "launch"))
     try:
         from hydra_plugins import grid_sweeper
     finally:
         sys.path.remove(str(CONF.parent / "launch"))
     grid_sweeper.register()
+    settings = grid_sweeper.settings
     with initialize_config_dir(str(CONF), version_base=None), pytest.MonkeyPatch.context() as patch:
         loader = GlobalHydra.instance().config_loader()
         # One for all: what it keeps of a preset's choices, which Hydra takes long for, holds at any size.
@@ -41,8 +46,17 @@ def cells() -> Iterator[Cells]:
         patch.setattr(grid_sweeper, "Composer", lambda *_: composer)
 
         @cache  # most presets are looked at several times
-        def found(*arguments: str) -> pd.DataFrame:
+        def found(*arguments: str, of_each: str = "") -> pd.DataFrame:
             from grid.sweeps.jobs import one_retriever, resolved
+
+            def one_of_each(*asked: Any) -> list[tuple[str, ...]]:
+                """A setting of each value of a key, or all of them."""
+                every = settings(*asked)
+                key = f"{of_each}="
+                told = {next((one for one in setting if one.startswith(key)), ""): setting for setting in every}
+                return list(told.values()) if of_each else every
+
+            patch.setattr(grid_sweeper, "settings", one_of_each)
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
@@ -249,7 +263,7 @@ def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str
     assert gallery.about(name)[-1] in ".?", "the head says what it is"
     if not preset.left_out:
         for more in preset.runs:
-            ran = cells(f"+experiment={name}", *preset.small, *more)
+            ran = cells(f"+experiment={name}", *preset.small, *more, of_each="model")
             assert not set(ran["model"].map(name_of)) & {"smollm2-135m", "qwen2.5-coder-1.5b"}, "no real model"
 
 

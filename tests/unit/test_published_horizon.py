@@ -116,10 +116,11 @@ def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     }
 
 
-def test_planted_effects_come_back_family_by_family() -> None:
+@pytest.mark.parametrize("studies", [6, pytest.param(12, marks=pytest.mark.slow)])
+def test_planted_effects_come_back_family_by_family(studies: int) -> None:
     """Means over studies of each coefficient, levels and HotpotQA's controls among them, near what was planted."""
     estimates: dict[str, list[pd.DataFrame]] = {}
-    for seed in range(12):
+    for seed in range(studies):
         frame = pd.concat([families.episodes(family, seed, 220) for family in families.FAMILIES])
         for key, fit in regression.fits(frame, PLANNING_HORIZON):
             assert isinstance(fit, regression.Fit), fit

@@ -10,18 +10,19 @@ import pytest
 from grid import store
 from grid.datasets.slate.dataset import generate
 from grid.store.schema import EPISODES, SCHEMA_VERSION
-from tests.commands import LAUNCH, Ended, files, launch
+from tests import commands, in_process
+from tests.commands import LAUNCH, Ended, files
 from tests.unit.test_store import named
 
 Run = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def sweep(fresh_cache: Path) -> Run:
-    """Runs `launch/sweep.py` in a folder."""
+def sweep(own_cache: None) -> Run:
+    """Runs `launch/sweep.py` in a folder and in this process."""
 
     def run(folder: Path, *arguments: str) -> Ended:
-        return launch("sweep", folder, *arguments, environment={"XDG_CACHE_HOME": str(fresh_cache)})
+        return in_process.launch("sweep", folder, *arguments)
 
     return run
 
@@ -111,12 +112,13 @@ def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_p
     assert files(tmp_path) == before
 
 
-def test_a_second_sweep_of_a_name_is_refused(sweep: Run, tmp_path: Path) -> None:
+def test_a_second_sweep_of_a_name_is_refused(own_cache: None, tmp_path: Path) -> None:
     root = tmp_path / "results" / "held"
     with store.locked(root):
         store.write(root, {"episodes": [{"cell_id": "a", "cell_key": "a", "cluster": "a", "status": "ok"}]})
         before = files(root)
-        refused(sweep(tmp_path, "name=held", "dataset.limit=1", "trials=1"), "results/held", "another sweep")
+        other = commands.launch("sweep", tmp_path, "name=held", "dataset.limit=1", "trials=1")
+        refused(other, "results/held", "another sweep")
         assert files(root) == before
 
 

@@ -125,7 +125,8 @@ def egb_gain(calibration: float) -> float:
         successes(
             grid(
                 "egb_logits",
-                cases=40,
+                cases=25,
+                seed=1,
                 all_offered=True,
                 planner_values={"trajectories": trajectories, "suffix": "chosen"},
                 malformed=0.0,
@@ -146,13 +147,14 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
     assert all_of_it >= nothing + 0.1
 
 
-@pytest.mark.parametrize("cases", [80, pytest.param(160, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [40, pytest.param(160, marks=pytest.mark.slow)])
 def test_reflexion_without_insight_is_a_retry_and_with_it_more(cases: int) -> None:
-    keys: dict[str, Any] = {"cases": cases, "tool_skill": 0.9, "argument_skill": 0.9}
+    keys: dict[str, Any] = {"cases": cases, "seed": 1, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))
     blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
     assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)
-    assert (seeing - retry).mean() >= 2 * error(seeing - retry)
+    for other in (retry, blind):
+        assert (seeing - other).mean() > 2 * error(seeing - other)
 
 
 def matches(rows: Rows) -> dict[tuple[str, str], set[bool]]:

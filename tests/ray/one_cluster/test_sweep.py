@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -115,3 +116,20 @@ def test_rows_of_a_sweep(story: Story) -> None:
     assert {row["sweep"] for row in rows} == {"a"}
     assert all(row["status"] == "ok" for row in rows)
     assert all(json.loads(row["config"])["model"]["_target_"] == "grid.engines.lexical.engine.Lexical" for row in rows)
+
+
+def test_one_setting_without_m(cluster: None, tmp_path: Path) -> None:
+    ended = in_process.launch("sweep", tmp_path, "dataset.limit=1", "trials=1", "name=one")
+    assert ended.status == 0, ended.err
+    assert "1 settings, 1 cells" in ended.out
+    (row,) = ended.rows("one")
+    assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "simulated")
+
+
+def test_gpus_that_are_missing_leave_no_folder(cluster: None, tmp_path: Path) -> None:
+    values = ("dataset=null_cases", "dataset.limit=1", "trials=1", "model=qwen3-4b-instruct", "planner=react")
+    ended = in_process.launch("sweep", tmp_path, *values)
+    assert ended.status == 2, ended.err
+    (line,) = ended.err.splitlines()
+    assert "GPU" in line
+    assert not (tmp_path / "results").exists()
