@@ -46,15 +46,15 @@ _FURTHER = (
     *OF_CASES.values(),
 )
 """What is read of every episode: of a million only what is shown."""
-_CAPTION = f"success: % of cases, with its 95% interval {intervals.BRIEFLY}"
+_CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
-    "minus {}: percentage points on the cases that both have, *: the 95% interval excludes 0, †: also by Holm's "
+    "minus {}: percentage points on the cases that both ran, *: the 95% interval excludes 0, †: also by Holm's "
     "correction; "
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"
 _ASKED = "asks: it may ask the world whether a case is resolved, the others may not"
-_TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, per case", "USD: all roles, per case"
+_TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, a run of a case", "USD: all roles, a run of a case"
 
 
 def print_screen(root: Path, console: Console) -> None:
@@ -215,17 +215,21 @@ def _column(share: float) -> int:
 
 
 def _lost(cells: pd.DataFrame) -> Iterator[str]:
-    """A line for each disturbance: what it takes from each planner's success, the most first."""
+    """A line for each disturbance: what it takes from each planner's success, the most first.
+
+    It is held against the setting whose success stands above, which is undisturbed if any is.
+    """
     lines = []
     places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
     for (model, dataset), own in places:
-        before = _by_case(own[~own["disturbed"]])
+        above = own["robustness"].iloc[0]
+        before = _by_case(own[own["robustness"] == above])
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
-        for robustness, part in own[own["disturbed"]].groupby("robustness", sort=False, observed=True):
+        for robustness, part in own[own["robustness"] != above].groupby("robustness", sort=False, observed=True):
             told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "lose less")] * bool(told)
+            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "above that")] * bool(told)
     if lines:
-        yield "how disturbances change success, in percentage points (*: the 95% interval excludes 0):"
+        yield "how disturbances change the success above, in percentage points (*: the 95% interval excludes 0):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"

@@ -1,9 +1,9 @@
 """What every other room speaks of, and nothing else: it imports nothing of the project but itself.
 
 Read it in this order: `types` (tools, calls, observations, steps, trajectories, predicted plans), `problem` (what a
-data set gives: cases, references, outcomes, and which tools are offered), `world` (what tools do, and what resolves a
-case), `engine` (prompts, the answers that are wanted, the two verbs `sample` and `choose`, and in what role one is
-asked), `metric` (what is measured, and what each name means), `errors`.
+data set gives: cases, references, outcomes, and which tools are offered), `world` (what tools do, and when a case is
+resolved), `engine` (prompts, the answers that are wanted, the two verbs `sample` and `choose`, and the roles in which
+models are asked), `metric` (what is measured, and what each name means), `errors`.
 
 The rest is small: `untrusted` reads and shows what others wrote; `util` keeps what is made once, makes a seed of names
 and checks what YAML gives a class; and `moved` has the names that modules had before.

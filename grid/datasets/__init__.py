@@ -3,10 +3,10 @@
 A problem has a case, its tools, a world, a reference and a scorer. `conf/dataset` names a benchmark's class.
 
 Begin with `dataset` (what all share: cases out of records, what is skipped, in which order they are taken), then
-`ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`; `null` is for
-measurements. `files` reads what nobody vouches for. `question_answering` (with demonstrations) is shared by questions
-over facts, `parameters` by tools out of schemas, `grading` by benchmarks that a model grades, or whose tools nobody
-has.
+`ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose
+`slate/dataset` generates its cases from a seed; `null` is for measurements. `files` reads what nobody vouches for.
+`question_answering` (with demonstrations) is shared by questions over facts, `parameters` by tools out of schemas,
+`grading` by benchmarks that a model grades, or whose tools nobody has.
 
 Of one file or two: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`, `gta`, `mcp`
 and `mcp_session`, `mnms` and `mnms_records`, `restbench` and `restbench_world`, `stabletoolbench` and

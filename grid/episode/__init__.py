@@ -2,9 +2,9 @@
 
 Read it in this order: `episode` (the object), `requests` and `progress` (what it counts and records), `options` and
 `view` (what a decision sees), `prompts` (the sections of a prompt and their order), `asking` (one decision), `acting`
-(a loop of them; the keys that all planners share; refusing a case), `planning` (whole plans), `answering` and
-`outline` (what is done for every planner, around it), `again` (a try after an answer that could not be used),
-`judging` (a model's score), `tree` (nodes of a search).
+(a loop of them; the keys that all planners share; refusing a case), `planning` (whole plans), `answering` (the answer
+in words after the calls) and `outline` (substeps that are drafted first), `again` (a try after an answer that could
+not be used), `judging` (a model's score), `tree` (nodes of a search).
 
 Whole plans are diagnosed by `plan_judging`, its prompts included.
 

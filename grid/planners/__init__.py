@@ -1,4 +1,4 @@
-"""Planners, a file a paper: each has one method, `solve(episode)`, and a line in `conf/planner`.
+"""Planners, a file a paper: each has one method, `solve(episode)`, and a file in `conf/planner`.
 
 Begin with `react`, then `zero_shot`, `horizon` (single-step and full: planning_horizon), `apb` (holistic, plan-first
 and step-wise: agent_planning_benchmark), `self_consistency`, `reflexion` (with its control), `egb` (egb_slate §5).
