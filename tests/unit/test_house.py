@@ -80,6 +80,11 @@ def test_imports_point_down(found: set[tuple[str, str]]) -> None:
     assert API in found
 
 
+def test_no_file_is_too_long_to_be_one_idea() -> None:
+    long = {name: len(path.read_bytes().splitlines()) for name, path in modules().items()}
+    assert {name: lines for name, lines in long.items() if lines > 600} == {}
+
+
 def test_the_face_names_what_it_gives(found: set[tuple[str, str]]) -> None:
     assert {target for source, target in found if source == "grid"} == {*grid.FACE, "grid.core.moved"}
 
