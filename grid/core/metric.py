@@ -66,10 +66,11 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     Raises:
         ConfigError: it is no list of at most MOST metrics, or one stands in it twice.
     """
-    found, owner = tuple(getattr(part, "metrics", ())), type(part).__qualname__
+    declared, owner = getattr(part, "metrics", ()), type(part).__qualname__
+    found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is no list
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
-        raise ConfigError(f"{owner}.metrics", found, f"at most {MOST} values of grid.core.metric.Metric, each once")
+        raise ConfigError(f"{owner}.metrics", declared, f"a tuple of at most {MOST} values of grid.Metric, each once")
     return found
 
 

@@ -43,7 +43,12 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         return one_line(
-            ConfigError(group, name, f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}")
+            ConfigError(
+                group,
+                name,
+                f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or with plugins=[PACKAGE] "
+                "one of a package of yours",
+            )
         )
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_hydra(error, overrides)

@@ -143,7 +143,10 @@ def test_what_is_declared_is_held_together() -> None:
     class Words:
         metrics = ("a",)
 
-    for one in (Many, Twice, Words):
+    class Alone:
+        metrics = Metric("a")
+
+    for one in (Many, Twice, Words, Alone):
         with pytest.raises(ConfigError, match=r"\.metrics="):
             declared_by(one())
     with pytest.raises(ConfigError, match="as one has it: number in share"):
