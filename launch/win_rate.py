@@ -35,6 +35,7 @@ from grid import CONF, store
 from grid.cluster.answering import Answering, answering
 from grid.core.engine import EVALUATOR, SAMPLE, Engine
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
+from grid.core.moved import named_today
 from grid.core.problem import Dataset
 from grid.core.types import Trajectory
 from grid.datasets.grading import told
@@ -182,7 +183,7 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
 
 
 def _dataset_of(pair: Pair) -> Dataset:
-    return _dataset(json.dumps(json.loads(pair.own["config"])["dataset"], sort_keys=True))
+    return _dataset(json.dumps(named_today(json.loads(pair.own["config"]))["dataset"], sort_keys=True))
 
 
 @lru_cache(maxsize=8)
