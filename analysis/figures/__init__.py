@@ -1,7 +1,7 @@
 """All drawings of a results folder.
 
 `drawings` lists them, and has those of the planning-horizon study; `plans` and `search` have those of their tables.
-Figures of one table stand in its file in `tables`.
+Figures of one table stand in its file in `tables`: cost against success in `tables/frontier`, say.
 
 It imports all rooms before it. What `from analysis import figures` gave before there was a room stands here.
 """

@@ -1,6 +1,6 @@
 """Models behind the world, besides the planner's own: who answers as a user, simulates a tool, or judges an answer.
 
 `evaluation` judges answers, and sets a judge right from the reference; `simulation` and `grounding` are tools that a
-model plays, `customer` is the user of a conversation, `comparing` judges pairs of episodes. It imports `episode`,
-`engines` and `core`, and no planner but for what restores a judge's decisions.
+model plays, `customer` is the user of a conversation (τ²-bench), `comparing` judges pairs of episodes. It imports
+`episode`, `engines` and `core`, and no planner but for what restores a judge's decisions.
 """

@@ -1,7 +1,7 @@
 """What the command line and `from grid import sweep` do: settings are composed, checked, run and told of.
 
-Read it in this order: `arguments` (what a command line says, without secrets, and how a key that cannot be right is
-refused), `composing` (Hydra), `jobs` (its jobs become settings), `session` (a checked sweep from its announcement to
-its first screen), `progress` (what is told while it runs, and in a file), `dry_run`, `api` (the same from Python).
-It imports everything but `launch`.
+Read it in this order: `arguments` (what a command line says, without secrets, and what is said of a command line that
+Hydra cannot read), `composing` (Hydra), `jobs` (its jobs become settings), `session` (a checked sweep from its
+announcement to its first screen), `progress` (what is told while it runs, and in a file), `dry_run`, `api` (the same
+from Python). It imports everything but `launch`.
 """
