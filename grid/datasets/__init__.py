@@ -6,7 +6,7 @@ Begin with `dataset` (what all share: cases out of records, what is skipped, in 
 `ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose
 `slate/dataset` generates its cases from a seed; `null` is for measurements. `files` reads what nobody vouches for.
 `question_answering` (with demonstrations) is shared by questions over facts, `parameters` by tools out of schemas,
-`grading` by benchmarks that a model grades, or whose tools nobody has.
+`grading` (a model's grade of a final answer) by benchmarks that a model grades, or whose tools nobody has.
 
 Of one file or two: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`, `gta`, `mcp`
 and `mcp_session`, `mnms` and `mnms_records`, `restbench` and `restbench_world`, `stabletoolbench` and

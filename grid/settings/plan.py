@@ -110,7 +110,7 @@ class Plan:
     def chunks(
         self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
     ) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The settings' cells that are not `done`; settings take turns (`turns.by_turns`)."""
+        """The settings' cells that are not `done`; settings take turns (`by_turns`)."""
         for group in together(settings):
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
