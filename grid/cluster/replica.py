@@ -104,7 +104,7 @@ class Replica:
         self._watching: asyncio.Task[None] | None = None
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
-        """Make the engine ready, once; returns what `probe.unassigned` does.
+        """Make the engine ready, once; returns what `hosted.unassigned` does.
 
         `probes`: as it will be asked, which is tried where a server may refuse it.
 

@@ -107,7 +107,7 @@ def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
     for node in sorted(given, key=lambda node: (node.lineno, node.col_offset)):
         if isinstance(node, ast.keyword) and node.arg:
             yield Argument(code.text(node), node.arg, node.value)
-        elif isinstance(node, ast.Compare) and re.match(r"\w+\s*=[^=]", code.text(node)):  # see `trees.parse`
+        elif isinstance(node, ast.Compare) and re.match(r"\w+\s*=[^=]", code.text(node)):  # see `apibench_trees.parse`
             yield Argument(code.text(node), code.text(node.left), node.comparators[0])
         else:
             yield Argument(code.text(node), None, node)

@@ -170,8 +170,8 @@ class Recorder:
 
     A call is held against its schema, never against what is right: one of an unknown function, without a required
     argument or with one that the function does not have returns an error. It was made all the same, as the authors
-    count it, and is part of the state. Resolved: the calls are the `gold` ones (`checker.all_accepted`), there is none,
-    or there is any.
+    count it, and is part of the state. Resolved: the calls are the `gold` ones (`bfcl_records.all_accepted`), there is
+    none, or there is any.
     """
 
     signatures: Mapping[str, Signature]

@@ -126,7 +126,7 @@ def trajectory_scores(
     exact_match: the names are the reference's, as lists where its calls are ordered, else as sets. inclusion: the names
     found, by the length of the reference's *list*, as published: where that names a tool twice it cannot reach 1, which
     `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first arguments
-    (`usage.same_arguments`), those left out that take a result which nobody knows; None with none to compare.
+    (`failure_patterns.same_arguments`), those left out that take a result which nobody knows; None if none is left.
     retrieval_rate: inclusion's formula on the tools offered at any step. tool_precision, tool_recall: of the set of
     names called against the reference's; 0 where nothing was called. `concrete` has the reference's calls, by substep,
     with the earlier results filled in that they refer to.
