@@ -169,7 +169,7 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
 # id ORD-{d8} {dN} digits, {lN} capital letters, {xN} hexadecimal digits date 2024-01-05..2024-03-30 date order.placed
 # +3..14 days after another value int 2..40 money 15..240 two decimals decimal 0.5..9.5 one decimal one of: red | blue
 # one of the strings pool topic one string of a named pool (`stock/pools.yaml`) = EXPRESSION what follows from others
-# (below)
+# (`drafts.evaluate`)
 
 
 class Money(float):
