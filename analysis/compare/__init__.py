@@ -1,6 +1,6 @@
 """Two runs side by side: settings and cases matched, what changed, and what was different about the runs.
 
-`runs` matches them and counts, `tables` shows it, figures too; `tables.compare` is what a command asks.
+`runs` matches them and counts, `tables` (of this room) shows it, figures too; a command asks its `compare`.
 
 It imports `page`, `stats` and `load`.
 """

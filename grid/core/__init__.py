@@ -5,6 +5,6 @@ data set gives: cases, references, outcomes, and which tools are offered), `worl
 resolved), `engine` (prompts, the answers that are wanted, the two verbs `sample` and `choose`, and the roles in which
 models are asked), `metric` (what is measured, and what each name means), `errors`.
 
-The rest is small: `untrusted` reads and shows what others wrote; `util` keeps what is made once, makes a seed of names
-and checks what YAML gives a class; and `moved` has the names that modules had before.
+The rest is small: `untrusted` reads and shows what others wrote; `util` caches what is made once, derives seeds from
+names and checks the values that YAML gives a class; `moved` has the names that modules had before.
 """

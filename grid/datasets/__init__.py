@@ -11,7 +11,7 @@ Begin with `dataset` (what all share: cases out of records, what is skipped, in 
 Of one file or two: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`, `gta`, `mcp`
 and `mcp_session`, `mnms` and `mnms_records`, `restbench` and `restbench_world`, `stabletoolbench` and
 `stabletoolbench_records`, `workbench` with `workbench_tools` and `workbench_table`. The others are folders, in which
-`dataset` has the class: `kqa`, `apb_synthetic` and `gta_generated` (cases from a seed), `freebase` (both), `hotpotqa`,
-`tau2`, `traject_bench`. A world that one benchmark alone has stands beside it. The room imports `metrics`, `episode`,
-`worlds` and what is below.
+`dataset` has the class: `kqa`, `apb_synthetic` and `gta_generated` (cases from a seed), `freebase` (cases from a seed,
+or from files), `hotpotqa`, `tau2`, `traject_bench`. A world that only one benchmark has stands beside it. The room
+imports `metrics`, `episode`, `worlds` and what is below.
 """
