@@ -81,6 +81,52 @@ class Checked:
 _NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
 
 
+class _Found:
+    """What is found of a sweep's settings, one after another."""
+
+    def __init__(self, shared: SweepConfig) -> None:
+        self._shared = shared
+        self._ids_of: dict[str, Sequence[str]] = {}
+        self.valid: list[Setting] = []
+        self.invalid: list[tuple[Setting, str]] = []
+        self.cut: list[str | None] = []
+        self.case_ids: dict[str, Sequence[str]] = {}
+        self.versions: dict[str, str] = {}
+        self.skipped: dict[str, Sequence[Skipped]] = {}
+        self.measured: dict[tuple[str, str], Mapping[str, Metric]] = {}
+
+    def add(self, setting: Setting) -> None:
+        """Build a setting, or note why it is invalid.
+
+        Raises:
+            ConfigError: a value that cannot run.
+            DataError: a dataset's file.
+        """
+        if reason := invalid_reason(setting):
+            self.invalid.append((setting, reason))
+            return
+        built, budget = build(setting, self._shared.budget.of_episode), self._shared.budget
+        setting = with_contents(setting, built.memory)
+        if budget.money is not None:
+            expect_prices(setting, built.prices, budget.money)
+        self.measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
+        self.cut.append(cut(built.engine, built.planner, setting.labels))
+        self.valid.append(replace(setting, code=code_of(setting.config)))
+        self.case_ids[setting.id] = ids = self._ids(setting, built.dataset)
+        if built.memory:
+            built.memory.expect_others(ids)
+        self.versions[setting.id] = built.version
+        self.skipped[setting.labels["dataset"]] = built.dataset.skipped
+
+    def _ids(self, setting: Setting, dataset: Dataset) -> Sequence[str]:
+        """The ids of the cases: once for all settings of a dataset, as there may be many of both."""
+        key = json.dumps(setting.config["dataset"], sort_keys=True)
+        if key not in self._ids_of:
+            self._ids_of[key] = part_of(dataset.case_ids(), self._shared.part)
+            _check_cases(dataset, self._ids_of[key], setting.labels["dataset"])
+        return self._ids_of[key]
+
+
 def check_sweep(jobs: Sequence[Job]) -> Checked:
     """Build all settings; equal ones count once. No engine loads its weights by being built.
 
@@ -90,45 +136,25 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         StoreError: results of a schema version that is not read, or that cannot be read.
     """
     shared = sweep_config(jobs[0].config)
-    settings, budget = _settings(jobs, shared), shared.budget.of_episode
+    settings, found = _settings(jobs, shared), _Found(shared)
     root = Path(shared.store.root) / shared.name
     _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
-    invalid, valid, cut_off = [], [], list[str | None]()
-    case_ids, versions, skipped, measured = {}, {}, {}, dict[tuple[str, str], Mapping[str, Metric]]()
-    shared_ids: dict[str, Sequence[str]] = {}
     for setting in settings:
-        reason = invalid_reason(setting)
-        if reason:
-            invalid.append((setting, reason))
-            continue
-        built = build(setting, budget)
-        setting = with_contents(setting, built.memory)
-        if shared.budget.money is not None:
-            expect_prices(setting, built.prices, shared.budget.money)
-        measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
-        cut_off.append(cut(built.engine, built.planner, setting.labels))
-        valid.append(replace(setting, code=code_of(setting.config)))
-        key = json.dumps(setting.config["dataset"], sort_keys=True)
-        if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
-            shared_ids[key] = part_of(built.dataset.case_ids(), shared.part)
-            _check_cases(built.dataset, shared_ids[key], setting.labels["dataset"])
-        case_ids[setting.id] = shared_ids[key]
-        if built.memory:
-            built.memory.expect_others(case_ids[setting.id])
-        versions[setting.id] = built.version
-        skipped[setting.labels["dataset"]] = built.dataset.skipped
-    if not valid:
-        raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {invalid[0][1]}")
+        found.add(setting)
+    if not found.valid:
+        reason = found.invalid[0][1]
+        raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {reason}")
     retry: store.Retry = {True: "infrastructure", False: "none", "all": "all"}[shared.retry_failed]  # type: ignore[assignment]
+    measured = [(" x ".join(labels), metrics.values()) for labels, metrics in found.measured.items()]
     plan = Plan(
         name=shared.name,
         root=root,
-        settings=valid,
-        case_ids=case_ids,
-        dataset_versions=versions,
+        settings=found.valid,
+        case_ids=found.case_ids,
+        dataset_versions=found.versions,
         trials=shared.trials,
-        budget=budget,
+        budget=shared.budget.of_episode,
         cluster=shared.cluster,
         retry=retry,
         accept_code=shared.accept_code,
@@ -136,15 +162,10 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         money=shared.budget.money,
-        metrics=together(
-            [
-                *((" x ".join(labels), found.values()) for labels, found in measured.items()),
-                (f"results in {root}", store.metrics(root).values()),
-            ]
-        ),
+        metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
-    lines = [*dict.fromkeys(filter(None, cut_off))], [*dict.fromkeys(filter(None, map(line_of, valid)))]
-    return Checked(plan, invalid, skipped, _unasked(jobs, settings), *lines)
+    lines = [*dict.fromkeys(filter(None, found.cut))], [*dict.fromkeys(filter(None, map(line_of, found.valid)))]
+    return Checked(plan, found.invalid, found.skipped, _unasked(jobs, settings), *lines)
 
 
 def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
