@@ -253,7 +253,7 @@ grid.planners.remembering grid.planners.memory
 grid.planners.search grid.planners.search.evaluating grid.planners.search.gate grid.planners.search.kernel
 grid.planners.search grid.planners.search.planner grid.planners.search.scores
 grid.planners.tooltree grid.planners.search.plateau grid.planners.search.rewarded
-grid.pools.grown grid.pools.distractors
+grid.pools.grown grid.pools.distractors grid.pools.tool_files
 grid.pools.whole grid.pools.base
 grid.retrievers.scored grid.retrievers.embedding grid.retrievers.redefined grid.retrievers.texts
 grid.robustness.costs grid.robustness.composites
