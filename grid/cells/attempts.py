@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from grid import store
-from grid.cells.costs import spent_in
-from grid.cells.rows import TABLES, Row, transcript_rows
+from grid.cells.rows import TABLES, Row, spent_in, transcript_rows
 from grid.core.engine import Role
 from grid.core.errors import Status
 from grid.core.types import Usage

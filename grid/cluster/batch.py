@@ -13,10 +13,9 @@ from typing import Any, cast
 
 from grid import store
 from grid.cells.attempts import ChunkResult, attempt_row
-from grid.cells.costs import larger, spent_by_columns
 from grid.cells.deadline import Limits, end_when_too_large
 from grid.cells.pilot import Pilot, Trial, piloted, trial_of
-from grid.cells.rows import Room
+from grid.cells.rows import Room, larger, spent_by_columns
 from grid.cells.run import CONCURRENT_CELLS, Stamp, killed_cell
 from grid.cluster.connection import alive, cpus
 from grid.cluster.fleet import Fleet

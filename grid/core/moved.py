@@ -97,12 +97,12 @@ analysis.viewer.inspect_logs analysis.inspecting.samples analysis.inspecting.tex
 analysis.viewer.matrix analysis.viewer.failing
 analysis.viewer.pages analysis.viewer.asked analysis.viewer.trees
 grid.cells.attempts grid.runner.attempts
-grid.cells.costs grid.cells.endings grid.runner.costs grid.runner.endings
 grid.cells.deadline grid.cells.limits grid.runner.deadline grid.runner.limits
 grid.cells.environment grid.runner.environment
 grid.cells.expected grid.runner.expected
 grid.cells.pilot grid.cells.capped grid.cells.forecast grid.runner.capped grid.runner.forecast grid.runner.pilot
-grid.cells.rows grid.cells.transcripts grid.runner.rows grid.runner.transcripts
+grid.cells.rows grid.cells.costs grid.cells.endings grid.cells.transcripts grid.runner.costs grid.runner.endings
+grid.cells.rows grid.runner.rows grid.runner.transcripts
 grid.cells.run grid.cells.case_rows grid.cells.failures grid.cells.identity grid.cells.tree_rows grid.runner.case_rows
 grid.cells.run grid.runner.failures grid.runner.identity grid.runner.run grid.runner.tree_rows
 grid.cluster.answering grid.replicas.answering
@@ -223,8 +223,8 @@ grid.engines.transformers.model grid.engines.transformers.cache grid.engines.tra
 grid.engines.transformers.model grid.engines.transformers.grammar
 grid.engines.vllm.engine grid.engines.vllm.offspring grid.engines.vllm.start
 grid.engines.wheels grid.engines.sources
-grid.episode.acting grid.episode.refusing grid.planners.acting grid.planners.refusing
-grid.episode.again grid.planners.again
+grid.episode.acting grid.episode.refusing grid.episode.view grid.planners.acting grid.planners.refusing
+grid.episode.acting grid.planners.view
 grid.episode.answering grid.planners.answering
 grid.episode.asking grid.planners.asking
 grid.episode.episode grid.planners.base
@@ -237,11 +237,10 @@ grid.episode.planning grid.episode.chains grid.episode.drafting grid.metrics.cha
 grid.episode.planning grid.planners.planning
 grid.episode.progress grid.planners.progress
 grid.episode.prompts grid.episode.turns grid.planners.prompts grid.planners.turns
-grid.episode.requests grid.planners.requests
+grid.episode.requests grid.episode.again grid.planners.again grid.planners.requests
 grid.episode.tree grid.planners.search.tree
-grid.episode.view grid.planners.view
 grid.metrics.failure_patterns grid.metrics.usage
-grid.metrics.scores grid.metrics.plan_shape grid.metrics.replaced
+grid.metrics.scores grid.metrics.plan_shape grid.metrics.replaced grid.metrics.solvable
 grid.metrics.stepwise grid.metrics.repeats grid.metrics.trajectory
 grid.planners.apb grid.planners.holistic grid.planners.plan_first grid.planners.predicting grid.planners.stepwise
 grid.planners.apb grid.planners.tool_chain
@@ -269,11 +268,12 @@ grid.settings.build grid.runner.build grid.runner.solved grid.settings.solved
 grid.settings.check grid.runner.caps grid.runner.check grid.runner.fitting grid.settings.caps grid.settings.fitting
 grid.settings.config grid.runner.config
 grid.settings.make grid.runner.make grid.runner.plain_values grid.settings.plain_values
-grid.settings.parts grid.runner.pooled grid.settings.pooled
-grid.settings.plan grid.runner.ordering grid.runner.plan grid.runner.turns grid.settings.ordering grid.settings.turns
+grid.settings.parts grid.runner.ordering grid.runner.pooled grid.settings.ordering grid.settings.pooled
+grid.settings.plan grid.runner.plan grid.runner.turns grid.settings.turns
 grid.settings.remembered grid.runner.remembered
 grid.settings.roles grid.runner.prices grid.runner.roles grid.settings.prices
 grid.settings.setting grid.runner.cell grid.runner.keeping grid.settings.keeping
+grid.store.files grid.store.looking
 grid.store.scanning grid.store.joined
 grid.sweeps.api launch.api
 grid.sweeps.arguments grid.sweeps.command grid.sweeps.helping grid.sweeps.quoting grid.sweeps.refusals launch.arguments

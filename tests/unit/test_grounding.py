@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from grid.cells.costs import summed
+from grid.cells.rows import summed
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import JUDGE, Prompt, Sampled
 from grid.core.errors import ConfigError
