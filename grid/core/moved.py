@@ -254,7 +254,8 @@ grid.planners.search grid.planners.search.planner grid.planners.search.scores
 grid.planners.tooltree grid.planners.search.plateau grid.planners.search.rewarded
 grid.pools.grown grid.pools.distractors grid.pools.tool_files
 grid.pools.whole grid.pools.base
-grid.retrievers.scored grid.retrievers.embedding grid.retrievers.redefined grid.retrievers.texts
+grid.retrievers.scored grid.retrievers.bm25 grid.retrievers.dense grid.retrievers.embedding grid.retrievers.redefined
+grid.retrievers.scored grid.retrievers.texts
 grid.robustness.costs grid.robustness.composites
 grid.robustness.offering grid.robustness.naming grid.robustness.synonyms
 grid.robustness.schema_matching grid.robustness.matching grid.robustness.similarity grid.robustness.tools_forgiving
@@ -390,6 +391,9 @@ grid.planners.plan_first.PlanFirst
 grid.planners.retry.Retry
 grid.planners.sh.SingleStepHorizon
 grid.planners.stepwise.Stepwise
+grid.retrievers.bm25.BM25
+grid.retrievers.dense.Dense
+grid.retrievers.dense.Hybrid
 grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """

@@ -26,7 +26,7 @@ from grid.datasets.files import read_json, read_jsonl
 from grid.datasets.slate.dataset import Slate
 from grid.episode.options import Retrieved
 from grid.pools.whole import used
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 
 OWN = 14
 """A case's own tools, where its reference does not call more."""

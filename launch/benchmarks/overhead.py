@@ -47,7 +47,7 @@ def null_setting() -> Setting:
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": CASES},
         "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},
     }
     labels = {

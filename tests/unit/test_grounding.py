@@ -92,7 +92,7 @@ def config(asks: bool, **named: object) -> dict[str, Any]:
         "planner": {"_target_": "grid.planners.horizon.SingleStepHorizon"},
         "dataset": {"_target_": "grid.datasets.kqa.dataset.KqaSynthetic"},
         "robustness": {"tools_forgiving": part},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},
         **named,
     }
