@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any, cast
 
 from grid import store
-from grid.cells.attempts import ChunkResult, Outcome
 from grid.cells.deadline import CaseTime
 from grid.cells.environment import NOBODY, Environment, environment
 from grid.cells.expected import expected_success
 from grid.cells.rows import (
+    ChunkResult,
+    Outcome,
     case_row,
     costs_of,
     outcome_columns,

@@ -12,10 +12,9 @@ from math import ceil
 from typing import Any, cast
 
 from grid import store
-from grid.cells.attempts import ChunkResult, attempt_row
 from grid.cells.deadline import Limits, end_when_too_large
 from grid.cells.pilot import Pilot, Trial, piloted, trial_of
-from grid.cells.rows import Room, larger, spent_by_columns
+from grid.cells.rows import ChunkResult, Room, attempt_row, larger, spent_by_columns
 from grid.cells.run import CONCURRENT_CELLS, Stamp, killed_cell
 from grid.cluster.connection import alive, cpus
 from grid.cluster.fleet import Fleet

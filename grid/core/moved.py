@@ -96,13 +96,12 @@ analysis.viewer.inspect_logs analysis.inspect_logs analysis.inspecting.logs anal
 analysis.viewer.inspect_logs analysis.inspecting.samples analysis.inspecting.texts
 analysis.viewer.matrix analysis.viewer.failing
 analysis.viewer.pages analysis.viewer.asked analysis.viewer.trees
-grid.cells.attempts grid.runner.attempts
 grid.cells.deadline grid.cells.limits grid.runner.deadline grid.runner.limits
 grid.cells.environment grid.runner.environment
 grid.cells.expected grid.runner.expected
 grid.cells.pilot grid.cells.capped grid.cells.forecast grid.runner.capped grid.runner.forecast grid.runner.pilot
-grid.cells.rows grid.cells.costs grid.cells.endings grid.cells.transcripts grid.runner.costs grid.runner.endings
-grid.cells.rows grid.runner.rows grid.runner.transcripts
+grid.cells.rows grid.cells.attempts grid.cells.costs grid.cells.endings grid.cells.transcripts grid.runner.attempts
+grid.cells.rows grid.runner.costs grid.runner.endings grid.runner.rows grid.runner.transcripts
 grid.cells.run grid.cells.case_rows grid.cells.failures grid.cells.identity grid.cells.tree_rows grid.runner.case_rows
 grid.cells.run grid.runner.failures grid.runner.identity grid.runner.run grid.runner.tree_rows
 grid.cluster.answering grid.replicas.answering

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import store
-from grid.cells.attempts import Outcome
+from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.cluster import batch
 from grid.cluster import connection as ray_cluster
