@@ -58,8 +58,10 @@ if TYPE_CHECKING:
     from grid.episode.acting import Acting as Acting
     from grid.episode.acting import Action as Action
     from grid.episode.acting import Decision as Decision
+    from grid.episode.acting import Path as Path
     from grid.episode.acting import Policy as Policy
     from grid.episode.acting import Rollout as Rollout
+    from grid.episode.acting import View as View
     from grid.episode.acting import begin as begin
     from grid.episode.acting import rollout as rollout
     from grid.episode.acting import trajectory as trajectory
@@ -67,8 +69,6 @@ if TYPE_CHECKING:
     from grid.episode.asking import single_pass as single_pass
     from grid.episode.episode import Episode as Episode
     from grid.episode.episode import Planner as Planner
-    from grid.episode.view import Path as Path
-    from grid.episode.view import View as View
     from grid.planners.votes import vote as vote
     from grid.robustness.base import Robustness as Robustness
     from grid.sweeps.api import Results as Results
@@ -98,13 +98,11 @@ FACE = {
     "grid.datasets.dataset": ("FileDataset", "UnusableError"),
     "grid.datasets.files": ("read_jsonl",),
     "grid.datasets.functions": ("FunctionTasks",),
-    "grid.episode.acting": (*("Acting", "Action", "Decision", "Policy", "Rollout", "begin", "rollout", "trajectory"),),
+    "grid.episode.acting": (
+        *("Acting", "Action", "Decision", "Path", "Policy", "Rollout", "View", "begin", "rollout", "trajectory"),
+    ),
     "grid.episode.asking": ("sample_actions", "single_pass"),
     "grid.episode.episode": ("Episode", "Planner"),
-    "grid.episode.view": (
-        "Path",
-        "View",
-    ),
     "grid.planners.votes": ("vote",),
     "grid.robustness.base": ("Robustness",),
     "grid.sweeps.api": ("Results", "load", "sweep"),

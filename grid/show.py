@@ -28,7 +28,7 @@ from grid.episode.requests import Message
 from grid.settings.build import Built, build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.plan import with_ordering
+from grid.settings.parts import with_ordering
 from grid.settings.roles import with_roles
 from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
 from grid.store.transcripts import answer_lines

@@ -40,8 +40,6 @@ def main() -> int:
 # The command line of `agent-grid power`, checked before anything heavy is imported.
 
 
-PLACE = ("model", "dataset", "robustness")
-"""What the two planners of a pilot share; where it has several, `key=value` says which."""
 _MOST_TRIALS = 100
 _SIZES = (1, 100_000)
 _BETWEEN_PLANNERS = re.compile(r",(?![^\[]*\])")  # a label's changes stand in brackets
@@ -141,7 +139,6 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.rate is not None:
         if arguments.given or arguments.simulated or arguments.planners or arguments.metric != "success":
             raise ConfigError("rate", arguments.rate, "alone: neither a pilot nor its planners beside it")
-        possible(arguments.difference, arguments.rate, "the reference")
         return
     if alone:
         raise ConfigError(alone[0].replace("_", "-"), getattr(arguments, alone[0]), "only with --rate, without a pilot")
@@ -149,22 +146,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError("simulated", folders[0], "keys of a sweep (planner=react,egb_logits), no folder")
     if not arguments.simulated and len(folders) != 1:
         raise ConfigError("results", folders, "one folder of a pilot, results/NAME (or --simulated, or --rate)")
-    unknown = [one for one in arguments.given if "=" in one and one.partition("=")[0] not in PLACE]
-    if unknown and not arguments.simulated:
-        key, _, value = unknown[0].partition("=")
-        raise ConfigError(key, value, f"no such key of a pilot: {', '.join(PLACE)}")
-
-
-def possible(points: float, rate: float, reference: str) -> None:
-    """Raise ConfigError where a difference of so many points leaves no rate between 0 and 1."""
-    if not 0 < rate + points / 100 < 1:
-        below = f" (--difference -{points:g})" if 0 < points < 100 * rate else ""
-        raise ConfigError(
-            "difference",
-            points,
-            f"{reference} succeeds in {100 * rate:.1f}%: less than {100 * (1 - rate):.1f} points above it, or less "
-            f"than {100 * rate:.1f} below it{below}",
-        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""What `agent-grid power` answers."""
+"""What `agent-grid power` answers.
+
+It stands apart from the command, since it takes seconds to import and a command line is looked at before.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ from grid.settings.make import make
 from grid.store.schema import LONG
 from grid.sweeps import session
 from grid.sweeps.arguments import nearest
-from launch.power import PLACE, possible
 
+PLACE = ("model", "dataset", "robustness")
+"""What the two planners of a pilot share; where it has several, `key=value` says which."""
 _TRIALS = (1, 3, 5)
 _REFERENCE, _OTHER = "the reference", "the other planner"
 _SIZE, _CASE_SD, _DIFFERENCE_SD = 1, 1.0, 0.5
@@ -84,6 +88,8 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         pilot = of_policy(given, arguments.planners, arguments.metric)
     else:
         place = dict(one.split("=", 1) for one in given if "=" in one)
+        if unknown := [key for key in place if key not in PLACE]:
+            raise ConfigError(unknown[0], place[unknown[0]], f"no such key of a pilot: {', '.join(PLACE)}")
         (folder,) = (Path(one) for one in given if "=" not in one)
         pilot = of_folder(folder, place, arguments.planners, arguments.unknown, arguments.metric)
     counts, rate = pilot.counts, pilot.counts.rates[0]
@@ -92,7 +98,7 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         cells = f"{pilot.reference} succeeds in {many} of {int(counts.tried[:, 0].sum()):,}"
         allowed = f"first a reference that succeeds in some cells and fails in others; {cells}"
         raise ConfigError("planners", f"{pilot.reference},{pilot.other}", allowed)
-    possible(arguments.difference, rate, pilot.reference)
+    _expect_possible(arguments.difference, rate, pilot.reference)
     trials = arguments.trials or (_TRIALS if counts.trials > 1 else (1,))
     if counts.trials < 2 and max(trials) > 1:
         raise ConfigError("trials", ",".join(map(str, trials)), "1: the pilot has no case with two trials of both "
@@ -117,6 +123,7 @@ def _alone(arguments: argparse.Namespace) -> _Question:
     def value(name: str, default: float) -> float:
         return default if getattr(arguments, name) is None else float(getattr(arguments, name))
 
+    _expect_possible(arguments.difference, arguments.rate, _REFERENCE)
     size, icc = int(value("cluster_size", _SIZE)), value("icc", 0.0)
     case_sd, difference_sd = value("case_sd", _CASE_SD), value("difference_sd", _DIFFERENCE_SD)
     told = (
@@ -127,6 +134,18 @@ def _alone(arguments: argparse.Namespace) -> _Question:
     latent = planted(case_sd, difference_sd, icc)
     wanted = _wanted(arguments, arguments.trials or _TRIALS)
     return _Question(_REFERENCE, _OTHER, arguments.rate, latent, endless([size], MOST), wanted, [told])
+
+
+def _expect_possible(points: float, rate: float, reference: str) -> None:
+    """Raise ConfigError where a difference of so many points leaves no rate between 0 and 1."""
+    if not 0 < rate + points / 100 < 1:
+        below = f" (--difference -{points:g})" if 0 < points < 100 * rate else ""
+        raise ConfigError(
+            "difference",
+            points,
+            f"{reference} succeeds in {100 * rate:.1f}%: less than {100 * (1 - rate):.1f} points above it, or less "
+            f"than {100 * rate:.1f} below it{below}",
+        )
 
 
 def _wanted(arguments: argparse.Namespace, trials: Sequence[int]) -> Wanted:

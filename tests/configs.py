@@ -93,7 +93,7 @@ def job(root: Path, **changes: Any) -> Job:
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
         "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},
         **SHARED,
         "store": {"root": str(root)},

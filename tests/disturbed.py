@@ -11,7 +11,7 @@ from typing import Any, cast
 from grid.core.problem import Dataset, Problem
 from grid.core.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
 from grid.core.world import Conversation
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.costs import Composite, PricedWorld
 from grid.settings.make import make

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Json, Plan, ToolSpec
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.robustness.base import Robustness
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.world import KoplState, KoplWorld, parse

@@ -18,12 +18,11 @@ from grid.core.engine import JUDGE, SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreA
 from grid.core.types import Case, Observation, ToolCall, ToolSpec, Trajectory
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
+from grid.episode.acting import Acting, Decision, View, begin, rollout, trajectory
 from grid.episode.asking import sample_actions
 from grid.episode.episode import Episode
 from grid.episode.judging import Judging, outcome_section, proposal_section
 from grid.episode.progress import Budget
-from grid.episode.view import View
 from grid.settings import make
 from tests.teacher_forcing import teacher_forced
 from tests.world import PLAN, TOOLS, small_world

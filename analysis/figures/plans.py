@@ -1,5 +1,7 @@
 """Plans drawn: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6, 58 and 59).
 
+It stands apart from the list of all drawings as `tables.plans`, whose numbers it draws, does from other tables.
+
 Of figures 58 and 59 the paper's text has the captions alone. Here 58 is what each error's share of all errors is, a bar
 a model, and 59 how often each error is made in each kind of task, a line a model; both only of several models.
 """

@@ -1,4 +1,7 @@
-"""The figures of searches: anytime curves, sizes of trees, the frontier of cost and success."""
+"""The figures of searches: anytime curves, sizes of trees, the frontier of cost and success.
+
+It stands apart from the list of all drawings as `tables.search`, whose numbers it draws, does from other tables.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from grid.core.errors import StoreError
 from grid.store import Table, check_there, metrics, sql
-from grid.store.files import whole
-from grid.store.looking import File
+from grid.store.files import File, whole
 from grid.store.schema import PARTS, TABLES
 
 T = TypeVar("T")

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from grid.cells import deadline
-from grid.cells.attempts import ChunkResult
-from grid.cells.costs import spent_in
 from grid.cells.deadline import Limits
+from grid.cells.rows import ChunkResult, spent_in
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
 from grid.core.engine import ACTOR, Choice, Engine, Prompt, Sampled
 from grid.core.errors import ErrorKind, UnfinishedError

@@ -1,27 +1,35 @@
-"""The rows of an episode's steps, of its case and of what it asked, and what any row can hold."""
+"""The rows of a cell (its steps, its case, what it asked, what it took) and of a try; and what any row can hold."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from grid import store
-from grid.core.engine import Section
+from grid.core.engine import Role, Section, Source
+from grid.core.errors import ErrorKind, Status
 from grid.core.metric import split
 from grid.core.problem import Problem, Reference
-from grid.core.types import NO_TOOL, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.core.types import BETWEEN, NO_TOOL, Step, Substep, ToolSpec, Trajectory, Usage, to_json
 from grid.core.util import Once
+from grid.episode.episode import Episode
 from grid.episode.options import Retrieved
 from grid.episode.requests import Message
 from grid.metrics.scores import SUCCESS, replacements
 from grid.metrics.stepwise import tool_matches
-from grid.settings.setting import Keep
-from grid.store.schema import SCORES, TEXT
+from grid.settings.roles import Prices, money
+from grid.settings.setting import Keep, Setting
+from grid.store.scanning import EpisodeRow
+from grid.store.schema import SCORES, SOURCE, SPENT, TEXT
+from grid.store.schema import TABLES as SCHEMAS
+from grid.store.writing import values_of
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
 """What was retrieved for a decision, best first."""
@@ -298,3 +306,216 @@ def _kind(answer: str) -> str:
     """`tool_call` for ToolCallAnswer."""
     words = re.findall(r"[A-Z][a-z]+", answer.removesuffix("Answer"))
     return "_".join(words).lower()
+
+
+# What each role has spent on a cell, how the cell ended and what it took, as its row has it.
+
+
+_NONE = Usage()
+_NAMES = tuple(vars(_NONE))
+
+
+def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
+    """The map `costs`, of each of a setting's roles what it spent, and `money`, which is that of all.
+
+    A role's tokens are null where some of its answers are uncounted, and money where the price or the tokens of one are
+    not known.
+    """
+    spent = dict.fromkeys(roles, _NONE) | dict(spent)
+    costs = {
+        role: {**usage.known(), "money": money({role: prices[role]}, spent) if role in prices else None}
+        for role, usage in spent.items()
+    }
+    return {"costs": costs, "money": money(prices, spent)}
+
+
+def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
+    """What each role spent, from an episode's row, without the tokens of one that has uncounted answers."""
+    return {
+        role: Usage(*[episode["costs"][role][name] or 0 for name in _NAMES])
+        for role in SPENT
+        if role in episode["costs"]
+    }
+
+
+def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
+    """The same from a row of the joined form."""
+    return {
+        role: Usage(**{name: row[column] or 0 for name, column in columns.items()}) for role, columns in SPENT.items()
+    }
+
+
+def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
+    """What each role spent in all: planners and tools may ask the same."""
+    total: dict[Role, Usage] = {}
+    for part in spent:
+        for role, usage in part.items():
+            total[role] = total[role] + usage if role in total else usage
+    return total
+
+
+def larger(one: Usage, other: Usage) -> Usage:
+    """The larger of each count."""
+    return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in _NAMES})
+
+
+# How an episode ended and what it took, as columns of its row.
+
+
+_CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
+_MAX_MESSAGE = 2000  # characters of an error
+
+
+def outcome_columns(
+    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
+) -> dict[str, Any]:
+    """How an episode ended, and what it took."""
+    return {
+        "status": status,
+        "error_kind": kind,
+        "error_message": message[:_MAX_MESSAGE] if message else None,
+        "answer": trajectory.answer or None,
+        "n_steps": len(trajectory.steps),
+        "budget_reached": episode.budget_reached if episode else None,
+        "tool_calls": episode.tool_calls if episode else 0,
+        "resolved_checks": episode.resolved_checks if episode else 0,
+        "replans": trajectory.replans,
+        "branches": trajectory.branches,
+        "draft": episode.plans.draft if episode else None,
+        "branched_steps": trajectory.branched_steps,
+    }
+
+
+def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
+    """What an episode's decisions and cancelled paths took, as scores; the latter where the planner cancels any."""
+    cancelled = episode.cancelled if episode else None
+    spent = cancelled.known() if cancelled else {}
+    return {
+        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
+        **{f"cancelled_{name}": spent[name] for name in _CANCELLED if name in spent},
+    }
+
+
+def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
+    """Who answered for the acting model, as its server says; several in one cell are joined."""
+    told = zip(*sources, strict=True)
+    joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
+    return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of the values there are; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def time_columns(passed: float, own: float, now: dt.datetime) -> dict[str, Any]:
+    """The seconds that passed, those of them that were the case's own, as its deadline counts, and when it ended."""
+    return {"wall_seconds": passed, "case_seconds": own, "created_at": now}
+
+
+# The tries of a chunk: what its cells came to, and the row that says so.
+
+
+_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # of taking; they are added last
+ENDED, DIED = "ended", "died"  # an attempt's status
+
+
+class Outcome(NamedTuple):
+    """A cell's episode row, its rows of other tables, and what it asked, where that is kept."""
+
+    episode: Row
+    rows: Mapping[store.Table, list[Row]]
+    messages: Sequence[Message] = ()
+
+
+@dataclass
+class ChunkResult:
+    """The sums of a chunk's cells that have ended, and their rows until they are taken.
+
+    `kept` are cells of which is kept what they asked, `sections` the digests of those cases and parts of prompts whose
+    rows were made already.
+    """
+
+    cells: int = 0
+    ok: int = 0
+    kept: int = 0
+    spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(SPENT, Usage()))
+    sections: set[str] = field(default_factory=set)
+    _rows: dict[str, deque[store.Values]] = field(default_factory=lambda: {table: deque() for table in _ORDER})
+
+    @property
+    def usage(self) -> Usage:
+        """What all roles have spent."""
+        return sum(self.spent.values(), Usage())
+
+    @property
+    def failed(self) -> int:
+        """Cells that ended otherwise than well."""
+        return self.cells - self.ok
+
+    def add(self, outcome: Outcome) -> None:
+        """A cell has ended."""
+        episode, rows, messages = outcome
+        self.count(episode["status"], spent_in(episode))
+        self.kept += episode["n_messages"] is not None
+        if messages:
+            names = episode["cell_id"], episode["attempt_id"]
+            for table, values in transcript_rows(*names, messages, self.sections).items():
+                self._rows[table] += values
+        for table, found in {**rows, "cases": self._fresh(rows.get("cases", []))}.items():
+            self._rows[table] += [values_of(table, row) for row in found]
+        self._rows["episodes"].append(values_of("episodes", episode))  # last: what is taken has all that goes with it
+
+    def _fresh(self, cases: list[Row]) -> list[Row]:
+        """Those that were not taken in before; they are then."""
+        fresh = [row for row in cases if row["digest"] not in self.sections]
+        self.sections.update(row["digest"] for row in fresh)
+        return fresh
+
+    def count(self, status: str, spent: Mapping[Role, Usage]) -> None:
+        """Take an episode into the sums only."""
+        self.cells += 1
+        self.ok += status == Status.OK
+        for role, usage in spent.items():
+            self.spent[role] += usage
+
+    def take_all(self) -> dict[str, list[store.Values]]:
+        """The rows that were not taken before, by table, in the order in which cells ended; from any thread.
+
+        Those of cells whose episodes are among them are, and of others that end meanwhile some may be.
+        """
+        return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
+
+    def take(self) -> dict[str, list[Row]]:
+        """The same by the columns' names, without what cells asked."""
+        made: dict[str, Any] = {"episodes": EpisodeRow}
+        return {
+            table: [made.get(table, dict)(zip(SCHEMAS[table].names, row, strict=True)) for row in rows]
+            for table, rows in self.take_all().items()
+            if table not in TABLES
+        }
+
+
+def attempt_row(
+    attempt_id: str,
+    setting: Setting,
+    prices: Prices,
+    result: ChunkResult,
+    seconds: float,
+    made: Any,
+    died_with: int | None = None,
+) -> dict[str, Any]:
+    """The row of a try; `died_with` are the cells of one whose worker died, which wrote none itself."""
+    return {
+        "attempt_id": attempt_id,
+        "setting_id": setting.id,
+        "status": ENDED if died_with is None else DIED,
+        "cells": result.cells if died_with is None else died_with,
+        "ok": result.ok,
+        "failed": result.failed,
+        "seconds": seconds,
+        **result.usage.known(),
+        "money": money(prices, result.spent),
+        "created_at": made,
+    }

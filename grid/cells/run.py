@@ -14,12 +14,24 @@ from functools import partial
 from typing import Any, cast
 
 from grid import store
-from grid.cells.attempts import ChunkResult, Outcome
-from grid.cells.costs import costs_of, outcome_columns, source_columns, summed, taken, time_columns
 from grid.cells.deadline import CaseTime
 from grid.cells.environment import NOBODY, Environment, environment
 from grid.cells.expected import expected_success
-from grid.cells.rows import case_row, ranked_of, score_columns, step_rows, storable
+from grid.cells.rows import (
+    ChunkResult,
+    Outcome,
+    case_row,
+    costs_of,
+    outcome_columns,
+    ranked_of,
+    score_columns,
+    source_columns,
+    step_rows,
+    storable,
+    summed,
+    taken,
+    time_columns,
+)
 from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
 from grid.core.errors import (
     BudgetError,
@@ -44,8 +56,7 @@ from grid.episode.outline import draft
 from grid.episode.progress import Improvement
 from grid.episode.prompts import all_turns
 from grid.episode.tree import Node
-from grid.metrics.scores import SUCCESS, UNSCORED, plan_shape
-from grid.metrics.solvable import solvable
+from grid.metrics.scores import SUCCESS, UNSCORED, plan_shape, solvable
 from grid.metrics.stepwise import scored
 from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.cells.attempts import ChunkResult, attempt_row
 from grid.cells.deadline import CaseLoop, Limits, end_when_too_large
-from grid.cells.rows import TABLES
+from grid.cells.rows import TABLES, ChunkResult, attempt_row
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster.client import PooledEngine
 from grid.cluster.signs import Sign, Speaker, started_at

@@ -96,22 +96,21 @@ analysis.viewer.inspect_logs analysis.inspect_logs analysis.inspecting.logs anal
 analysis.viewer.inspect_logs analysis.inspecting.samples analysis.inspecting.texts
 analysis.viewer.matrix analysis.viewer.failing
 analysis.viewer.pages analysis.viewer.asked analysis.viewer.trees
-grid.cells.attempts grid.runner.attempts
-grid.cells.costs grid.cells.endings grid.runner.costs grid.runner.endings
 grid.cells.deadline grid.cells.limits grid.runner.deadline grid.runner.limits
 grid.cells.environment grid.runner.environment
 grid.cells.expected grid.runner.expected
 grid.cells.pilot grid.cells.capped grid.cells.forecast grid.runner.capped grid.runner.forecast grid.runner.pilot
-grid.cells.rows grid.cells.transcripts grid.runner.rows grid.runner.transcripts
+grid.cells.rows grid.cells.attempts grid.cells.costs grid.cells.endings grid.cells.transcripts grid.runner.attempts
+grid.cells.rows grid.runner.costs grid.runner.endings grid.runner.rows grid.runner.transcripts
 grid.cells.run grid.cells.case_rows grid.cells.failures grid.cells.identity grid.cells.tree_rows grid.runner.case_rows
 grid.cells.run grid.runner.failures grid.runner.identity grid.runner.run grid.runner.tree_rows
 grid.cluster.answering grid.replicas.answering
-grid.cluster.batch grid.cluster.pilot_batch grid.runner.batch grid.runner.pilot_batch
+grid.cluster.batch grid.cluster.lanes grid.cluster.pilot_batch grid.runner.batch grid.runner.lanes
+grid.cluster.batch grid.runner.pilot_batch
 grid.cluster.client grid.replicas.client
 grid.cluster.connection grid.runner.cluster
 grid.cluster.fleet grid.cluster.probing grid.replicas.fleet grid.runner.probing
 grid.cluster.gpus grid.replicas.gpus
-grid.cluster.lanes grid.runner.lanes
 grid.cluster.metrics grid.cluster.meters grid.replicas.metrics grid.runner.meters
 grid.cluster.pool grid.replicas.pool
 grid.cluster.ready grid.replicas.ready
@@ -223,8 +222,8 @@ grid.engines.transformers.model grid.engines.transformers.cache grid.engines.tra
 grid.engines.transformers.model grid.engines.transformers.grammar
 grid.engines.vllm.engine grid.engines.vllm.offspring grid.engines.vllm.start
 grid.engines.wheels grid.engines.sources
-grid.episode.acting grid.episode.refusing grid.planners.acting grid.planners.refusing
-grid.episode.again grid.planners.again
+grid.episode.acting grid.episode.refusing grid.episode.view grid.planners.acting grid.planners.refusing
+grid.episode.acting grid.planners.view
 grid.episode.answering grid.planners.answering
 grid.episode.asking grid.planners.asking
 grid.episode.episode grid.planners.base
@@ -237,11 +236,10 @@ grid.episode.planning grid.episode.chains grid.episode.drafting grid.metrics.cha
 grid.episode.planning grid.planners.planning
 grid.episode.progress grid.planners.progress
 grid.episode.prompts grid.episode.turns grid.planners.prompts grid.planners.turns
-grid.episode.requests grid.planners.requests
+grid.episode.requests grid.episode.again grid.planners.again grid.planners.requests
 grid.episode.tree grid.planners.search.tree
-grid.episode.view grid.planners.view
 grid.metrics.failure_patterns grid.metrics.usage
-grid.metrics.scores grid.metrics.plan_shape grid.metrics.replaced
+grid.metrics.scores grid.metrics.plan_shape grid.metrics.replaced grid.metrics.solvable
 grid.metrics.stepwise grid.metrics.repeats grid.metrics.trajectory
 grid.planners.apb grid.planners.holistic grid.planners.plan_first grid.planners.predicting grid.planners.stepwise
 grid.planners.apb grid.planners.tool_chain
@@ -253,9 +251,10 @@ grid.planners.remembering grid.planners.memory
 grid.planners.search grid.planners.search.evaluating grid.planners.search.gate grid.planners.search.kernel
 grid.planners.search grid.planners.search.planner grid.planners.search.scores
 grid.planners.tooltree grid.planners.search.plateau grid.planners.search.rewarded
-grid.pools.grown grid.pools.distractors
+grid.pools.grown grid.pools.distractors grid.pools.tool_files
 grid.pools.whole grid.pools.base
-grid.retrievers.scored grid.retrievers.embedding grid.retrievers.redefined grid.retrievers.texts
+grid.retrievers.scored grid.retrievers.bm25 grid.retrievers.dense grid.retrievers.embedding grid.retrievers.redefined
+grid.retrievers.scored grid.retrievers.texts
 grid.robustness.costs grid.robustness.composites
 grid.robustness.offering grid.robustness.naming grid.robustness.synonyms
 grid.robustness.schema_matching grid.robustness.matching grid.robustness.similarity grid.robustness.tools_forgiving
@@ -269,11 +268,12 @@ grid.settings.build grid.runner.build grid.runner.solved grid.settings.solved
 grid.settings.check grid.runner.caps grid.runner.check grid.runner.fitting grid.settings.caps grid.settings.fitting
 grid.settings.config grid.runner.config
 grid.settings.make grid.runner.make grid.runner.plain_values grid.settings.plain_values
-grid.settings.parts grid.runner.pooled grid.settings.pooled
-grid.settings.plan grid.runner.ordering grid.runner.plan grid.runner.turns grid.settings.ordering grid.settings.turns
+grid.settings.parts grid.runner.ordering grid.runner.pooled grid.settings.ordering grid.settings.pooled
+grid.settings.plan grid.runner.plan grid.runner.turns grid.settings.turns
 grid.settings.remembered grid.runner.remembered
 grid.settings.roles grid.runner.prices grid.runner.roles grid.settings.prices
 grid.settings.setting grid.runner.cell grid.runner.keeping grid.settings.keeping
+grid.store.files grid.store.looking
 grid.store.scanning grid.store.joined
 grid.sweeps.api launch.api
 grid.sweeps.arguments grid.sweeps.command grid.sweeps.helping grid.sweeps.quoting grid.sweeps.refusals launch.arguments
@@ -390,6 +390,9 @@ grid.planners.plan_first.PlanFirst
 grid.planners.retry.Retry
 grid.planners.sh.SingleStepHorizon
 grid.planners.stepwise.Stepwise
+grid.retrievers.bm25.BM25
+grid.retrievers.dense.Dense
+grid.retrievers.dense.Hybrid
 grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """

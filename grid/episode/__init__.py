@@ -1,12 +1,12 @@
 """What planners are written with: the episode that a planner is given, and what it asks of models in it.
 
 Read it in this order: `episode` (the object, which keeps to its budget), `progress` (what a budget allows, and what was
-spent), `requests` (each request: counted, recorded), `view` (the path so far, and what one decision looks at),
-`options` (what it may choose among, and in which order), `prompts` (the text of the sections that prompts share),
-`asking` (one decision: which sections, in which order, and reading its answer), `acting` (a path of decisions, and how
-long it may be; the config keys that all planners share; refusing a case), `planning` (asks for a whole plan, reads it
-and runs it), `answering` (the answer in words after the calls), `outline` (substeps that are drafted first), `again` (a
-try after an answer that could not be used), `judging` (a model's score), `tree` (nodes of a search).
+spent), `requests` (each request: counted, recorded; a try after an answer that could not be used), `options` (what a
+decision may choose among, and in which order), `prompts` (the text of the sections that prompts share), `acting` (a
+path of decisions, what each looks at, and how long it may be; the config keys that all planners share; refusing a
+case), `asking` (one decision: which sections, in which order, and reading its answer), `planning` (asks for a whole
+plan, reads it and runs it), `answering` (the answer in words after the calls), `outline` (substeps that are drafted
+first), `judging` (a model's score), `tree` (nodes of a search).
 
 `plan_judging` asks a model what is wrong with a plan; its prompts stand there too.
 

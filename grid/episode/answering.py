@@ -12,10 +12,9 @@ from typing import Any
 from grid.core.engine import Section, ToolCallAnswer
 from grid.core.types import FINISH, Substep, Trajectory
 from grid.episode import prompts
-from grid.episode.acting import Action, filled
+from grid.episode.acting import Action, Path, View, filled
 from grid.episode.asking import ASK_CALL, read_answers
 from grid.episode.episode import Episode
-from grid.episode.view import Path, View
 
 ASK = "No further call is made. Answer the query from what the calls returned."
 _DECISION = "answer"

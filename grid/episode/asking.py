@@ -11,11 +11,9 @@ from grid.core.engine import ChoiceAnswer, FunctionsAnswer, Prompt, Section, Too
 from grid.core.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 from grid.engines.functions import Named
 from grid.episode import prompts
-from grid.episode.acting import Acting, Action, Decision, checked, results
-from grid.episode.again import Rejected, again, rejected
+from grid.episode.acting import Acting, Action, Decision, View, checked, results
 from grid.episode.episode import Episode
-from grid.episode.requests import Answers
-from grid.episode.view import View
+from grid.episode.requests import Answers, Rejected, again, rejected
 from grid.text.answers import NO_CALL, read_call
 from grid.text.calls import Call
 from grid.text.native import Native, read_native

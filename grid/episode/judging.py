@@ -29,8 +29,7 @@ from grid.core.errors import ModelError, VerdictError
 from grid.core.types import MAX_SCORE, Observation, ToolCall, ToolSpec, Verdict
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.again import again, rejected
-from grid.episode.requests import Requests
+from grid.episode.requests import Requests, again, rejected
 from grid.text.answers import read_score, read_verdict, read_vote
 from grid.text.objects import UnreadableError
 

@@ -12,8 +12,8 @@ from grid.core.engine import OutlineAnswer, Section
 from grid.core.errors import ModelError
 from grid.core.types import Plan, Substep
 from grid.episode import prompts
-from grid.episode.again import again, rejected
 from grid.episode.episode import Episode
+from grid.episode.requests import again, rejected
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
 

@@ -11,12 +11,10 @@ from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, REJECT, Chain, ChainCall, Json, ToolCall, Trajectory, Usage, to_json
 from grid.episode import prompts
-from grid.episode.acting import Acting, Action, Decision, decisions_left, next_point, perform, refused
-from grid.episode.again import again, rejected
+from grid.episode.acting import Acting, Action, Decision, Path, View, decisions_left, next_point, perform, refused
 from grid.episode.asking import ASK_WITHOUT, ASK_WORDS, in_form, native_calls, read_action, sections
 from grid.episode.episode import Episode, Planner
-from grid.episode.requests import Answers
-from grid.episode.view import Path, View
+from grid.episode.requests import Answers, again, rejected
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from grid.core.types import Usage
-from grid.episode.acting import Action
-from grid.episode.view import Path
+from grid.episode.acting import Action, Path
 
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not gone on from.

@@ -17,8 +17,7 @@ from functools import cached_property, lru_cache
 from grid.core.problem import Index, Reference
 from grid.core.types import Json, Step, ToolCall, ToolSpec
 from grid.metrics.scores import PATTERNS
-from grid.retrievers.bm25 import BM25
-from grid.retrievers.scored import document
+from grid.retrievers.scored import BM25, document
 
 _LONGEST = 10_000
 """Characters of what is read as a literal; longer texts stay texts."""

@@ -22,12 +22,22 @@ from grid.core.types import NO_TOOL as NO_CALL_NAME
 from grid.core.untrusted import shown
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.acting import Acting, Action, Decision, begin, decisions_left, imagine, rollout, trajectory
+from grid.episode.acting import (
+    Acting,
+    Action,
+    Decision,
+    Path,
+    View,
+    begin,
+    decisions_left,
+    imagine,
+    rollout,
+    trajectory,
+)
 from grid.episode.asking import in_form, read_action, single_pass
 from grid.episode.episode import Episode
 from grid.episode.planning import Asking, Drafted, Refine, drafted, run_plan, whole_view
 from grid.episode.requests import Answers
-from grid.episode.view import Path, View
 from grid.text.answers import Predicted, chain_text, messages_text, read_chain, read_messages
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError

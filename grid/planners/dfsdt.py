@@ -17,8 +17,8 @@ from grid.core.problem import BRANCHING
 from grid.core.types import GIVE_UP
 from grid.core.util import STRICT
 from grid.episode import prompts
+from grid.episode.acting import View
 from grid.episode.tree import Node
-from grid.episode.view import View
 from grid.planners.search import Search, TreeSearch, better
 from grid.planners.side_by_side import every
 

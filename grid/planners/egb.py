@@ -19,11 +19,10 @@ from grid.core.engine import CHOOSE, JUDGE, SAMPLE
 from grid.core.problem import BRANCHING
 from grid.core.types import OptionProbability, Trajectory, Usage
 from grid.core.util import STRICT
-from grid.episode.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
+from grid.episode.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
 from grid.episode.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.episode.episode import Episode
 from grid.episode.tree import Node
-from grid.episode.view import Path, View
 from grid.planners.search import Search
 from grid.planners.side_by_side import until
 from grid.planners.tooltree import RewardedSearch, Share

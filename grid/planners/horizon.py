@@ -14,11 +14,10 @@ from grid.core.engine import SAMPLE
 from grid.core.errors import ModelError
 from grid.core.types import Chain, Json, Trajectory, to_json
 from grid.core.util import STRICT
-from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
+from grid.episode.acting import Acting, Action, Decision, Path, View, begin, rollout, trajectory
 from grid.episode.asking import single_pass
 from grid.episode.episode import Episode
 from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, whole_view, written_action
-from grid.episode.view import Path, View
 
 
 @dataclass(frozen=True, config=STRICT)

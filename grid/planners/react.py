@@ -13,11 +13,10 @@ from grid.core.engine import SAMPLE, Section, ThoughtAnswer
 from grid.core.types import Trajectory, Usage
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
+from grid.episode.acting import Acting, Decision, View, begin, rollout, trajectory
 from grid.episode.asking import sections, single_pass
 from grid.episode.episode import Episode
 from grid.episode.prompts import Seen
-from grid.episode.view import View
 from grid.text.objects import UnreadableError
 
 

@@ -13,10 +13,9 @@ from grid.core.problem import BRANCHING
 from grid.core.types import Step, Trajectory
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.acting import Acting, Path, begin, rollout, trajectory
 from grid.episode.asking import single_pass
 from grid.episode.episode import Episode
-from grid.episode.view import Path
 
 # ReAct tried again: the control for planners that may ask whether a case is resolved.
 

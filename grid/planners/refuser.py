@@ -8,9 +8,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.types import REJECT, Chain, ToolCall, Trajectory, Usage
 from grid.core.util import STRICT
-from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
+from grid.episode.acting import Acting, Action, Decision, View, begin, rollout, trajectory
 from grid.episode.episode import Episode
-from grid.episode.view import View
 
 REASON = "Whatever is asked is refused."
 

@@ -25,13 +25,12 @@ from grid.core.types import NO_TOOL, Observation, Step, ToolCall, Trajectory, Us
 from grid.core.util import STRICT
 from grid.core.world import State
 from grid.episode import prompts
-from grid.episode.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
+from grid.episode.acting import Acting, Action, Decision, Path, View, begin, imagine, next_point, perform, trajectory
 from grid.episode.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
 from grid.episode.episode import Episode
 from grid.episode.judging import outcome_section, proposal_section
 from grid.episode.progress import Executed
 from grid.episode.tree import Node, Pruned
-from grid.episode.view import Path, View
 from grid.planners.side_by_side import every
 from grid.planners.votes import entropy
 from grid.text import references

@@ -17,10 +17,9 @@ from grid.core.problem import BRANCHING
 from grid.core.types import RESULT, Trajectory, to_json
 from grid.core.util import STRICT
 from grid.episode import prompts
-from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
+from grid.episode.acting import Acting, Decision, Path, View, begin, rollout, trajectory
 from grid.episode.asking import sample_actions, single_pass
 from grid.episode.episode import Episode
-from grid.episode.view import Path, View
 from grid.planners.side_by_side import every
 from grid.planners.votes import vote
 

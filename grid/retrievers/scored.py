@@ -26,6 +26,7 @@ from grid.core.untrusted import loads
 from grid.core.util import STRICT, made_once
 from grid.engines.wheels import Hub
 from grid.retrievers.sources import Wheel, check_modules, check_source, fingerprint, model_folder
+from grid.text.words import stems
 
 Scores: TypeAlias = np.ndarray
 """One score a tool, float32: the higher, the nearer."""
@@ -386,3 +387,58 @@ def _digest(texts: Sequence[str]) -> str:
     for text in texts:
         digest.update(hashlib.sha256(text.encode("utf-8", "replace")).digest())
     return digest.hexdigest()[:24]
+
+
+# BM25 over tools' names, descriptions and arguments (bm25s).
+
+
+@dataclass(frozen=True, config=STRICT)
+class BM25(Ranking):
+    """By the words that a text and a tool share. They weigh as they are frequent in the whole library."""
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """Index every tool of a library."""
+        tools = tuple(library.values())
+        return ScoredIndex(tools, [bm25_scorer(tools, self.found_by)], self)
+
+
+def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
+    """BM25 scores of the tools for a text; they are indexed when the first is asked for."""
+    return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))
+
+
+# Dense retrieval: the cosine of sentence embeddings, exactly, in one matrix product.
+
+
+@dataclass(frozen=True, config=STRICT)
+class Dense(EmbeddingModel, Ranking):
+    """By what a text and a tool mean to a sentence-transformers model; the texts' cosines are weighed as BM25's scores.
+
+    The model's keys are those of `EmbeddingModel`.
+    """
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """An index of every tool of a library; embedded when the first is sought. Raises ConfigError."""
+        tools = tuple(library.values())
+        return ScoredIndex(tools, [self._scorer(tools)], self)
+
+    def _scorer(self, tools: Sequence[ToolSpec]) -> Scorer:
+        self.check("retriever")
+        return dense_scorer(tools, partial(self.embedder, "retriever"), self.query_prefix, self.found_by)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Hybrid(Dense):
+    """BM25 and dense retrieval, their ranks in the pool fused."""
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """An index of every tool of a library. Raises ConfigError."""
+        tools = tuple(library.values())
+        return ScoredIndex(tools, [bm25_scorer(tools, self.found_by), self._scorer(tools)], self)
+
+
+def dense_scorer(
+    tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "", by: FoundBy = "all"
+) -> Scorer:
+    """The cosines of the tools with a text."""
+    return remembered(dense_texts(lambda: [document(tool, by) for tool in tools], embedder, query_prefix), len(tools))

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from grid.core.problem import Index, Mode
 from grid.core.types import Case, Substep, ToolSpec
 from grid.core.util import STRICT
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 
 
 @dataclass(frozen=True, config=STRICT)

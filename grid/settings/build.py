@@ -38,8 +38,7 @@ from grid.roles.grounding import GroundingByModel
 from grid.roles.simulation import Simulating, Simulation
 from grid.settings.config import BudgetConfig
 from grid.settings.make import make
-from grid.settings.parts import KEPT, Parts, Pooled, dataset_of, key_of, key_of_data, parts_of, pooled
-from grid.settings.plan import ordering
+from grid.settings.parts import KEPT, Parts, Pooled, dataset_of, key_of, key_of_data, ordering, parts_of, pooled
 from grid.settings.remembered import Memory, memory_of
 from grid.settings.roles import Prices, judging, models, prices_of, restoring, simulating
 from grid.settings.setting import GROUPS, MEMORY, REFINE, WHICH_CASES, Setting
@@ -126,7 +125,7 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     USER: (Customer, Simulating),
 }
 """By role the code that asks it."""
-_OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.solvable.solvable")
+_OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
 """What is told of a case whatever a planner does; values, which have no name of their own."""
 
 SAME: Mapping[str, str] = dict(

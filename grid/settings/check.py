@@ -38,8 +38,8 @@ from grid.planners.refining import writes_plans
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.build import build, build_engine, code_of, engine_of
 from grid.settings.config import SweepConfig, sweep_config
-from grid.settings.parts import Parts, key_of, lacking, parts_of
-from grid.settings.plan import Plan, with_ordering
+from grid.settings.parts import Parts, key_of, lacking, parts_of, with_ordering
+from grid.settings.plan import Plan
 from grid.settings.remembered import line_of, with_contents
 from grid.settings.roles import expect_prices, is_named, judging, models, restoring, with_roles
 from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting

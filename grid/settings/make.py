@@ -43,7 +43,7 @@ _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "mode
 
 
 PRICE = "price"
-"""The key of a model that is no key of its engine: what its tokens cost (`grid.settings.plan`)."""
+"""The key of a model that is no key of its engine: what its tokens cost (`grid.settings.roles`)."""
 OMIT = "omit"
 """The key of a model that names what its requests leave out."""
 

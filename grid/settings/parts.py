@@ -1,4 +1,4 @@
-"""What a setting's config names besides engines, as objects, each built once, and what these parts ask models for.
+"""What a setting's config has besides engines, as objects, each built once, and what these parts ask models for.
 
 Parts declare that themselves (`asks`): nothing is recognised by a key's name, so that a plugin's keys may have any.
 """
@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
+
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid.core.engine import JUDGE
 from grid.core.errors import ConfigError
 from grid.core.problem import PLANS, TEXTS, Dataset, Index, Problem, Retriever, Told
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
-from grid.core.util import can, changed
+from grid.core.util import STRICT, can, changed
 from grid.episode.episode import Planner
 from grid.planners.refining import NOT_REFINED, Refining
 from grid.pools.whole import Pool
 from grid.retrievers.scored import RedefinedIndex
 from grid.robustness.base import Robustness
-from grid.settings.make import make
-from grid.settings.setting import REFINE
+from grid.settings.make import config_error, make
+from grid.settings.setting import OPTIONS, REFINE
 
 
 @dataclass(frozen=True)
@@ -190,3 +193,36 @@ def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
     if taken:
         raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
     return _pool(pool).stock(tools)
+
+
+# The key `options`: in which order the options of every decision stand.
+
+
+@strict_dataclass(frozen=True, config=STRICT)
+class Ordering:
+    """`shuffled`: drawn per case and step, the same for all planners, models and trials.
+
+    `ranked`: as retrieved, the best first, and `no_tool` or `finish` last.
+    """
+
+    order: Literal["shuffled", "ranked"] = "shuffled"
+
+    def seed(self, of_sweep: int) -> int | None:
+        """What an order is drawn from; None for none."""
+        return of_sweep if self.order == "shuffled" else None
+
+
+def ordering(config: Mapping[str, Any]) -> Ordering:
+    """A setting's, its default where nothing is said; raises ConfigError."""
+    given = config.get(OPTIONS, {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(OPTIONS, given, "keys of its own: options.order=shuffled or ranked")
+    try:
+        return Ordering(**{str(key): value for key, value in given.items()})
+    except ValidationError as error:
+        raise config_error(f"{OPTIONS}.", error, ["order"]) from None
+
+
+def with_ordering(config: Mapping[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
+    """The groups of a setting's config with this key, its default filled in; raises ConfigError."""
+    return groups | {OPTIONS: asdict(ordering(config))}

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field
-from dataclasses import dataclass as plain_dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError
-from pydantic.dataclasses import dataclass
 
 from grid import store
-from grid.core.errors import ConfigError
 from grid.core.metric import Metric
 from grid.core.untrusted import loads
-from grid.core.util import STRICT
 from grid.settings.config import BudgetConfig, ClusterConfig
-from grid.settings.make import config_error
 from grid.settings.parts import KEPT, key_of_data
-from grid.settings.setting import KEEP_NONE, OPTIONS, Cell, Keep, Setting, cells
+from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 
 _BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
 _LEAST_BLOCK = 64  # of each
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class OtherCode:
     """Cells whose rows were made by other code, and the groups whose code differs."""
 
@@ -35,7 +27,7 @@ class OtherCode:
     parts: tuple[str, ...]
 
 
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Plan:
     """What is to be run, and where results go.
 
@@ -167,36 +159,3 @@ def together(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
     found = list(by_data.values())
     for begin in range(0, len(found), KEPT):
         yield [setting for own in found[begin : begin + KEPT] for setting in own]
-
-
-# The key `options`: in which order the options of every decision stand.
-
-
-@dataclass(frozen=True, config=STRICT)
-class Ordering:
-    """`shuffled`: drawn per case and step, the same for all planners, models and trials.
-
-    `ranked`: as retrieved, the best first, and `no_tool` or `finish` last.
-    """
-
-    order: Literal["shuffled", "ranked"] = "shuffled"
-
-    def seed(self, of_sweep: int) -> int | None:
-        """What an order is drawn from; None for none."""
-        return of_sweep if self.order == "shuffled" else None
-
-
-def ordering(config: Mapping[str, Any]) -> Ordering:
-    """A setting's, its default where nothing is said; raises ConfigError."""
-    given = config.get(OPTIONS, {})
-    if not isinstance(given, Mapping):
-        raise ConfigError(OPTIONS, given, "keys of its own: options.order=shuffled or ranked")
-    try:
-        return Ordering(**{str(key): value for key, value in given.items()})
-    except ValidationError as error:
-        raise config_error(f"{OPTIONS}.", error, ["order"]) from None
-
-
-def with_ordering(config: Mapping[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
-    """The groups of a setting's config with this key, its default filled in; raises ConfigError."""
-    return groups | {OPTIONS: asdict(ordering(config))}

@@ -1,17 +1,16 @@
 """The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried.
 
-Read it in this order: `schema` (all columns of all tables), `writing` (a file: whole or not at all), `looking` (whether
-a file is as it was written), `scanning` (a batch at a time, scores and costs as columns), `files` (which files belong
-to a table), `tables` (reads it; where a cell has several rows, the latest counts), `sql` (the same in DuckDB),
-`compacting` (small files into large ones), `gathering` (several folders as one), `holding` (the lock), `runs` (what was
-asked for), `transcripts` and `steps` (as readers want them). What this file names is public; it imports `core` alone.
+Read it in this order: `schema` (all columns of all tables), `writing` (a file: whole or not at all), `files` (whether
+one is as it was written, and which belong to a table), `scanning` (a batch at a time, scores and costs as columns),
+`tables` (reads it; where a cell has several rows, the latest counts), `sql` (the same in DuckDB), `compacting` (small
+files into large ones), `gathering` (several folders as one), `holding` (the lock), `runs` (what was asked for),
+`transcripts` and `steps` (as readers want them). What this file names is public; it imports `core` alone.
 """
 
 from grid.store.compacting import compact
-from grid.store.files import Table, check, check_there, put_aside, size
+from grid.store.files import File, Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
-from grid.store.looking import File
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
 from grid.store.scanning import Long
 from grid.store.tables import (

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
-from grid.store.files import survey
-from grid.store.looking import DAMAGE, File, VanishedError, name_of, reading
+from grid.store.files import DAMAGE, File, VanishedError, name_of, reading, survey
 from grid.store.scanning import encoded
 from grid.store.schema import DIGESTS, IDS, TABLES
 from grid.store.writing import new_file

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from grid.core.errors import StoreError, one_line
 from grid.core.untrusted import loads
-from grid.store.files import check, check_there, survey
-from grid.store.looking import is_there
+from grid.store.files import check, check_there, is_there, survey
 from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
 

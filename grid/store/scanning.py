@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from grid.core.errors import StoreError
 from grid.core.metric import split
-from grid.store import looking
-from grid.store.looking import SMALL, THREADS, File, content_of
-from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TEXT, Part
+from grid.store import files as on_disk
+from grid.store.files import _PATIENCE_SECONDS, SMALL, THREADS, File, content_of, forget, whole
+from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TABLES, TEXT, Part
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 
+T = TypeVar("T")
 _BATCH = 65_536
 _TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
 
@@ -65,7 +69,7 @@ class Scan:
         for files in _slices(large):
             data = ds.dataset([str(file.path) for file in files], schema=schema, format=form)
             options = ds.ParquetFragmentScanOptions(
-                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=looking.VERIFIED
+                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=on_disk.VERIFIED
             )
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
@@ -86,6 +90,31 @@ class Scan:
             fragment_scan_options=options,
         ).to_batches()
         return found
+
+
+def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] = ()) -> T:
+    """What `use` makes of a table's rows, those of cells that were run again included.
+
+    It is called again where a file was replaced while it was read. `names` are columns that it will ask for first.
+
+    Raises:
+        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
+    """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        names = [name for name in TABLES[table].names if name in names]
+        files = whole(root, table, names)
+        while True:
+            try:
+                return use(Scan(files, TABLES[table]))
+            except (pa.ArrowException, OSError) as error:
+                forget()
+                again = whole(root, table, names)
+                if again == files or time.monotonic() > until:
+                    raise StoreError(f"{root / table}: cannot be read ({error})") from None
+                files = again
+    finally:
+        pa.default_memory_pool().release_unused()  # it keeps what it has had, unasked
 
 
 def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
@@ -110,7 +139,7 @@ def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
     if file.content is not None and set(names) <= set(file.content.column_names):
         return file.content.select(names)
     source = pa.BufferReader(file.path.read_bytes())
-    return content_of(pq.ParquetFile(source, page_checksum_verification=looking.VERIFIED), schema, names)
+    return content_of(pq.ParquetFile(source, page_checksum_verification=on_disk.VERIFIED), schema, names)
 
 
 # `episodes` in the joined form: a column for each metric and each role's costs, out of the maps that hold them.

@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from grid.core.metric import Metric
-from grid.store.files import survey
-from grid.store.looking import is_there
+from grid.store.files import is_there, survey
 from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_of, part_of
 from grid.store.tables import metrics
 

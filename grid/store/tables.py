@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from grid.core.errors import ErrorKind, StoreError, shown_value
 from grid.core.metric import BY_NAME, Metric
 from grid.core.types import to_json
-from grid.store.files import Table, lacks, scan, whole
-from grid.store.looking import File
+from grid.store.files import File, Table, lacks, whole
 from grid.store.scanning import LONG_TABLES as _LONG
-from grid.store.scanning import Joined, Long, Scan, entries, refolded
+from grid.store.scanning import Joined, Long, Scan, entries, refolded, scan
 from grid.store.schema import (
     COSTS,
     DIGESTS,

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
-from grid.store.looking import ARROW, REPLACES_KEY, VERSION_KEY, example, name_of
+from grid.store.files import ARROW, REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.scanning import MAPS, encoded, folded, map_array
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
 

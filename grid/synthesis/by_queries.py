@@ -16,9 +16,7 @@ from grid.core.types import Json, to_json
 from grid.datasets.slate.drafts import CaseRecord, ToolRecord
 from grid.datasets.slate.stats import names_tool
 from grid.engines.answer_schema import object_schema
-from grid.retrievers.bm25 import BM25
-from grid.retrievers.dense import Dense
-from grid.retrievers.scored import Embedder, best, document
+from grid.retrievers.scored import BM25, Dense, Embedder, best, document
 from grid.settings.make import make
 from grid.synthesis import config as shapes
 from grid.synthesis import queries, substeps, tools

@@ -15,7 +15,7 @@ from grid.core.types import NO_TOOL, Json, to_json
 from grid.datasets.slate.drafts import ToolRecord
 from grid.datasets.slate.shop import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.synthesis.asking import FORM, Asker, Broken, Checked, Item, Settled, broken, copied, normal
 from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes

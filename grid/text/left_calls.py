@@ -3,6 +3,8 @@
 Read are blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name in front of an object
 (DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). What looks like a call
 of an offered tool and is none of these is no answer in words either (`looks_like_a_call`). Nothing is evaluated.
+
+It stands apart from `native`, which reads what servers take apart: each has a grammar of its own.
 """
 
 from __future__ import annotations

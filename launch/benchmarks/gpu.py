@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import platform
 import signal
@@ -18,7 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +36,7 @@ from grid.settings.build import build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig
 from launch.benchmarks import gpu_exact
 from launch.benchmarks.choose import as_text, choice_prompt, model_config, spread
-from launch.benchmarks.gpu_exact import SHAPES, Memory, make_shape, weightless
+from launch.benchmarks.gpu_exact import SHAPES, Figures, Memory, Shared, make_shape, weightless
 from launch.benchmarks.throughput import (
     PLANNERS,
     RecordingReplica,
@@ -91,40 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass
-class Figures:
-    """Figures as they become known: a line on the console; in `file` one of JSON, with the seconds since the start."""
-
-    console: Console
-    file: Path | None
-    began: float = field(default_factory=time.perf_counter)
-
-    def add(self, part: str, **values: Any) -> None:
-        """Write one figure, or what failed."""
-        told = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in values.items())
-        self.console.print(f"{part}: {told}", soft_wrap=True)
-        if self.file:
-            row = {"part": part, "after": round(time.perf_counter() - self.began, 1), **values}
-            with self.file.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-@dataclass
-class Bench:
+class Bench(Shared):
     """What all parts share. The replicas are started when the first part asks for them."""
 
-    arguments: argparse.Namespace
-    figures: Figures
-    model: dict[str, Any]
-    folder: Path
-    memory: Memory
     stack: ExitStack
     running: pool.Pool | None = None
 

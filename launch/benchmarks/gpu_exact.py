@@ -20,13 +20,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from rich.console import Console
 
 from grid.core.engine import Prompt, ToolCallAnswer
 from grid.datasets.slate.dataset import Slate
@@ -38,9 +40,6 @@ from grid.engines.vllm.engine import _grammar
 from grid.settings.build import build_engine
 from launch.benchmarks import choose
 from launch.benchmarks.choose import model_config
-
-if TYPE_CHECKING:
-    from launch.benchmarks.gpu import Bench
 
 OPTIONS = (2, 10, 50, 100)
 VARIANTS = ("transformers-float32", "transformers-bfloat16", "vllm-bfloat16", "vllm-bfloat16-invariant", "vllm-float32")
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", type=Path, help="distributions.json of another machine, to compare with")
 
 
-def exact(bench: Bench) -> None:
+def exact(bench: Shared) -> None:
     """Each variant's greatest difference of a probability from brute force, and from the other variants'."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
@@ -91,14 +90,14 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
     return max(float(np.abs(np.array(a) - np.array(b)).max()) for a, b in pairs)
 
 
-def _model(bench: Bench) -> dict[str, Any]:
+def _model(bench: Shared) -> dict[str, Any]:
     """Where the measured model's weights are; random ones are written out, as transformers does not draw them."""
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
     return {key: value for key, value in bench.model.items() if key in ("hub", "wheels")}
 
 
-def _in_a_process(bench: Bench, model: dict[str, Any], variant: str) -> dict[str, Any]:
+def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[str, Any]:
     engine, dtype, *rest = variant.split("-")
     device = bench.arguments.device
     if engine == "vllm":
@@ -224,7 +223,44 @@ def main() -> None:
     os._exit(0)
 
 
-# What is measured on a GPU machine: random weights of a published shape, and the card with its memory.
+# What is measured on a GPU machine: figures, random weights of a published shape, and the card with its memory.
+
+
+@dataclass
+class Figures:
+    """Figures as they become known: a line on the console; in `file` one of JSON, with the seconds since the start."""
+
+    console: Console
+    file: Path | None
+    began: float = field(default_factory=time.perf_counter)
+
+    def add(self, part: str, **values: Any) -> None:
+        """Write one figure, or what failed."""
+        told = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in values.items())
+        self.console.print(f"{part}: {told}", soft_wrap=True)
+        if self.file:
+            row = {"part": part, "after": round(time.perf_counter() - self.began, 1), **values}
+            with self.file.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@dataclass
+class Shared:
+    """What all parts know: what was asked for, where figures go, the measured model, a folder, and the memory."""
+
+    arguments: argparse.Namespace
+    figures: Figures
+    model: dict[str, Any]
+    folder: Path
+    memory: Memory
 
 
 _QWEN = {"max_position_embeddings": 32768, "num_key_value_heads": 4, "num_hidden_layers": 28}
@@ -346,7 +382,7 @@ _THOUGHT = "I look for the order first, and then ask where its parcel is. The cu
 _TOOLS = 10
 
 
-def masks(bench: Bench) -> None:
+def masks(bench: Shared) -> None:
     """Milliseconds for calls with a thought of at most 400 characters, of any length, and without a thought."""
     import xgrammar
     from transformers import AutoTokenizer

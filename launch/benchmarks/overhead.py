@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import store
-from grid.cells.attempts import Outcome
+from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.cluster import batch
 from grid.cluster import connection as ray_cluster
@@ -47,7 +47,7 @@ def null_setting() -> Setting:
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": CASES},
         "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},
     }
     labels = {

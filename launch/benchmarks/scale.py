@@ -19,7 +19,7 @@ import pandas as pd
 from rich.console import Console
 
 from grid import store
-from grid.store import looking
+from grid.store import files
 from launch.benchmarks import overhead
 
 T = TypeVar("T")
@@ -116,11 +116,11 @@ def _verification(folder: Path, console: Console) -> None:
 @contextmanager
 def _unverified() -> Iterator[None]:
     """Neither hashes nor checksums are compared, as before they were."""
-    looking.VERIFIED = False
+    files.VERIFIED = False
     try:
         yield
     finally:
-        looking.VERIFIED = True
+        files.VERIFIED = True
 
 
 def _command(root: Path, cells: int) -> list[str]:
@@ -173,7 +173,7 @@ def _success(folder: Path) -> pd.DataFrame:
 def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
     """Seconds and result; `anew`: as in a process that has looked at no file yet."""
     if anew:
-        looking.forget()
+        files.forget()
     started = time.monotonic()
     result = function()
     return time.monotonic() - started, result

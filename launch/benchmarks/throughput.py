@@ -137,7 +137,7 @@ def setting(
         "planner": planner,
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases, "max_substeps": substeps},
         "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": candidates},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25", "top_k": candidates},
         "pool": {"_target_": "grid.pools.whole.Whole"},
     }
     labels = {"planner": name, "dataset": "slate", "robustness": "none", "retriever": "bm25", "pool": "all"}

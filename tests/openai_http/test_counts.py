@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from grid.cells.attempts import ChunkResult, attempt_row
+from grid.cells.rows import ChunkResult, attempt_row
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import ACTOR, JUDGE, Choice, Source
 from grid.core.errors import ConfigError, EngineError

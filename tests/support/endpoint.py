@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from grid.cells.attempts import Outcome
+from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.core.engine import ACTOR
 from grid.engines.http.engine import OpenAIHTTP, Serving

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
-from grid.retrievers.bm25 import BM25
-from grid.retrievers.scored import document
+from grid.retrievers.scored import BM25, document
 from grid.text.words import stems
 
 

@@ -18,7 +18,7 @@ from grid.core.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.core.world import State, World
 from grid.episode.progress import Budget
 from grid.pools.whole import Whole
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.parts import Pooled

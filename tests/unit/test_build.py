@@ -28,7 +28,7 @@ SETTING: dict[str, Any] = {
     "planner": {"_target_": "grid.planners.egb.EGBLogits"},
     "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": "/nonexistent"},
     "robustness": {},
-    "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+    "retriever": {"_target_": "grid.retrievers.scored.BM25"},
     "pool": {"_target_": "grid.pools.whole.Whole"},
 }
 LABELS = {

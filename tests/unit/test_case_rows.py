@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.cells.attempts import ChunkResult
+from grid.cells.rows import ChunkResult
 from grid.cells.run import Stamp, run_chunk
 from grid.core.types import to_json
 from grid.settings.build import build

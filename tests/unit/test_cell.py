@@ -19,7 +19,7 @@ CONFIG: dict[str, Any] = {
     "planner": {"_target_": "grid.planners.egb.EGBSampling", "samples": 10, "temperature": 1.0},
     "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": None, "limit": 50, "cases": 300},
     "robustness": {"extraneous": {"_target_": "grid.robustness.extraneous.Extraneous", "k": 10}},
-    "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": 50},
+    "retriever": {"_target_": "grid.retrievers.scored.BM25", "top_k": 50},
     "pool": {"_target_": "grid.pools.whole.Whole"},
 }
 LABELS = {

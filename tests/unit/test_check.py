@@ -63,7 +63,7 @@ def test_a_group_that_is_missing_or_no_mapping_is_named(tmp_path: Path, group: s
         ("model", "grid.core.engine.Engine"),
         ("planner", "grid.episode.progress.Budget"),
         ("planner", "grid.episode.episode.Planner"),
-        ("retriever", "grid.retrievers.bm25.BM25Index"),
+        ("retriever", "grid.retrievers.scored.BM25Index"),
     ],
 )
 def test_a_class_of_the_room_that_is_not_what_the_room_is_for(tmp_path: Path, group: str, target: str) -> None:

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.store.files import survey
-from grid.store.looking import name_of
+from grid.store.files import name_of, survey
 from tests.unit.test_store import (
     attempt,
     case,

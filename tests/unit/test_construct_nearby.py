@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from grid import CONF
 from grid.core.errors import ConfigError
 from grid.datasets.slate.drafts import ToolRecord
-from grid.retrievers import dense
+from grid.retrievers import scored as dense
 from grid.retrievers.scored import Embedder
 from grid.synthesis import by_queries, plans
 from grid.synthesis.by_queries import ByMeaning, by_words

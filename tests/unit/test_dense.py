@@ -15,9 +15,7 @@ import pytest
 from grid.core.errors import ConfigError, DataError
 from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
 from grid.engines.wheels import Hub
-from grid.retrievers.bm25 import BM25
-from grid.retrievers.dense import Dense, Hybrid
-from grid.retrievers.scored import Embedder, EmbeddingModel, document, fused, read, write
+from grid.retrievers.scored import BM25, Dense, Embedder, EmbeddingModel, Hybrid, document, fused, read, write
 from grid.retrievers.sources import Wheel, check_modules, fingerprint, model_folder
 from grid.robustness.schema_matching import Embeddings
 
@@ -210,7 +208,7 @@ def test_a_model_that_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_nothing_is_loaded_before_something_is_sought(folder: Path) -> None:
     look = (
-        "import sys; from grid.retrievers.dense import Dense; from grid.core.types import ToolSpec;"
+        "import sys; from grid.retrievers.scored import Dense; from grid.core.types import ToolSpec;"
         f"Dense(path={str(folder)!r}).index({{'a': ToolSpec('a', 'b', ())}});"
         "print(*{'torch', 'sentence_transformers', 'transformers'} & set(sys.modules))"
     )

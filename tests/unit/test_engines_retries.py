@@ -12,8 +12,8 @@ from grid.core.types import UNKNOWN, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.simulated.plans import Writer, results
 from grid.episode.acting import refused
-from grid.episode.again import Rejected, again
 from grid.episode.prompts import FINISH_TOOL, tool_text
+from grid.episode.requests import Rejected, again
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.worlds.kopl.functions import TOOLS

@@ -13,10 +13,8 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
-from grid.cells.attempts import Outcome
-from grid.cells.costs import spent_by_columns
 from grid.cells.environment import Environment
-from grid.cells.rows import transcript_rows
+from grid.cells.rows import Outcome, spent_by_columns, transcript_rows
 from grid.cells.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.core.engine import ACTOR, CHOOSE, EVALUATOR, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import ConfigError

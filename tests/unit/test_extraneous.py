@@ -8,7 +8,7 @@ import pytest
 
 from grid.core.problem import Problem, Reference
 from grid.core.types import Case, Plan, Substep, ToolCall, ToolSpec
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.robustness.extraneous import Extraneous
 from grid.worlds.lookup import LookupSimulator
 

@@ -23,7 +23,7 @@ from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
 from grid.engines.functions import LONGEST, handed_over, safe_names
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from grid.episode.acting import Acting, begin
+from grid.episode.acting import Acting, View, begin
 from grid.episode.asking import (
     ASK_SEVERAL,
     ASK_SUBSTEP,
@@ -36,7 +36,6 @@ from grid.episode.asking import (
 from grid.episode.episode import Episode
 from grid.episode.planning import ASK_AT_ONCE, plan_prompt
 from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT
-from grid.episode.view import View
 from tests.configs import yaml
 from tests.models import CONTROL, make_model, make_tokenizer
 from tests.native import HERMES, Native, episode, tagged

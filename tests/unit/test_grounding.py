@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from grid.cells.costs import summed
+from grid.cells.rows import summed
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import JUDGE, Prompt, Sampled
 from grid.core.errors import ConfigError
@@ -92,7 +92,7 @@ def config(asks: bool, **named: object) -> dict[str, Any]:
         "planner": {"_target_": "grid.planners.horizon.SingleStepHorizon"},
         "dataset": {"_target_": "grid.datasets.kqa.dataset.KqaSynthetic"},
         "robustness": {"tools_forgiving": part},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "retriever": {"_target_": "grid.retrievers.scored.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},
         **named,
     }

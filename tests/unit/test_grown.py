@@ -16,9 +16,8 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Parameter, ToolSpec
 from grid.datasets.slate.dataset import Slate
-from grid.pools.grown import OWN, Grown, distractors, fingerprint, real_tools, variations
-from grid.pools.tool_files import MAX_NAME, read_tools
-from grid.retrievers.bm25 import BM25
+from grid.pools.grown import MAX_NAME, OWN, Grown, distractors, fingerprint, read_tools, real_tools, variations
+from grid.retrievers.scored import BM25
 from grid.settings.build import build
 from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import grid
+from grid import CONF
+from launch.bench import BENCHMARKS
 from tests.loops import each
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,9 @@ ROOMS = [
     "grid.sweeps", "launch",
 ]  # fmt: skip
 """From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""
+LONGEST = 600
+"""Lines of a file that is one idea."""
+TARGET = re.compile(r"_target_:\s*([\w.]+)")
 API = ("grid", "grid.sweeps.api")
 """An arrow up: `from grid import sweep` loads it when it is asked for, as it does all of the face."""
 
@@ -82,7 +87,28 @@ def test_imports_point_down(found: set[tuple[str, str]]) -> None:
 
 def test_no_file_is_too_long_to_be_one_idea() -> None:
     long = {name: len(path.read_bytes().splitlines()) for name, path in modules().items()}
-    assert {name: lines for name, lines in long.items() if lines > 600} == {}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST} == {}
+
+
+def test_a_file_that_one_file_reads_says_why_it_stands_apart(found: set[tuple[str, str]]) -> None:
+    """Two files of a room of which only the one imports the other are one idea, if they are one file's length.
+
+    A file that somebody else names has a second reader: a YAML by `_target_`, a command, a package by its `__init__`.
+    """
+    known = modules()
+    named = {target.rpartition(".")[0] for file in CONF.rglob("*.yaml") for target in TARGET.findall(file.read_text())}
+    named |= {f"launch.benchmarks.{name}" for name in BENCHMARKS}
+    alone = []
+    for name, path in known.items():
+        text, readers = path.read_text(encoding="utf-8"), {source for source, target in found if target == name}
+        if len(readers) != 1 or name in named or 'if __name__ == "__main__"' in text:
+            continue
+        (reader,) = (known[source] for source in readers)
+        lines = len(text.splitlines()) + len(reader.read_bytes().splitlines())
+        told = "stands apart" in " ".join((ast.get_docstring(ast.parse(text)) or "").split())
+        if room(*readers) == room(name) and reader.name != "__init__.py" and lines <= LONGEST and not told:
+            alone.append(f"{name} <- {reader}")
+    assert alone == []
 
 
 def test_the_face_names_what_it_gives(found: set[tuple[str, str]]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from analysis import load
 from grid import store
-from grid.cells.costs import spent_by_columns
+from grid.cells.rows import spent_by_columns
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import ASKED, CHOOSE, JUDGE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import BudgetError, ConfigError, ModelError

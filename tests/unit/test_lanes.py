@@ -10,7 +10,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.cluster.lanes import Lane, Try, Work
+from grid.cluster.batch import Lane, Try, Work
 from grid.cluster.signs import Sign
 from grid.settings.setting import GROUPS, Cell, Setting
 

@@ -37,7 +37,7 @@ from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.config import BudgetConfig
 from grid.settings.remembered import Memory
 from grid.settings.setting import Setting
-from grid.store.looking import name_of
+from grid.store.files import name_of
 from grid.store.schema import TIMES
 from tests.configs import ENDS, job, solvers, yaml
 

@@ -29,7 +29,10 @@ BEFORE = ROOT / "tests/data/mylab_before.tar.gz"
 """`examples/mylab` as it was before any module moved."""
 
 
-ROOM = {"datasets": "dataset", "planners": "planner", "robustness": "robustness", "engines": "model"}
+ROOM = {
+    "datasets": "dataset", "planners": "planner", "robustness": "robustness", "engines": "model",
+    "retrievers": "retriever",
+}  # fmt: skip
 """The group of a config whose classes a room has."""
 INSPECTING = [old for old in MOVED if old.startswith("analysis.inspect")]
 

@@ -24,7 +24,7 @@ from grid.episode.progress import Budget
 from grid.planners.egb import EGBLogits
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened

@@ -16,7 +16,7 @@ from grid.pools.case import CaseTools
 from grid.pools.domain import Domain
 from grid.pools.grown import OWN, Grown
 from grid.pools.whole import Pool, Whole, used
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.settings import parts
 from grid.settings.check import invalid_reason
 from grid.settings.parts import Pooled
@@ -121,4 +121,4 @@ def test_a_domain_without_tools_does_not_fit() -> None:
 def test_a_library_of_no_tools_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "dataset_of", lambda key: SimpleNamespace(tools={}))
     with pytest.raises(ConfigError, match="a library of 0 tools"):
-        parts.pooled("{}", '{"_target_": "grid.pools.whole.Whole"}', '{"_target_": "grid.retrievers.bm25.BM25"}')
+        parts.pooled("{}", '{"_target_": "grid.pools.whole.Whole"}', '{"_target_": "grid.retrievers.scored.BM25"}')

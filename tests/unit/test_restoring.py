@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from analysis.tables import restoration
 from grid import store
-from grid.cells.attempts import Outcome
+from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.core.problem import REFERENCES
 from grid.datasets.slate.dataset import Slate

@@ -14,9 +14,8 @@ from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.problem import Reference
 from grid.core.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from grid.episode.options import SOUGHT, Retrieved
-from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
-from grid.retrievers.scored import LONGEST, best, document, fused
+from grid.retrievers.scored import BM25, LONGEST, best, document, fused
 from grid.retrievers.unranked import Unranked
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig

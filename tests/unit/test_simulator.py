@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
-from grid.cells.attempts import ChunkResult
 from grid.cells.environment import Environment
+from grid.cells.rows import ChunkResult
 from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.engine import ACTOR, CHOOSE, SAMPLE, SIMULATOR, Choice, Home, Prompt, Sampled
 from grid.core.errors import ConfigError

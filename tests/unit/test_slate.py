@@ -23,7 +23,7 @@ from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.drafts import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.shop import QUERY_CATEGORIES, load_all, shop
 from grid.datasets.slate.stats import categories, contradictions, problems, repeated, statistics
-from grid.metrics.solvable import solvable
+from grid.metrics.scores import solvable
 from grid.text import references
 from tests.walks import Walk
 

@@ -238,6 +238,6 @@ def test_what_stands_in_a_case_cannot_leave_its_fence(slate: Slate) -> None:
 
 def test_a_file_that_would_need_more_than_python_is_refused() -> None:
     with pytest.raises(ValueError, match="stands alone"):
-        standalone("grid.retrievers.bm25", ["BM25"], "A file")
+        standalone("grid.retrievers.scored", ["BM25"], "A file")
     with pytest.raises(ValueError, match=r"one is defined in grid\.a and in grid\.b"):
         _check_names({"grid.a": {"one", "two"}, "grid.b": {"one", "three"}})

@@ -14,7 +14,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem, Reference
 from grid.core.types import Case, Plan, Skipped, ToolSpec
 from grid.pools.whole import Whole
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.parts import Pooled

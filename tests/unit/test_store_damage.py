@@ -21,7 +21,7 @@ import pytest
 from grid import store
 from grid.core.errors import StoreError
 from grid.store import __main__ as command
-from grid.store import files, looking, scanning
+from grid.store import files, scanning
 from grid.store.compacting import StoreWarning
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 from tests.unit.test_compacting import everything, fill
@@ -94,7 +94,7 @@ def flipped(path: Path, bit: int) -> bytes:
 
 def age(root: Path) -> None:
     """Have the files be old enough to be looked at only once."""
-    looking.forget()
+    files.forget()
     for path in root.glob("*/*.parquet"):
         os.utime(path, (0, 0))
 
@@ -130,19 +130,19 @@ def test_checksums_alone_notice_what_is_flipped_in_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, small: bool
 ) -> None:
     """A disk that forgets after a file was looked at: no time and no size changes."""
-    limit = looking.SMALL if small else 0
+    limit = files.SMALL if small else 0
     varied(tmp_path)
     rng = random.Random(2)
     paths = {table: next((tmp_path / table).glob("*.parquet")) for table in get_args(store.Table)}
     places = {table: pages(path) for table, path in paths.items()}
     before = {table: store.read(tmp_path, table) for table in paths}
-    looks = {path: looking.look(path, table) for table, path in paths.items()}
+    looks = {path: files.look(path, table) for table, path in paths.items()}
     for _ in range(count):
         table = rng.choice(list(paths))
         content = flipped(paths[table], 8 * rng.choice(places[table]) + rng.randrange(8))
         monkeypatch.setattr(scanning, "SMALL", limit)
         monkeypatch.setattr(files, "look", lambda path, table, names: looks[path])
-        monkeypatch.setattr(files, "forget", monkeypatch.undo)
+        monkeypatch.setattr(scanning, "forget", monkeypatch.undo)
         try:
             with pytest.raises(StoreError, match=paths[table].name):
                 store.read(tmp_path, table)
@@ -241,9 +241,9 @@ def test_a_damaged_file_is_neither_merged_nor_removed(filled: Path) -> None:
 
 def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next((filled / "episodes").iterdir())
-    look = looking.look
+    look = files.look
 
-    def then_break(one: Path, table: str, names: Sequence[str] = ()) -> looking.File | None:
+    def then_break(one: Path, table: str, names: Sequence[str] = ()) -> files.File | None:
         found = look(one, table, names)
         if one == path:
             flipped(one, 4000)

@@ -15,7 +15,7 @@ from grid.episode.episode import Episode
 from grid.episode.options import SOUGHT
 from grid.episode.progress import Budget
 from grid.planners.react import ReAct
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig

@@ -13,8 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid import store
-from grid.cells.attempts import ChunkResult, Outcome
-from grid.cells.rows import Room, transcript_rows
+from grid.cells.rows import ChunkResult, Outcome, Room, transcript_rows
 from grid.cells.run import Stamp, run_cell, run_chunk
 from grid.cluster.batch import Report
 from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer

@@ -15,7 +15,7 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Json, ToolCall
 from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
-from grid.metrics.solvable import solvable
+from grid.metrics.scores import solvable
 from grid.text.references import reference, resolve
 from tests.walks import Walk
 

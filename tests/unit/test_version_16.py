@@ -30,7 +30,7 @@ from analysis.viewer.index import Index
 from analysis.viewer.reading import ask, connect
 from grid import store
 from grid.store import scanning
-from grid.store.looking import VERSION_KEY
+from grid.store.files import VERSION_KEY
 from grid.store.schema import JOINED, TABLES
 from grid.store.transcripts import transcripts
 from tests.unit.test_store import episode

@@ -41,7 +41,7 @@ from grid.datasets.slate.scoring import (
 )
 from grid.datasets.slate.shop import load_all, shop
 from grid.datasets.slate.stats import categories, contradictions, statistics
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.text.references import needed
 from grid.worlds.lookup import LookupSimulator, default_outcome
 

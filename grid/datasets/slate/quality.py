@@ -17,7 +17,7 @@ import numpy as np
 from grid.core.types import Case, ToolCall
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.drafts import CaseRecord, SubstepRecord, ToolRecord
-from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import BM25
 from grid.text.references import found_in
 from grid.text.words import stems
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.cells.costs import spent_by_columns
+from grid.cells.rows import spent_by_columns
 from grid.cluster import batch
 from grid.cluster.fleet import Fleet
 from grid.cluster.worker import Report
