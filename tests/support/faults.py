@@ -173,7 +173,20 @@ def noticed(fault: Fault, scratch: Path, tests: Sequence[str] = ()) -> dict[str,
     held = target.read_bytes()
     target.write_bytes(held[: fault.start] + fault.text.encode() + held[fault.end :])
     files = list(tests) or naming(fault.path)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider", *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *files,
+    ]
     own = {"PYTHONPATH": f"{copy}{os.pathsep}{copy / 'launch'}"}  # and not the checkout that is installed
     try:
         ended = subprocess.run(
