@@ -27,6 +27,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+gc.disable()  # until all is collected: a sixth of that would go into looking for garbage where there is next to none
+
 FIRST = {"ray", "vllm"}  # the longest files, and much of their time is waiting
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
 PROCESSES = 4  # at most: each imports and collects everything; two more than cores, since tests of Ray wait
@@ -62,8 +64,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: the garbage collector need not look at it again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
 
 
