@@ -1,4 +1,4 @@
-"""How the tests share a machine: a process a core and two more; files that start Ray or an engine come first."""
+"""How the tests share a machine: a process a core and one more; files that start Ray or an engine come first."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ settings.load_profile("any machine")
 
 gc.disable()  # until all is collected: a sixth of that would go into looking for garbage where there is next to none
 
-FIRST = {"ray", "vllm"}  # the longest files, and much of their time is waiting
+FIRST = {"ray", "vllm", "with_torch"}  # the longest, and much of the first ones' time is waiting
+TOGETHER = ("one_cluster/", "with_torch/")
+"""Folders, by how their names end, each of which has one process: what its tests share takes seconds to start."""
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
-PROCESSES = 4  # at most: each imports and collects everything; two more than cores, since tests of Ray wait
+PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
 
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -46,15 +48,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """None where files are named: they begin at once and in this process, and a debugger works."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
-    return min(len(os.sched_getaffinity(0)) + 2, PROCESSES)
+    return min(len(os.sched_getaffinity(0)) + 1, PROCESSES)
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]
-    """Each file runs in one process, and so does the folder whose tests share a cluster."""
+    """Each file runs in one process, and so does the folder whose tests share something."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder, _, rest = nodeid.partition("one_cluster/")  # where its name ends so
-        return folder if rest else super()._split_scope(nodeid)
+        folder = nodeid.partition("::")[0].rpartition("/")[0] + "/"
+        return folder if folder.endswith(TOGETHER) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
