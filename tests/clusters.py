@@ -54,13 +54,14 @@ def _running(environment: Mapping[str, str], *options: str) -> Iterator[None]:
             own = os.environ | environment
             return subprocess.Popen([*_START, *options], env=own, stdout=told, start_new_session=True)
 
+        ray = start()
+
         def started() -> bool:
             nonlocal ray
             if ray.poll() is not None:  # on a busy machine Ray gives up
                 ray = start()
             return _STARTED in os.pread(told.fileno(), 10_000, 0)
 
-        ray = start()
         try:
             wait_for(started)
             yield
