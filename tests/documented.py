@@ -26,7 +26,7 @@ _FILES = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").gl
 PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
 _TOLD = commands.told
-_SMALL = ("dataset.limit=6", "cluster.cpus=2", "cluster.dashboard=false")
+_SMALL = ("dataset.limit=4", "cluster.cpus=2", "cluster.dashboard=false")
 FIRST = (
     "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
 )
