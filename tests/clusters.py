@@ -16,8 +16,12 @@ from contextlib import contextmanager, suppress
 UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
 """For the environment of those that join."""
 _STARTED = b"Ray runtime started"
+"""What Ray says once the cluster knows the machine."""
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--include-log-monitor=false"]
+_START += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
 """Nobody reads what workers print: to watch for it takes half a second of CPU."""
+_ALONE = ["--head", "--include-dashboard=false", "--no-monitor"]
+"""Nor is the cluster to grow: what would watch for that imports Ray, too."""
 
 
 @contextmanager
@@ -25,47 +29,41 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
     """Start a head with two CPUs and no dashboard; gives its address, and ends it."""
     port = free_port()
     short = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
-    command = [*_START, "--head", f"--port={port}", *options]
-    command += ["--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
-    ray = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
-        yield f"127.0.0.1:{port}"
+        with _running(environment, *_ALONE, f"--port={port}", f"--temp-dir={short}", *options):
+            yield f"127.0.0.1:{port}"
     finally:
-        os.killpg(ray.pid, signal.SIGKILL)
-        ray.wait(timeout=300)
         shutil.rmtree(short, ignore_errors=True)
 
 
 @contextmanager
 def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[None]:
     """Another machine of two CPUs joins a cluster of one: a raylet of its own, here; ends it."""
-    command = [*_START, f"--address={address}"]
-    command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
+    with _running(environment, f"--address={address}"):
+        yield
 
-    ray: subprocess.Popen[bytes]
 
-    def start() -> subprocess.Popen[bytes]:
-        told.seek(0)
-        told.truncate()
-        own = os.environ | environment
-        return subprocess.Popen(command, env=own, stdout=told, start_new_session=True)
-
-    status = [sys.executable, "-m", "ray.scripts.scripts", "status", f"--address={address}"]
-
-    def joined() -> bool:
-        nonlocal ray
-        if ray.poll() is not None:  # on a busy machine Ray gives up
-            ray = start()
-        if _STARTED not in os.pread(told.fileno(), 10_000, 0):  # to ask for the status takes a second of a core
-            return False
-        said = subprocess.run(status, env=os.environ | environment, capture_output=True, text=True).stdout
-        return said.count(" node_") == 2
-
+@contextmanager
+def _running(environment: Mapping[str, str], *options: str) -> Iterator[None]:
+    """Ray's processes of a machine that the cluster knows."""
     with tempfile.TemporaryFile() as told:
+
+        def start() -> subprocess.Popen[bytes]:
+            told.seek(0)
+            told.truncate()
+            own = os.environ | environment
+            return subprocess.Popen([*_START, *options], env=own, stdout=told, start_new_session=True)
+
         ray = start()
+
+        def started() -> bool:
+            nonlocal ray
+            if ray.poll() is not None:  # on a busy machine Ray gives up
+                ray = start()
+            return _STARTED in os.pread(told.fileno(), 10_000, 0)
+
         try:
-            wait_for(joined)
+            wait_for(started)
             yield
         finally:
             with suppress(ProcessLookupError):

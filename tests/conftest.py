@@ -1,4 +1,4 @@
-"""How the tests share a machine: a process a core and two more; files that start Ray or an engine come first."""
+"""How the tests share a machine: a process a core and one more; files that start Ray or an engine come first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-FIRST = {"ray", "vllm"}  # the longest files, and much of their time is waiting
+gc.disable()  # until all is collected: a sixth of that would go into looking for garbage where there is next to none
+
+FIRST = {"ray", "vllm", "with_torch"}  # the longest, and much of the first ones' time is waiting
+TOGETHER = ("one_cluster/", "with_torch/")
+"""Folders, by how their names end, each of which has one process: what its tests share takes seconds to start."""
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
-PROCESSES = 4  # at most: each imports and collects everything; two more than cores, since tests of Ray wait
+PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
 
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# At each request httpx asks anew whether it is there, and looks through all folders for it: a fifth of a request.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 # The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Ray's workers give way to all else by default: on a busy machine they would get next to nothing.
@@ -44,15 +52,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """None where files are named: they begin at once and in this process, and a debugger works."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
-    return min(len(os.sched_getaffinity(0)) + 2, PROCESSES)
+    return min(len(os.sched_getaffinity(0)) + 1, PROCESSES)
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]
-    """Each file runs in one process, and so does the folder whose tests share a cluster."""
+    """Each file runs in one process, and so does the folder whose tests share something."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder, _, rest = nodeid.partition("one_cluster/")  # where its name ends so
-        return folder if rest else super()._split_scope(nodeid)
+        folder = nodeid.partition("::")[0].rpartition("/")[0] + "/"
+        return folder if folder.endswith(TOGETHER) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
@@ -62,8 +70,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: the garbage collector need not look at it again and again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
 
 

@@ -26,7 +26,7 @@ _FILES = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").gl
 PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
 _TOLD = commands.told
-_SMALL = ("dataset.limit=6", "cluster.cpus=2", "cluster.dashboard=false")
+_SMALL = ("dataset.limit=4", "cluster.cpus=2", "cluster.dashboard=false")
 FIRST = (
     "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
 )
@@ -71,7 +71,7 @@ EXCUSED: Mapping[str, str] = {
     r"\. \.venv/bin/activate": "the environment that the line before has made",
     r"pip uninstall .*": "changes the environment; .ci/run runs it",
     r"export .*": "sets a variable of the reader's shell",
-    r"(python )?launch/offline/\w+\.(sh|py) .*": "needs a kit; tests/unit/test_sources.py converts a file",
+    r"(python )?launch/offline/\w+\.(sh|py) .*": "needs a kit; tests/with_torch/test_sources.py converts a file",
     r"\. site/environment\.sh": "what the line before has made",
     r"(mkdir|cd) .*": "makes or enters the folder in which the next commands stand",
     r"ray start .*": "a cluster of several machines; tests/ray starts one",

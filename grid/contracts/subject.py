@@ -71,14 +71,14 @@ class Subject:
             if self._meet(pair[0], planner)
         ]
 
-    def paired(self, with_files: Sequence[str] = (), may_lack: Collection[str] = ()) -> list[Point]:
+    def paired(self, points: Sequence[Point], may_lack: Collection[str] = ()) -> list[Point]:
         """So few points of ours that every two files, or a file and an outline, meet in one where they go together.
 
-        The points without the datasets that a machine `may_lack` are such for all others.
+        `points` are all. The points without the datasets that a machine `may_lack` are such for all others.
         """
         every = [
             (dataset, outline, planner, disturbed, repeated)
-            for dataset, outline, planner, *_ in self.points(with_files)
+            for dataset, outline, planner, *_ in points
             for disturbed, repeated in product(self.disturbing, self.cheap)
             if fits(dataset=dataset, robustness=disturbed)
             and fits(dataset=dataset, model=repeated)
@@ -188,8 +188,12 @@ def outlines(dataset: str) -> list[str]:
 
 def goes_together(dataset: str, planner: str) -> bool:
     """Whether a planner that goes on from a state more than once meets worlds that can."""
-    needs = cast(Planner, make("planner", yaml("planner", planner))).needs
-    return BRANCHING not in needs or BRANCHING in _absent(dataset).provides
+    return BRANCHING not in _needs(planner) or BRANCHING in _absent(dataset).provides
+
+
+@cache
+def _needs(planner: str) -> frozenset[str]:
+    return cast(Planner, make("planner", yaml("planner", planner))).needs
 
 
 @cache
@@ -200,6 +204,7 @@ def fits(**labels: str) -> bool:
     return invalid_reason(setting_of(absent, **named)) is None
 
 
+@cache
 def lacks_path(dataset: str) -> bool:
     """Whether a dataset's file leaves to a user where the data are."""
     return yaml("dataset", dataset).get("path") == "???"

@@ -104,11 +104,10 @@ def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: 
         metafunc.parametrize("robustness", subject.files["robustness"])
     if "disturbed" in metafunc.fixturenames:
         slow = [pytest.mark.slow] if subject.ours else []
-        points = [
-            pytest.param(*point, True, id="-".join((*point, "all")), marks=slow) for point in subject.points(with_files)
-        ]
+        every = subject.points(with_files)
+        points = [pytest.param(*point, True, id="-".join((*point, "all")), marks=slow) for point in every]
         if subject.ours:
-            some = subject.paired(with_files, may_lack)
+            some = subject.paired(every, may_lack)
             points += [pytest.param(*point, False, id="-".join(point)) for point in some]
         names = ("dataset", "outline", "planner", "disturbed", "repeated", "every_engine")
         metafunc.parametrize(names, points)

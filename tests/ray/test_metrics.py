@@ -49,6 +49,7 @@ def test_the_metrics_say_what_the_tables_say_when_the_drivers_have_left(tmp_path
             values = ["cluster=address", f"cluster.address={address}", f"dataset.limit={limit}"]
             ended = launch("sweep", tmp_path, *GRID, *values, environment=UNHURRIED)
             assert ended.status == 0, ended.out + ended.err
+            assert f"joined the Ray cluster at {address}" in ended.out
         rows, attempts = ended.rows("m"), ended.rows("m", "attempts")
 
         def told() -> dict[str, BySetting]:

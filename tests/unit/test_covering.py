@@ -56,7 +56,7 @@ def ours() -> Subject:
 
 @pytest.fixture(scope="module")
 def few(ours: Subject) -> list[Point]:
-    return ours.paired(list(FOLDERS), MAY_LACK)
+    return ours.paired(ours.points(list(FOLDERS)), MAY_LACK)
 
 
 def pairs(points: Sequence[Point]) -> set[Two]:

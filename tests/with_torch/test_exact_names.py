@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.types import NO_TOOL, ToolSpec
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from tests.choosing import choices, distance
+from tests.extras import needs
 from tests.models import make_model
 from tests.teacher_forcing import named_prompts, teacher_forced_names
+
+pytestmark = needs("torch", "transformers")
 
 PROMPTS = named_prompts(12)
 NAMES = ("find", "find_all", "fund", "file_it", "send", "no")

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from grid.core.errors import ConfigError
 from grid.engines.hosted import CHOICE_PROBE, unassigned, warning
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from tests.engines import RawText
+from tests.extras import needs
 from tests.models import make_model
+
+pytestmark = needs("torch", "transformers")
 
 
 def test_the_share_is_what_no_number_of_an_option_gets(tmp_path: Path) -> None:

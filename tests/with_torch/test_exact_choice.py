@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import yaml
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from grid.core.engine import Choice, ChoiceAnswer, Prompt
 from grid.core.errors import ConfigError
 from grid.engines.language_model import Renderer
 from grid.engines.wheels import Wheels, from_wheels
 from tests.choosing import choices, distance
+from tests.extras import needs
 from tests.models import PAIRS, make_model
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
+
+pytestmark = needs("torch", "transformers")
 
 PROMPTS = varied_prompts()
 FEW = 30  # five of each number of options

@@ -7,22 +7,23 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("transformers")
-
-from transformers import AutoTokenizer
-
 from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines import choice
 from grid.engines.language_model import Renderer
+from tests.extras import needs
 from tests.models import CONTROL, PAIRS, make_tokenizer
 from tests.teacher_forcing import varied_prompts
+
+pytestmark = needs("torch", "transformers")
 
 ROLE = Section("role", ("You are an agent.", "Be brief."))
 TASK = Section("task", ("Query: book a flight", "Plan:", "1.1 find the flight"))
 
 
 def tokenizer(folder: Path, numbers: tuple[str, ...] = (), template: str | None = None) -> Any:
+    from transformers import AutoTokenizer
+
     make_tokenizer(folder, numbers)
     made = AutoTokenizer.from_pretrained(folder)
     made.chat_template = template or made.chat_template
@@ -62,6 +63,8 @@ def test_without_a_place_for_a_system_the_role_begins_the_users_message(tmp_path
 
 
 def test_a_template_that_fails_or_is_missing_is_refused(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
     with pytest.raises(ConfigError, match=r"a chat template that works .no such role"):
         Renderer(tokenizer(tmp_path, template="{{ raise_exception('no such role') }}"))
     make_tokenizer(tmp_path / "bare", template=False)

@@ -13,10 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("transformers")
-
-from transformers import AutoTokenizer
-
 from grid.core.engine import NATIVE, ChoiceAnswer, FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.errors import ConfigError
 from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
@@ -37,8 +33,11 @@ from grid.episode.episode import Episode
 from grid.episode.planning import ASK_AT_ONCE, plan_prompt
 from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT
 from tests.configs import yaml
+from tests.extras import needs
 from tests.models import CONTROL, make_model, make_tokenizer
 from tests.native import HERMES, Native, episode, tagged
+
+pytestmark = needs("torch", "transformers")
 
 ACTING = Acting(thought=100)
 CACHE = platformdirs.user_cache_path("agent-grid") / "models"
@@ -160,6 +159,8 @@ def test_names_that_would_be_alike_end_with_a_digest() -> None:
 
 
 def renderer(folder: Path, template: str) -> Renderer:
+    from transformers import AutoTokenizer
+
     make_tokenizer(folder)
     made = AutoTokenizer.from_pretrained(folder)
     made.chat_template = template
@@ -224,6 +225,8 @@ def test_native_calls_are_sampled_without_a_grammar_up_to_the_end_of_the_answer(
 
 def cached(requirement: str) -> Renderer:
     """The tokenizer of a model that was fetched before."""
+    from transformers import AutoTokenizer
+
     found = sorted(CACHE.glob(f"{requirement}*/tokenizer.json"))
     if not found:
         pytest.skip(f"{requirement} was never fetched here")

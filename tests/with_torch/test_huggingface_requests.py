@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
 from grid.core.engine import Prompt, Section, TextAnswer
 from grid.engines.transformers.engine import HuggingFace
+from tests.extras import needs
 from tests.models import make_model
+
+pytestmark = needs("torch", "transformers")
 
 TEXT = Prompt((Section("request", ("Request: book the flight",)),), TextAnswer())
 

@@ -14,11 +14,11 @@ import yaml
 from grid.core.errors import ConfigError
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Hub, Wheels, from_wheels, is_whole
+from tests.extras import needs
 from tests.models import make_model
 from tests.wheels import make_gguf, make_parts
 
-for package in ("torch", "transformers", "gguf", "accelerate"):
-    pytest.importorskip(package)
+pytestmark = needs("torch", "transformers", "gguf", "accelerate")
 
 HUB = Hub(id="nobody/nothing", revision="a" * 40)
 CONF = Path(__file__).parents[2] / "conf" / "model"

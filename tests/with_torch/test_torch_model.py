@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import torch
-import transformers
-
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import NumberSearch
 from grid.engines.transformers.engine import Ongoing
-from grid.engines.transformers.model import Drawing, Forest, Node, TorchModel, group_heads
+from tests.extras import needs
 from tests.models import make_model, make_tokenizer, save
+
+pytestmark = needs("torch", "transformers")
 
 PROMPTS = [[5, 9, 301, 44, 17], [400, 3], list(range(100, 131)), [222] * 12, [7]]
 SIZES = {
@@ -35,15 +31,23 @@ SIZES = {
 
 
 def weights(folder: Path) -> Any:
+    import torch
+    import transformers
+
     return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def tokenizer_of(folder: Path) -> Any:
+    import transformers
+
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 def architecture(folder: Path, name: str) -> Path:
     """A random model of four layers whose attention is full, or in a window of six tokens, or both in turn."""
+    import torch
+    import transformers
+
     size = make_tokenizer(folder)
     if name == "full":
         return make_model(folder)
@@ -64,11 +68,15 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def behind(model: Any, tokens: Sequence[int]) -> Any:
     """The logits behind a sequence of its own, nothing cached."""
+    import torch
+
     with torch.inference_mode():
         return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1]
 
 
 def close(left: Any, right: Any) -> bool:
+    import torch
+
     return bool(torch.allclose(left, right, rtol=0, atol=5e-4))
 
 
@@ -76,6 +84,8 @@ def close(left: Any, right: Any) -> bool:
 def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from grid.engines.transformers.model import Forest, Node, group_heads
+
     monkeypatch.setattr("grid.engines.transformers.model._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
     group_heads(model)
@@ -96,6 +106,10 @@ def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
 
 
 def test_greedy_completions_are_those_of_transformers(folder: Path) -> None:
+    import torch
+
+    from grid.engines.transformers.model import Drawing, TorchModel
+
     model, tokenizer = weights(folder), tokenizer_of(folder)
     drawn = TorchModel(model, tokenizer).sample([Drawing(prompt, [0, 1], 0.0, 24) for prompt in PROMPTS])
     for prompt, found in zip(PROMPTS, drawn, strict=True):
@@ -107,6 +121,8 @@ def test_greedy_completions_are_those_of_transformers(folder: Path) -> None:
 
 
 def test_every_token_is_drawn_from_the_models_own_distribution(folder: Path) -> None:
+    from grid.engines.transformers.model import Drawing, TorchModel
+
     model, tokenizer = weights(folder), tokenizer_of(folder)
     drawings = [Drawing(prompt, [10 * row, 10 * row + 1, 10 * row + 2], 0.7, 12) for row, prompt in enumerate(PROMPTS)]
     for drawing, found in zip(drawings, TorchModel(model, tokenizer).sample(drawings), strict=True):
@@ -129,6 +145,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_samples_follow_the_probabilities(small: Path) -> None:
+    from grid.engines.transformers.model import Drawing, TorchModel
+
     model, tokenizer = weights(small), tokenizer_of(small)
     (found,) = TorchModel(model, tokenizer).sample([Drawing(PROMPTS[0], range(4000), 1.5, 1)])
     assert not isinstance(found, ModelError)
@@ -140,6 +158,10 @@ def test_samples_follow_the_probabilities(small: Path) -> None:
 
 
 def test_a_completion_ends_with_its_end_token_its_length_or_its_text(small: Path) -> None:
+    import torch
+
+    from grid.engines.transformers.model import Drawing, TorchModel
+
     model, tokenizer = weights(small), tokenizer_of(small)
     torch_model = TorchModel(model, tokenizer)
     brace = tokenizer.convert_tokens_to_ids("}")
@@ -162,6 +184,10 @@ def test_a_completion_ends_with_its_end_token_its_length_or_its_text(small: Path
 
 
 def test_logits_that_are_no_numbers_fail_their_own_request_only(small: Path) -> None:
+    import torch
+
+    from grid.engines.transformers.model import Drawing, TorchModel
+
     model, tokenizer = weights(small), tokenizer_of(small)
     with torch.no_grad():
         model.get_input_embeddings().weight[44] = float("nan")
@@ -176,6 +202,8 @@ def test_logits_that_are_no_numbers_fail_their_own_request_only(small: Path) -> 
 
 
 def test_attention_that_no_tree_could_be_masked_for_is_refused(small: Path) -> None:
+    from grid.engines.transformers.model import TorchModel
+
     model = weights(small)
     model.config.layer_types = ["full_attention", "chunked_attention"]
     with pytest.raises(ConfigError, match="chunked_attention"):

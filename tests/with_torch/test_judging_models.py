@@ -12,10 +12,11 @@ import pytest
 
 from grid.core.engine import JUDGE
 from grid.text.answers import read_score
+from tests.extras import needs
 from tests.judged import ASKED, a_prompt, asking, brute_force
 from tests.models import PAIRS, make_model
 
-pytest.importorskip("torch")
+pytestmark = needs("torch")
 
 
 @pytest.mark.parametrize(("numbers", "form"), [((), "natural"), (PAIRS, "natural"), ((), "terminated"), ((), "padded")])

@@ -13,12 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-import torch
-from transformers import AutoModelForCausalLM
-
 from grid.core.engine import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import NO_TOOL, Parameter, ToolSpec, Usage
@@ -26,7 +20,10 @@ from grid.engines.hosted import Occupancy
 from grid.engines.transformers.engine import HuggingFace
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError, whole
+from tests.extras import needs
 from tests.models import PAIRS, make_model
+
+pytestmark = needs("torch", "transformers")
 
 TOOLS = (
     ToolSpec("refund_order", "", (Parameter("order", "string", ""), Parameter("reason", "string", ""))),
@@ -221,6 +218,9 @@ def test_the_models_own_context_is_the_most(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_none_fail_their_own_request_only(folder: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
     broken = shutil.copytree(folder, tmp_path / "broken")
     model = AutoModelForCausalLM.from_pretrained(folder)
     (token,) = engine(folder).renderer(folder).tokenizer(" zone")["input_ids"]
@@ -243,6 +243,9 @@ def test_numbers_that_are_none_fail_their_own_request_only(folder: Path, tmp_pat
 
 
 def test_a_batch_that_breaks_is_tried_one_by_one(folder: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
     model = AutoModelForCausalLM.from_pretrained(folder)
     rows = torch.nn.Parameter(model.get_input_embeddings().weight[:-2].clone())  # no room for the control tokens
     broken = shutil.copytree(folder, tmp_path / "broken")
@@ -256,6 +259,8 @@ def test_a_batch_that_breaks_is_tried_one_by_one(folder: Path, tmp_path: Path) -
 
 
 def test_models_that_cannot_be_loaded_say_what_is_missing(folder: Path, tmp_path: Path) -> None:
+    import torch
+
     def message(**changes: Any) -> str:
         with pytest.raises(ConfigError) as caught:
             asyncio.run(engine(**{"folder": tmp_path / "model"} | changes).load())
