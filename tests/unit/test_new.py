@@ -14,6 +14,18 @@ from launch.new import main, write
 
 ROOT = Path(__file__).parents[2]
 KINDS = {"planner": "mine", "dataset": "sums_and_products", "robustness": "terse"}
+STRICT = """
+[mypy]
+strict = true
+explicit_package_bases = true
+plugins = pydantic.mypy
+[mypy-grid.*,analysis.*]
+follow_imports = silent
+[mypy-duckdb.*,filelock.*,hydra.*,matplotlib.*,numpy.*,omegaconf.*,pandas.*,rich.*,scipy.*]
+follow_imports = skip
+follow_imports_for_stubs = true
+"""
+"""Our own code is checked elsewhere, and what it imports, which no template names, takes five times as long to read."""
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +61,11 @@ def test_it_passes_lint(lab: Path, tmp_path: Path, command: Sequence[str]) -> No
 
 
 def test_it_has_strict_types(lab: Path, tmp_path: Path) -> None:
-    cache = ROOT / ".mypy_cache"  # that a check of the project leaves; seconds instead of a minute
-    command = ("mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache))
+    config = tmp_path / "mypy.ini"
+    config.write_text(STRICT)
     wrong = lab / "wrong.py"
     wrong.write_text("from mylab.planners.mine import Mine\n\nplanner: int = Mine()\n")
+    command = ("mypy", "--config-file", str(config), "--cache-dir", os.devnull)
     ended = run(lab, tmp_path, *command, "mylab", "tests", "wrong.py")
     wrong.unlink()
     told, count = ended.stdout.splitlines()
@@ -68,7 +81,7 @@ def test_its_tests_pass(lab: Path, fresh_cache: Path) -> None:
 
 def test_it_keeps_the_contracts_and_what_breaks_them_is_told(lab: Path, fresh_cache: Path) -> None:
     command = ("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "grid.contracts", "--plugin", "mylab")
-    ended = run(lab, fresh_cache, *command)
+    ended = run(lab, fresh_cache, *command, "-k", "not kqa_synthetic")  # whose questions alone take half the time
     assert ended.returncode == 0, ended.stdout
     assert "failed" not in ended.stdout
     setting = lab / "mylab" / "robustness" / "terse.py"
