@@ -22,7 +22,7 @@ SHIPPED = read_spec(study.PLANNING_HORIZON)
 
 
 @pytest.fixture(scope="module")
-def shapes(own_cache: None) -> pd.DataFrame:
+def shapes() -> pd.DataFrame:
     return coverage.questions()
 
 

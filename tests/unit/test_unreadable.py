@@ -24,8 +24,6 @@ from tests.http_server import Asked, LocalServer, Reply, completion, models
 from tests.unit.test_store import episode, message, step
 from tests.unit.test_transcripts import taken
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 PROSE = "That is a wonderful question. Let me think about what you may want to know about it."
 
 
