@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.figures import drawings
 from grid import store
 from grid.core.errors import StoreError
 from launch.report import main
@@ -81,10 +80,10 @@ def reported(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return main()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_report_has_every_family_of_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(drawings, "drawings", lambda _: [])  # half of the time, and no figure tells of families
     roots = [written(tmp_path / family, family, 45) for family in ("kqa_synthetic", "atomic_kbqa", "hotpotqa_multi")]
     assert reported(monkeypatch, *roots) == 2
     assert "several folders need --into FOLDER" in capsys.readouterr().err
