@@ -138,10 +138,10 @@ def random_lines(count: int, seed: int) -> list[list[str]]:
     return lines
 
 
-def outcomes(lines: Sequence[Sequence[str]], folder: Path, cache: Path) -> list[Outcome]:
+def outcomes(lines: Sequence[Sequence[str]], folder: Path) -> list[Outcome]:
     """What comes of the lines, one after the other in a process of their own."""
     command = [sys.executable, "-m", "tests.command_lines", str(folder)]
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": f"{ROOT}:{ROOT / 'launch'}"}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'launch'}"}
     given = json.dumps(lines).encode()
     ended = subprocess.run(
         command, input=given, env=environment, cwd=ROOT, stdout=subprocess.PIPE, timeout=_LONGEST_SECONDS, check=True

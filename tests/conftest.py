@@ -87,14 +87,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For XDG_CACHE_HOME: empty when the tests begin, then shared by all, so that a dataset is generated once."""
+    """For XDG_CACHE_HOME: empty when the tests begin, then shared by all.
+
+    What follows from the code alone need not be made anew: its key in the user's cache is a digest of that code.
+    """
     own = tmp_path_factory.getbasetemp()
     return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fresh_cache"
 
 
 @pytest.fixture(scope="module")
 def own_cache(fresh_cache: Path) -> Iterator[None]:
-    """A module that generates datasets itself, into the cache that all tests share."""
+    """A module that keeps what it made of small files of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
         yield

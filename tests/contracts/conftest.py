@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.configs import FOLDERS
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    """Generated data go to a folder of this run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
 
 
 @pytest.fixture

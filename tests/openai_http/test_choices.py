@@ -261,7 +261,6 @@ def test_a_vocabulary_whose_end_the_server_guards() -> None:
     assert np.abs(np.array(found.probabilities) - expected).sum() < 1e-9
 
 
-@pytest.mark.usefixtures("own_cache")
 def test_as_printed_a_cell_with_few_options_is_refused_by_the_key_and_its_success_is_unknown() -> None:
     model = TinyModel(context=4000)
     with LocalServer(model.play) as server:

@@ -164,7 +164,6 @@ def test_a_choice_that_is_kept_back_is_the_models_failure() -> None:
 
 @pytest.mark.parametrize("planner", ["react", "zero_shot", "self_consistency"])
 @pytest.mark.parametrize("tools", ["prompt", "native"])
-@pytest.mark.usefixtures("own_cache")
 def test_cells_go_on_behind_an_answer_that_was_kept_back(planner: str, tools: str) -> None:
     """Every answer is kept back: the model solved nothing, which is known."""
     with LocalServer(after_load(WITHHELD["groq's tool use"])) as server:

@@ -238,11 +238,11 @@ def test_a_sweep_without_branches_has_no_table(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The planners that branch on SLATE under the simulated policy, so weak that a case needs several corrections."""
+    """The planners that branch on SLATE under the simulated policy; some cases need several corrections."""
     root = tmp_path_factory.mktemp("swept")
     for planner in EGB:
-        rows = planted.grid(planner, cases=60, planner_values={"trajectories": 15}, all_offered=True,
-                            dataset_values={"max_substeps": 13}, tool_skill=0.6, argument_skill=0.98)  # fmt: skip
+        rows = planted.grid(planner, cases=45, planner_values={"trajectories": 15}, all_offered=True,
+                            dataset_values={"max_substeps": 13}, tool_skill=0.85, argument_skill=0.98)  # fmt: skip
         store.write(root, rows)
     return root
 

@@ -83,9 +83,8 @@ class OneBrokenCase:
 
 
 @pytest.fixture
-def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+def setting() -> Setting:
     """ReAct on three cases of SLATE."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
     return setting_of({"limit": 3}, dataset="slate")
 
 

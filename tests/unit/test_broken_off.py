@@ -19,8 +19,6 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
 from tests.configs import FOLDERS, setting_of
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 JUDGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "restbench": ({}, {"passed": 0.0}),
     "stabletoolbench": ({"group": "G1_instruction"}, {"passed": 0.0, "passed_sd": 0.0}),

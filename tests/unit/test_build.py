@@ -227,7 +227,6 @@ def test_the_files_are_named_as_they_are_called_also_with_changes(monkeypatch: p
 
 def test_a_sweep_leaves_out_such_pairs_and_runs_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     base = (
         SHARED
         | SETTING

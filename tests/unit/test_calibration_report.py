@@ -141,10 +141,7 @@ def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path)
     assert figures == calibration.drawings(root), "the same rows, the same bytes"
 
 
-def test_a_grid_of_the_simulated_policy_has_its_tables(
-    tmp_path: Path, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_a_grid_of_the_simulated_policy_has_its_tables(tmp_path: Path) -> None:
     for planner in ("egb_logits", "egb_sampling"):
         store.write(tmp_path, planted.grid(planner, cases=6, planner_values={"trajectories": 1}, tool_skill=0.7))
     out = io.StringIO()

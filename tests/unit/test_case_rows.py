@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from grid import store
 from grid.cells.rows import ChunkResult
 from grid.cells.run import Stamp, run_chunk
@@ -16,11 +14,6 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from tests.configs import setting_of
-
-
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 def taken(known: set[str], trials: int = 2, **groups: Any) -> dict[str, list[dict[str, Any]]]:

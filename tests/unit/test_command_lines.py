@@ -15,10 +15,11 @@ from tests.command_lines import REFUSED, ROOT, Outcome, outcomes, random_lines
 SEED = 20261122
 
 
-def check(lines: Sequence[Sequence[str]], folder: Path, cache: Path, *, refused: bool) -> list[Outcome]:
-    found = outcomes(lines, folder, cache)
-    for line, one in zip(lines, found, strict=True):
-        assert_clean(line, one, refused=refused)
+def check(lines: Sequence[Sequence[str]], folder: Path, refused: int) -> list[Outcome]:
+    """What comes of lines of which the first so many are refused."""
+    found = outcomes(lines, folder)
+    for number, (line, one) in enumerate(zip(lines, found, strict=True)):
+        assert_clean(line, one, refused=number < refused)
     assert list(folder.iterdir()) == [], "nothing is written"
     return found
 
@@ -35,23 +36,19 @@ def assert_clean(line: Sequence[str], one: Outcome, *, refused: bool) -> None:
         assert one["out"] == "", (shown, one)
 
 
-def test_a_sample_of_hostile_lines(tmp_path: Path, fresh_cache: Path) -> None:
-    draw = random.Random(SEED)
-    check(draw.sample(REFUSED, 20), tmp_path, fresh_cache, refused=True)
-
-
-def test_a_sample_of_random_lines(tmp_path: Path, fresh_cache: Path) -> None:
-    check(random_lines(10, SEED), tmp_path, fresh_cache, refused=False)
+def test_a_sample_of_hostile_and_of_random_lines(tmp_path: Path) -> None:
+    hostile = random.Random(SEED).sample(REFUSED, 12)
+    check([*hostile, *random_lines(6, SEED)], tmp_path, len(hostile))
 
 
 @pytest.mark.slow
-def test_all_hostile_lines(tmp_path: Path, fresh_cache: Path) -> None:
-    check(REFUSED, tmp_path, fresh_cache, refused=True)
+def test_all_hostile_lines(tmp_path: Path) -> None:
+    check(REFUSED, tmp_path, len(REFUSED))
 
 
 @pytest.mark.slow
-def test_four_hundred_random_lines(tmp_path: Path, fresh_cache: Path) -> None:
-    found = check(random_lines(400, SEED + 1), tmp_path, fresh_cache, refused=False)
+def test_four_hundred_random_lines(tmp_path: Path) -> None:
+    found = check(random_lines(400, SEED + 1), tmp_path, 0)
     assert 20 < sum(one["status"] == 0 for one in found) < 380, "both kinds are met"
 
 

@@ -75,7 +75,7 @@ def test_ranks_are_those_of_each_data_set_and_their_means() -> None:
 def test_the_interval_of_a_rank_covers() -> None:
     """Four equal planners have a mean rank of 2.5 each."""
     inside = total = 0
-    for seed in range(60):
+    for seed in range(20):
         episodes = pd.concat([cells(data, dict.fromkeys("abcd", 0.5), seed=seed) for data in range(4)])
         found = win_rates.ranks(episodes)
         inside += int(((found["rank_low"] <= 2.5) & (found["rank_high"] >= 2.5)).sum())

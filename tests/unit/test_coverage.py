@@ -22,7 +22,7 @@ SHIPPED = read_spec(study.PLANNING_HORIZON)
 
 
 @pytest.fixture(scope="module")
-def shapes(own_cache: None) -> pd.DataFrame:
+def shapes() -> pd.DataFrame:
     return coverage.questions()
 
 
@@ -83,7 +83,7 @@ def test_no_study_shaped_folder_ends_its_report(tmp_path: Path, seed: int) -> No
 
 def test_no_study_shaped_rows_end_their_regression() -> None:
     kinds = set()
-    for seed in range(2, 14):
+    for seed in range(2, 8):
         fits = regression.fits(pd.DataFrame(study_shaped.episodes(seed)), SHIPPED)
         regression.tables(Path("results"), "table 3", SHIPPED, fits)
         kinds |= {type(found) for _, found in fits}

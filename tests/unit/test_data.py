@@ -36,8 +36,6 @@ class Desk(FunctionTasks):
             return found
         return replace(found, world=replace(found.world, goal=super().problem(self.case_ids()[0]).world.goal))
 '''
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 STATS = """
 def tables(dataset):
     yield f"{len(dataset.tools)} tool in its own words"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tests.configs import FOLDERS, names, yaml
 from tests.disturbed import SETTINGS, covers, disturb, play, problems, with_composites, with_substitutes
 
 DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in FOLDERS]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
 
 
 @pytest.fixture(params=DATASETS, scope="module")

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -66,11 +65,6 @@ def reachable(root: object) -> Iterator[tuple[str, object]]:
         if is_dataclass(found) or isinstance(found, Episode | partial) or type(found).__module__.startswith("grid"):
             names = [name for name in dir(found) if not name.startswith("_")]
             pending += [(f"{way}.{name}", getattr(found, name)) for name in names]
-
-
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 @pytest.mark.parametrize("planner", ["react", "reflexion", "egb_logits", "fh"])

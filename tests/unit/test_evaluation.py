@@ -44,8 +44,6 @@ from tests.engines import Scripted
 from tests.unit.test_episode import reachable
 from tests.walks import Walk
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 TEXT = "The parcel will come on Monday"
 PARAPHRASE = "Your parcel arrives on Monday"
 ORDER = Parameter("order", "string", "Number of the order")

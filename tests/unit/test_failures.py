@@ -18,8 +18,6 @@ from tests import traject_files
 from tests.disturbed import problems
 from tests.failing import UNREAD, Calls, Made, right_calls, told
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 DATASETS = ("slate", "kqa_synthetic", "gta_generated", "apb_synthetic", "traject_bench", "ultratool")
 OTHER = "something else altogether"
 

@@ -58,8 +58,9 @@ def test_equals_geepack() -> None:
         assert ours[column].to_dict() == pytest.approx(theirs[column].to_dict(), abs=1e-6), column
 
 
-@pytest.mark.parametrize("studies", [100, pytest.param(200, marks=pytest.mark.slow)])
-def test_intervals_cover_known_coefficients(studies: int) -> None:
+@pytest.mark.parametrize(("studies", "least"), [(50, 0.88), pytest.param(200, 0.92, marks=pytest.mark.slow)])
+def test_intervals_cover_known_coefficients(studies: int, least: float) -> None:
+    """Of 300 intervals 95% hold the truth, give or take 1.5: errors a tenth too small show, and those 15% too large."""
     held = []
     for seed in range(studies):
         found = fitted(simulated.episodes(seed, 200), PLAIN).coefficients.set_index("name")
@@ -67,7 +68,8 @@ def test_intervals_cover_known_coefficients(studies: int) -> None:
         held.append((found["low"] <= truth) & (truth <= found["high"]))
     shares = pd.DataFrame(held).mean()
     assert set(shares.index) == set(simulated.TRUTH)
-    assert shares.between(0.92, 0.98).all(), shares
+    assert 0.93 <= shares.mean() <= 0.97
+    assert shares.min() >= least, shares
 
 
 @pytest.mark.slow

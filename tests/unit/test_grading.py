@@ -28,8 +28,6 @@ from grid.datasets.question_answering import QuestionAnswering
 from tests import simulated
 from tests.freebase import write
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 
 class Grader:
     """Names a place, and keeps what it was shown."""

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,10 +137,7 @@ def _shouted(value: Any) -> Any:
     [(False, ""), (True, '{"best": 0}'), (True, '{"best": 99}')],
     ids=["alone", "judge", "nonsense"],
 )
-def test_what_was_replaced_and_what_the_judge_cost_is_in_the_rows(
-    judge: bool, answer: str, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_what_was_replaced_and_what_the_judge_cost_is_in_the_rows(judge: bool, answer: str) -> None:
     setting = setting_of(
         dataset="kqa_synthetic", planner="sh", robustness="tools_forgiving", dataset_values={"limit": 12}
     )

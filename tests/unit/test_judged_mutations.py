@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,10 @@ from grid.core.types import Verdict
 from launch import agreement
 from launch.agreement import Labelled, by_mutation, compared, labelled
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 
 @pytest.fixture(scope="module")
-def chains(fresh_cache: object) -> Iterator[list[Labelled]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield list(labelled(60, 3))
+def chains() -> list[Labelled]:
+    return list(labelled(60, 3))
 
 
 def test_half_are_right_and_the_same_seed_gives_the_same(chains: list[Labelled]) -> None:

@@ -133,9 +133,8 @@ def test_the_lexical_engine_judges_in_both_forms_alike(
 
 
 @pytest.fixture
-def own_planner(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_planner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(make.ROOMS, "planner", ROOM["planner"])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 def judged(root: Path, **changes: Any) -> Job:
@@ -194,11 +193,8 @@ class Mumbling(Answering):
 
 
 @pytest.mark.parametrize("planner", ["tot", "lats", "mcts", "best_first", "tooltree"])
-def test_a_search_whose_judge_says_nothing_has_an_unknown_success(
-    fresh_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planner: str
-) -> None:
+def test_a_search_whose_judge_says_nothing_has_an_unknown_success(tmp_path: Path, planner: str) -> None:
     """That holds for every search: what it returns is not what its setting asks for."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
     asked = Job(job(tmp_path, planner=yaml("planner", planner)).config, LABELS | {JUDGE: "judge"})
     for row in ran(asked, Mumbling([])):
         assert (row["status"], row["error_message"], row["success"]) == ("ok", None, None)

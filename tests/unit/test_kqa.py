@@ -43,8 +43,6 @@ from grid.worlds.kopl.world import read
 from tests.kopl_reference import Reference
 from tests.walks import Walk
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 BINS = bins(KQA)
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
@@ -53,7 +51,7 @@ WORLD = load_world()
 
 
 @pytest.fixture(scope="module")
-def worlds(own_cache: None) -> dict[int, KqaSynthetic]:
+def worlds() -> dict[int, KqaSynthetic]:
     return {seed: KqaSynthetic(seed=seed) for seed in (0, 1)}
 
 

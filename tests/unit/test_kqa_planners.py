@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +13,6 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from tests.configs import setting_of
 from tests.oracle import oracle_of
-
-
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 @pytest.mark.parametrize("robustness", ["tools_forgiving", "tools_strict"])

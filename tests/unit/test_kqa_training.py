@@ -21,8 +21,6 @@ from grid.datasets.question_answering import Constants, Nearest, question_words
 from grid.retrievers import scored as texts
 from grid.retrievers.scored import Embedder, bm25_texts, dense_texts
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 ODD: list[Any] = [
     None,
     7,
@@ -42,7 +40,7 @@ ODD: list[Any] = [
 
 
 @pytest.fixture(scope="module")
-def synthetic(own_cache: None) -> KqaSynthetic:
+def synthetic() -> KqaSynthetic:
     return KqaSynthetic()
 
 

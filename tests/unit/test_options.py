@@ -34,11 +34,6 @@ BUDGET = BudgetConfig()
 CASES = 60
 
 
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-
-
 def ordered(setting: Setting, order: str) -> Setting:
     return replace(setting, config={**setting.config, "options": {"order": order}})
 

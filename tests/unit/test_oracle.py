@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ BUDGET = BudgetConfig()
 CASES = 6
 DRAFTING = "tooltree"  # drafts every tool on offer, so that its judge alone tells them apart: it needs an oracle too
 MOST_CALLS = 30  # more than any of these cases takes; some planners are shallow by default
-
-
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 def told(setting: Setting) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -37,11 +36,6 @@ from tests.configs import ENDS, setting_of, solvers
 from tests.world import TOOLS, episode
 
 BUDGET = BudgetConfig()
-
-
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 @dataclass

@@ -63,12 +63,6 @@ def drawn(swept: Reported) -> Sequence[Drawing]:
     return drawings.drawings(swept.root)
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command whose page nobody looks at: its figures take longer than its tables."""
-    monkeypatch.setattr(drawings, "drawings", lambda root: ())
-
-
 def test_the_page_holds_every_table_figure_and_query(swept: Reported, drawn: Sequence[Drawing]) -> None:
     text, tables = swept.text, swept.tables
     assert len(text.encode()) < 2_000_000

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,10 +145,7 @@ def rows(planner: str, order: str, parallel: bool, cases: int) -> tuple[ROWS, in
 @pytest.mark.parametrize("order", ["step", "round_robin"])
 @pytest.mark.parametrize("planner", ["egb_logits", "egb_sampling"])
 @pytest.mark.parametrize("cases", [10, pytest.param(200, marks=pytest.mark.slow)])
-def test_rows_are_equal_but_for_times(
-    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, planner: str, order: str, cases: int
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_rows_are_equal_but_for_times(planner: str, order: str, cases: int) -> None:
     beside, branched = rows(planner, order, True, cases)
     alone, _ = rows(planner, order, False, cases)
     assert branched > cases / 4, "or nothing is compared"

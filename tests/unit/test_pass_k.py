@@ -32,7 +32,7 @@ def test_both_are_what_all_subsets_of_trials_have_on_average(trials: int) -> Non
 
 def test_a_planted_rate_is_recovered_and_covered() -> None:
     """Every trial succeeds with the same probability p: pass^k is p^k, pass@k is 1 − (1 − p)^k."""
-    p, cases, trials, studies = 0.6, 150, 4, 300
+    p, cases, trials, studies = 0.6, 150, 4, 150
     wanted = {f"all_{k}": p**k for k in range(1, 5)} | {f"any_{k}": 1 - (1 - p) ** k for k in range(2, 5)}
     rng, found = np.random.default_rng(0), []
     for _ in range(studies):

@@ -6,8 +6,6 @@ import pytest
 
 from tests.studies.plan_mutations import rates, references_right, scored
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 
 @pytest.mark.parametrize(("count", "seed"), [(300, 0), pytest.param(5_000, 7, marks=pytest.mark.slow)])
 def test_each_error_is_found_where_it_was_made(count: int, seed: int) -> None:

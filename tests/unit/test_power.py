@@ -206,7 +206,7 @@ def test_without_a_difference_power_is_the_level() -> None:
 
 def test_claimed_power_is_within_3_points_of_simulated() -> None:
     """On the benchmark's six designs, of rates 3 to 97% and 9 to 517 clusters; its table has more studies."""
-    found = list(power.compared(0.8, studies=2_500, seed=3))
+    found = list(power.compared(0.8, studies=1_200, seed=3))
     assert len(found) == 6
     for one in found:
         assert abs(one.claim.power - one.found.share) < 0.03 + 2 * one.found.error, one.given.name
@@ -215,17 +215,17 @@ def test_claimed_power_is_within_3_points_of_simulated() -> None:
 
 
 def test_the_interval_of_cases_holds_what_the_truth_needs() -> None:
-    """Of 6 pilots of 60 clusters most intervals hold the cases that the planted model needs."""
+    """Of 4 pilots of 60 clusters most intervals hold the cases that the planted model needs."""
     order, sizes = endless([1, 3], MOST), np.tile([1.0, 3.0], 30)
     wanted = Wanted(0.1, 0.8, 0.05, (3,), 200, 0)
     truth = needed(Design(LATENT, RATES, 3, 0.05, order), 0.8).cases
     held = []
-    for seed in range(6):
+    for seed in range(4):
         pilot = drawn(20 + seed, LATENT, RATES, sizes, 3)
         (row,) = rows(fitted(pilot), pilot.rates[0], order, wanted, pilot, None)
         assert row.low <= row.claim.cases <= row.high
         held.append(row.low <= truth <= row.high)
-    assert sum(held) >= 4
+    assert sum(held) >= 3
 
 
 def test_doubts() -> None:

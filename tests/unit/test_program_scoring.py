@@ -225,14 +225,15 @@ def test_composites_run_their_parts_and_dear_plans_are_right() -> None:
     assert diagnose(dear, kind, wrong).errors == {"E5"}
 
 
-def test_ten_thousand_calls_and_circles_take_bounded_time() -> None:
+@pytest.mark.parametrize(("count", "seconds"), [(3_000, 8), pytest.param(10_000, 20, marks=pytest.mark.slow)])
+def test_thousands_of_calls_and_circles_take_bounded_time(count: int, seconds: int) -> None:
     started = time.process_time()
     forms = ("the route from step {n}", "OUTPUT_FROM_STEP_{n}.route_found", "$BookTrip.receipt_found")
-    calls = [booked(forms[number % 3].format(n=(number + 1) % 10_000), "the weather") for number in range(10_000)]
+    calls = [booked(forms[number % 3].format(n=(number + 1) % count), "the weather") for number in range(count)]
     found = diagnose(trip(), WHOLE, chain(*calls, first=0))
     assert not found.correct
     assert len(found.reasons) <= 41
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < seconds
 
 
 def test_arguments_of_any_shape_are_read() -> None:

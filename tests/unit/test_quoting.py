@@ -109,7 +109,7 @@ def test_flags_come_before_overrides(given: list[str], first: list[str]) -> None
     assert arguments.flags_first(given) == first
 
 
-def test_the_command_line_says_it(tmp_path: Path, fresh_cache: Path) -> None:
+def test_the_command_line_says_it(tmp_path: Path) -> None:
     lines = [
         ["model=openai_http", "model.model=org/m#1"],
         ["-m", "name=mine=1"],
@@ -119,7 +119,7 @@ def test_the_command_line_says_it(tmp_path: Path, fresh_cache: Path) -> None:
         ["planner=react,lats"],
         ["-m", "--cfg", "job"],
     ]
-    told = [one["err"].strip() for one in outcomes(lines, tmp_path, fresh_cache)]
+    told = [one["err"].strip() for one in outcomes(lines, tmp_path)]
     assert told == [
         "error: model.model='org/m#1': a text with '#' has to be quoted: \"model.model='org/m#1'\"",
         "error: name='mine=1': a text with '=' has to be quoted: \"name='mine=1'\"",
@@ -132,13 +132,13 @@ def test_the_command_line_says_it(tmp_path: Path, fresh_cache: Path) -> None:
     ]
 
 
-def test_an_override_behind_a_flag_is_one(tmp_path: Path, fresh_cache: Path) -> None:
+def test_an_override_behind_a_flag_is_one(tmp_path: Path) -> None:
     lines = [
         ["planner=react", "--cfg", "job", "name=behind", "planner.temperature=0.25"],
         ["planner=react", "--cfg", "job", "-p", "planner", "planner.temperature=0.25"],
         ["--cfg", "job", "planner=react", "name=behind", "planner.temperature=0.25"],
     ]
-    behind, part, before = outcomes(lines, tmp_path, fresh_cache)
+    behind, part, before = outcomes(lines, tmp_path)
     assert [one["status"] for one in (behind, part, before)] == [0, 0, 0]
     assert "name: behind" in behind["out"]
     assert "temperature: 0.25" in part["out"]

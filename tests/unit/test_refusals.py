@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,10 +111,7 @@ async def _examined(examine: Any, said: Any) -> Any:
 
 
 @pytest.mark.parametrize("scorer", ["symbolic", "judge"])
-def test_the_same_words_come_to_the_same_from_either_planner(
-    scorer: Any, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_the_same_words_come_to_the_same_from_either_planner(scorer: Any) -> None:
     data = ApbSynthetic(families=["unsolvable"], limit=8, scorer=scorer)
     kinds = [str(kind and kind.unsolvable_kind) for kind in (data.problem(name).kind for name in data.case_ids())]
     assert MISSING_INFORMATION in kinds
@@ -126,8 +122,7 @@ def test_the_same_words_come_to_the_same_from_either_planner(
         assert passed(data, GOING_ON[0]) == {"Holistic": [], "Stepwise": []}
 
 
-def test_behind_a_broken_tool_words_are_a_refusal_too(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_behind_a_broken_tool_words_are_a_refusal_too() -> None:
     data = ApbSynthetic(families=["broken"], limit=1)
     (problem,) = (data.problem(name) for name in data.case_ids())
     said = asyncio.run(Stepwise().solve(plan_episode(Says([stepwise(DECLINING[2])]), decisions=1)))

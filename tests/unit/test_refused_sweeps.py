@@ -18,7 +18,7 @@ Run = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def sweep(own_cache: None) -> Run:
+def sweep() -> Run:
     """Runs `launch/sweep.py` in a folder and in this process."""
 
     def run(folder: Path, *arguments: str) -> Ended:
@@ -112,7 +112,7 @@ def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_p
     assert files(tmp_path) == before
 
 
-def test_a_second_sweep_of_a_name_is_refused(own_cache: None, tmp_path: Path) -> None:
+def test_a_second_sweep_of_a_name_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "results" / "held"
     with store.locked(root):
         store.write(root, {"episodes": [{"cell_id": "a", "cell_key": "a", "cluster": "a", "status": "ok"}]})

@@ -21,8 +21,6 @@ from grid.settings.make import load_class
 from grid.settings.setting import cells
 from tests.configs import setting_of, solvers, yaml
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 BUDGET = BudgetConfig()
 CASES = 2
 

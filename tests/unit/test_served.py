@@ -19,9 +19,6 @@ from grid.store import sql
 from launch.report import write_page
 from tests.unit.test_store import episode
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
-
 _numbers = itertools.count()
 
 

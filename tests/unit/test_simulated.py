@@ -44,11 +44,6 @@ SURE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-
-
 SKILLED = [
     (name, outline, planner)
     for name in ("slate", "kqa_synthetic")

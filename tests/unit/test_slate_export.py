@@ -35,12 +35,11 @@ from grid.datasets.slate.quality import figures
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST
 from grid.datasets.slate.stats import categories, statistics
 
-pytestmark = pytest.mark.usefixtures("own_cache")
 CASES, SEEDS = 30, (0, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def slate(own_cache: None) -> Slate:
+def slate() -> Slate:
     return Slate(cases=CASES)
 
 

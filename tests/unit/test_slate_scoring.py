@@ -32,11 +32,10 @@ from grid.worlds.lookup import LookupSimulator
 from tests.configs import setting_of
 
 CASES = 30
-pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")
-def slate(own_cache: None) -> Slate:
+def slate() -> Slate:
     return Slate(cases=CASES)
 
 

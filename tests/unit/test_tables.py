@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.load import SETTING, episodes
+from analysis import load, report
+from analysis.load import SETTING, answers, episodes, partial, provenance, spending
+from analysis.page.table import Table
 from analysis.report import print_report
 from analysis.stats import intervals
 from analysis.tables.rates import (
@@ -73,6 +75,12 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
 def entropies(values: list[float], wrong: list[bool]) -> pd.DataFrame:
     frame = pd.DataFrame({"entropy": values, "error": wrong})
     return frame.assign(model="lexical", dataset="slate", robustness="none", planner="egb")
+
+
+def of_places(root: Path) -> dict[str, Table]:
+    """A report's tables of each model and data set, by name; all its others take as long again."""
+    found = load.episodes(root, [*provenance.COLUMNS, *spending.SPENT, *answers.COLUMNS])
+    return {table.name: table for table in report._of_places(root, found, partial.planned(root, found))}
 
 
 def test_results_by_hand() -> None:
@@ -250,7 +258,7 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
     told = {"created_at": NOON, "attempt_id": "a", **dict.fromkeys(["input_tokens", "llm_calls"], 1)}
     told |= dict.fromkeys(["output_tokens", "forward_passes"], 1)
     store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
-    found = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
+    found = of_places(tmp_path)
     costs = found["costs lexical slate"]
     place = [*costs.labels, *costs.figures].index("checks")
     assert {line[1]: line[place : place + 2] for line in costs.rows} == {
@@ -273,7 +281,7 @@ def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
     rows = [row(planner, case, 0, 1.0) | told | {"success": True} | spent[planner]
             for planner in spent for case in range(3)]  # fmt: skip
     store.write(tmp_path, {"episodes": rows})
-    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = of_places(tmp_path)["costs lexical slate"]
     place = costs.figures.index("judge in")
     shown = ["judge in", "judge out", "judge calls"]
     assert costs.figures[place : place + 3] == shown, "no column of what nobody spent"
@@ -293,14 +301,14 @@ def test_costs_tell_how_many_times_reacts_tokens_a_planner_took(tmp_path: Path) 
              for case in range(4)]  # fmt: skip
     rows += [row("lats", 9, 0, 1.0) | told | {"input_tokens": 10**6}]
     store.write(tmp_path, {"episodes": rows})
-    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = of_places(tmp_path)["costs lexical slate"]
     assert "cached" not in costs.figures, "no column of what nobody has"
     place = [*costs.labels, *costs.figures].index("x react")
     found = {line[1]: line[place] for line in costs.rows}
     assert found["react"] == "–"
     assert found["lats"].startswith("2.4 ["), "(200 + 400 + 600 + 800 + 4 x 100) / (100 + 200 + 300 + 400)"
     store.write(tmp_path / "alone", {"episodes": rows[4:]})
-    alone = {table.name: table for table in print_report(tmp_path / "alone", Console(file=io.StringIO()))}
+    alone = of_places(tmp_path / "alone")
     assert "x react" not in alone["costs lexical slate"].figures
 
 
@@ -308,7 +316,7 @@ def test_costs_tell_what_came_from_a_prefix_cache(tmp_path: Path) -> None:
     told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un", "judge"))}
     told |= {"created_at": NOON, "attempt_id": "a", "success": True, "input_tokens": 1000, "cached_input_tokens": 750}
     store.write(tmp_path, {"episodes": [row("react", case, 0, 1.0) | told for case in range(3)]})
-    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = of_places(tmp_path)["costs lexical slate"]
     found = dict(zip([*costs.labels, *costs.figures], costs.rows[0], strict=True))
     assert (found["tokens in"], found["cached"]) == ("1,000", "750")
     assert costs.caption.count("prefix cache") == 1
@@ -322,7 +330,7 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
         rows = [row(planner, case, 0, 1.0) | told | {"money": each and each * case}
                 for planner, each in dollars.items() for case in range(3)]  # fmt: skip
         store.write(tmp_path / name, {"episodes": rows})
-        tables = {table.name: table for table in print_report(tmp_path / name, Console(file=io.StringIO()))}
+        tables = of_places(tmp_path / name)
         found = tables["results lexical slate"]
         assert ("USD" in found.figures) == ("USD: US dollars per case" in found.caption) == (name == "dear")
         if name == "dear":
@@ -519,7 +527,7 @@ def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: 
     for case, share in enumerate((0.5, 0.9)):
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
         store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
-    costs = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    costs = of_places(tmp_path)["costs lexical slate"]
     place = [*costs.labels, *costs.figures].index("unassigned")
     assert {line[1]: line[place] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
 
@@ -529,7 +537,7 @@ def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a", "model": model}
         config = json.dumps({"model": {"answer_prefix": prefix}})
         store.write(tmp_path, {"episodes": [found | {"cell_id": model, "config": config}]})
-    tables = {table.name: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
+    tables = of_places(tmp_path)
     assert 'begin with "<|x|>" (model.answer_prefix)' in tables["costs oss slate"].caption
     assert "begin with" not in tables["costs plain slate"].caption
 

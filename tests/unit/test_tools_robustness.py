@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -190,10 +189,7 @@ def test_the_first_of_the_two_settings_holds() -> None:
 
 
 @pytest.mark.parametrize("setting", [ToolsForgiving(), ToolsStrict()])
-def test_a_problem_without_a_schema_stays_as_it_is(
-    setting: Robustness, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+def test_a_problem_without_a_schema_stays_as_it_is(setting: Robustness) -> None:
     data = Slate(limit=1)
     plain = data.problem(data.case_ids()[0])
     assert setting.disturb(plain, INDEX, seed=0) == plain

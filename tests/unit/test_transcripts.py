@@ -39,8 +39,6 @@ from tests.unit.test_store import episode, message, section
 from tests.unit.test_store_damage import flipped
 from tests.world import TOOLS, certain, right_arguments
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = solvers()  # who refuses everything asks nothing
 BUDGET = BudgetConfig()

@@ -119,7 +119,7 @@ def test_the_report_has_bounds_and_a_warning_and_its_query_says_the_same(tmp_pat
         assert compared[4].startswith(difference), "without the unknown cells the worse planner is ahead"
         assert "bounds" in text
         with unknowns.counted(how):
-            page = write_page(tmp_path, list(tables.values())).read_text()
+            page = write_page(tmp_path, list(tables.values()), ()).read_text()
         assert "of 14 of 24 cells it is not known" in page
 
 
@@ -218,7 +218,7 @@ def test_a_share_of_unreadable_answers_above_one_percent_is_a_column(tmp_path: P
     assert (found["react"]["unreadable"], found["tot"]["unreadable"]) == ("3.0", "0.0")
     assert "warning" not in text
     assert "unreadable: answers of the acting model that could not be read" in " ".join(text.split())
-    assert "unreadable" in write_page(tmp_path, list(tables.values())).read_text()
+    assert "unreadable" in write_page(tmp_path, list(tables.values()), ()).read_text()
 
 
 def test_a_terminal_of_100_columns_shows_all_of_it(tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ from tests.http_server import Asked, LocalServer, Reply, completion, models
 from tests.unit.test_store import episode, message, step
 from tests.unit.test_transcripts import taken
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
 PROSE = "That is a wonderful question. Let me think about what you may want to know about it."
 
 
@@ -65,7 +63,7 @@ def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, p
     with (tmp_path / "printed").open("w") as file:
         tables = print_report(tmp_path, Console(file=file, width=200))
     assert line in (tmp_path / "printed").read_text().splitlines()[1]
-    assert "100% of answers could not be read" in write_page(tmp_path, tables).read_text()
+    assert "100% of answers could not be read" in write_page(tmp_path, tables, ()).read_text()
 
 
 def labels(**more: Any) -> dict[str, Any]:

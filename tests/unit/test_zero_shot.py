@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from grid.core.engine import PlanAnswer, ToolCallAnswer
@@ -102,9 +100,8 @@ def test_a_chain_sees_no_step() -> None:
 
 
 @pytest.mark.parametrize("planner", ["zero_shot", "cot"])
-def test_no_closed_form_is_claimed(planner: str, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_closed_form_is_claimed(planner: str) -> None:
     """They are not taken for full horizon, which stops at a failure and plans anew."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
     for mode in ("chain", "step"):
         rows = grid(planner, cases=2, planner_values={"mode": mode})
         assert {row["expected_success"] for row in rows["episodes"]} == {None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +11,10 @@ from grid.settings.config import ClusterConfig
 
 
 @pytest.fixture(scope="package")
-def cluster(fresh_cache: Path) -> Iterator[None]:
+def cluster() -> Iterator[None]:
     """Two CPUs; this process is a driver, and so is every sweep that `in_process.launch` runs in it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        with held(ClusterConfig(kind="local", cpus=2, dashboard=False)):
-            yield
+    with held(ClusterConfig(kind="local", cpus=2, dashboard=False)):
+        yield
 
 
 @pytest.fixture(scope="package")
