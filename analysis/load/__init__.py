@@ -1,8 +1,9 @@
 """A results folder as data frames and as SQL, and what has to be known before its figures are read.
 
 `frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
-stands here. `queries`: the SQL that DuckDB runs over them, and tables show. `unknowns`: cells of which nobody can tell whether they succeeded.
-Then columns that are worked out, in pandas and in SQL: `spending`, `grading`; and `baselines`: what needs no model.
+stands here. `queries`: the SQL that DuckDB runs over them, and that tables show. `unknowns`: cells of which nobody can
+tell whether they succeeded. Then columns that are worked out: `spending`, `grading`; and `baselines`: what needs no
+model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
 (settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).

@@ -18,16 +18,8 @@ import pandas as pd
 import pyarrow as pa
 
 from analysis.load import frames, grading, unknowns
-from grid.core.engine import ASKED
 from grid.store import sql
 
-_SETTING = ", ".join(
-    [
-        "model, dataset, robustness, refine, memory, retriever, pool",
-        *ASKED,
-        "planner, dataset_version, setting_id, code",
-    ]
-)
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
 """The labels of settings, which tell them apart, in the order in which tables have them."""
 _LINE = ",\n  "
@@ -60,9 +52,13 @@ def ask(cells: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
-    for name, table in {"e": cells[[name for name in cells if name in words]], **further}.items():
+    tables = {"e": cells[[name for name in cells if name in words]], **further}
+    for name, table in tables.items():
         connection.register(name, table)
-    return Asked(connection.execute(query).df(), query)
+    found = connection.execute(query).df()
+    for name in tables:  # a million cells are not kept for the next query
+        connection.unregister(name)
+    return Asked(found, query)
 
 
 def of_cases(
@@ -133,23 +129,9 @@ def latest(root: Path, condition: str = "true", graded: bool = False) -> str:
     return f"WITH e AS (SELECT *, {grading.sql()}\nFROM ({found}))" if graded else f"WITH e AS ({found})"
 
 
-def _of(model: str, dataset: str) -> str:
-    return f"model = {_text(model)} AND dataset = {_text(dataset)}"
-
-
 def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: str, keys: Sequence[str] = ()) -> str:
-    """Each case's means over trials, by further `keys`: what paired intervals are taken over.
-
-    `values` are columns, or what is worked out of some by its name.
-    """
-    named = values if isinstance(values, Mapping) else {value: value for value in values}
-    means = ", ".join(f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items())
-    further = "".join(f"{key}, " for key in keys)
-    cells = latest(root, graded=grading.COLUMN in named.values())
-    return (
-        f"{cells}\nSELECT {_SETTING}, {further}cluster, case_id, count(*) AS cells, {means}\n"
-        f"FROM e WHERE {condition}\nGROUP BY ALL ORDER BY ALL"
-    )
+    """What `of_cases` is of a folder's files."""
+    return of_files(root, of_cases(values, condition, keys))
 
 
 def _value(text: str) -> str:
@@ -213,7 +195,7 @@ def restoration(root: Path) -> str:
         "  FROM d JOIN e USING (cell_id, attempt_id)),\n"
         "c AS (SELECT cell_id, count(*) AS decisions, count(*) FILTER (passed AND NOT truth) AS false_positives,\n"
         "  count(*) FILTER (truth AND NOT passed) AS false_negatives FROM j GROUP BY ALL)\n"
-        f"SELECT {_SETTING}, {key}'restored' AS restored, cluster, case_id, sum(decisions) AS decisions,\n"
+        f"SELECT {LABELLED}, {key}'restored' AS restored, cluster, case_id, sum(decisions) AS decisions,\n"
         "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
         "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
     )

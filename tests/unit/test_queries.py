@@ -37,6 +37,9 @@ class Recorded:
     def register(self, name: str, table: Any) -> None:
         self.inner.register(name, table)
 
+    def unregister(self, name: str) -> None:
+        self.inner.unregister(name)
+
     def execute(self, query: str) -> SimpleNamespace:
         found = self.rows[query] = self.inner.execute(query).df()
         return SimpleNamespace(df=lambda: found)
