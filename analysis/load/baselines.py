@@ -29,9 +29,9 @@ OF_CASES = {
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
 _RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
   avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success
-FROM (WITH f AS (SELECT * FROM e WHERE {condition} AND status = 'ok' QUALIFY row_number() OVER (
+FROM (WITH f AS MATERIALIZED (SELECT * FROM e WHERE {condition} AND status = 'ok' QUALIFY row_number() OVER (
     PARTITION BY setting_id, dataset_version, code, case_id ORDER BY trial) = 1),
-  d AS (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, pool, case_id, substep_id,
+  d AS MATERIALIZED (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, pool, case_id, substep_id,
       tool_required, n_options, reference_rank, count(*) AS met FROM f JOIN steps USING (cell_id)
     WHERE branch = 0 AND tool_required IS NOT NULL AND n_options IS NOT NULL GROUP BY ALL)
     QUALIFY row_number() OVER (PARTITION BY model, dataset, robustness, retriever, pool, case_id, substep_id
@@ -80,7 +80,8 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
     """The first passes' decisions on a followed outline: the table `steps` that `selects` reads."""
     known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
-    mine = pc.field("cell_id").isin(pa.array(episodes["cell_id"], pa.string()))
+    first = episodes[episodes["status"] == "ok"].drop_duplicates(["setting_id", "dataset_version", "code", "case_id"])
+    mine = pc.field("cell_id").isin(pa.array(first["cell_id"], pa.string()))
     return store.read(
         root,
         "steps",

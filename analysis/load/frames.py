@@ -273,6 +273,9 @@ def lengthened(root: Path) -> pd.DataFrame:
     """The settings whose planner has a longer label than its own: `unknowns.SETTING`, `planner`, and the `label`."""
 
     def made() -> pd.DataFrame:
+        labels = episodes(root, names=FEW)["planner"].unique()
+        if not any(mark in str(label) for label in labels for mark in (" / ", " #")):  # what `told_apart` adds
+            return pd.DataFrame()
         found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
         found = found.assign(label=told_apart(found).astype(str)) if len(found) else found.assign(label="")
         return found.loc[found["label"] != found["planner"].astype(str), [*unknowns.SETTING, "planner", "label"]]
