@@ -75,6 +75,19 @@ def searches(root: Path) -> None:
     searched.write(root, cells, trees=grown)
 
 
+def apart(root: Path) -> None:
+    """One planner with two retrievers: labels tell its settings apart, which the files alone do not."""
+    for retriever, wins in (("bm25", 3), ("dense", 8)):
+        rows = [
+            searched.episode(planner, case, case < wins, retriever=retriever, setting_id=f"{planner}/{retriever}")
+            for planner in ("react", "egb")
+            for case in range(10)
+        ]
+        for one in rows:
+            one["cell_id"] = one["cell_key"] = f"{one['cell_id']}/{retriever}"
+        searched.write(root, rows)
+
+
 def alike(table: Table) -> list[str]:
     """The columns that the query's rows have under the table's own names, each of which is equal.
 
@@ -103,7 +116,7 @@ def alike(table: Table) -> list[str]:
 
 
 @pytest.mark.parametrize("how", ["left_out", "failure"])
-@pytest.mark.parametrize("write", [rates, study, searches])
+@pytest.mark.parametrize("write", [rates, study, searches, apart])
 def test_the_query_that_is_shown_is_the_one_that_made_the_numbers(
     write: Callable[[Path], object], how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
