@@ -10,8 +10,7 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import load
-from analysis.load import answers, partial, provenance, spending, unknowns
-from analysis.load.baselines import baselines
+from analysis.load import answers, baselines, partial, provenance, queries, spending, unknowns
 from analysis.page.render import READABLE, show, wide
 from analysis.page.table import Table
 from analysis.papers import published, study
@@ -167,52 +166,61 @@ def _trajectories(root: Path) -> list[Table]:
 
 def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
-    needing_no_model = baselines(root, episodes)
-    settings = partial.with_planned(rates.ranked(rates.results(episodes)), plan)
-    settings = settings.merge(answers.shares(root, episodes), "left", load.SETTING)
-    episodes = rates.in_order(episodes, settings)
-    entropies = load.first_pass_entropies(root, episodes)
-    corrected = branches.by_setting(branches.cells(root, episodes))
-    prefixes = load.answer_prefixes(root)
+    steps = baselines.decisions(root, episodes)
+    choices = rates.choices(root)
+    branching = branches.steps(root) if episodes["branched_steps"].notna().any() else None
+    shares, prefixes = answers.shares(root, episodes), load.answer_prefixes(root)
     found, skipped = [], partial.skipped(root)
-    for model, dataset, own in load.places(settings):
+    for model, dataset, cells in load.places(episodes):
         place = (model, dataset)
-        cells = _of(episodes, place)
-        repeated = success.by_case(cells)
-        found += partial.with_skipped([success.table(root, own, _of(needing_no_model, place), repeated)], skipped)
-        found += _differences(root, cells)
-        found += success.tables(root, repeated)
-        costs = own.merge(rates.token_ratios(cells), "left", load.SETTING)
-        found.append(rates.costs_table(root, costs, prefixes.get(place[0], "")))
-        met = _of(entropies, place)
-        if not met.empty:
-            found.append(rates.entropy_table(root, rates.entropy_errors(met), met))
-        branched = _of(corrected, place)
-        if not branched.empty:
-            found.append(branches.table(root, branched))
+        where = queries.place(*place)
+        cases = rates.by_case(cells, where)
+        without = "".join(f"UNION ALL BY NAME\n{one}" for one in baselines.selects(cells, steps, where))
+        asked = rates.by_setting(cells, where, without, steps=steps)
+        ran = asked.rows["cells"].notna()
+        settings = partial.with_planned(rates.ranked(rates.rated(asked.rows[ran], cases.rows)), plan)
+        own = settings.merge(shares, "left", load.SETTING)
+        by_case = rates.in_order(cases.rows, own)
+        query = queries.of_files(root, cases.query)
+        both = queries.of_files(root, cases.query, asked.query)
+        results = success.table(own, baselines.named(asked.rows[~ran]), by_case, both)
+        found += [*partial.with_skipped([results], skipped), *_differences(by_case, query)]
+        found += success.tables(by_case, query)
+        costs = own.merge(rates.token_ratios(by_case), "left", load.SETTING)
+        found.append(rates.costs_table(costs, both, prefixes.get(model, "")))
+        met = rates.entropies(cells, choices, where)
+        if len(met.rows):
+            steps_met = rates.in_order(met.rows, own)
+            text = queries.of_files(root, met.query)
+            found.append(rates.entropy_table(rates.entropy_errors(steps_met), steps_met, text))
+        if branching is not None:
+            mended = branches.by_case(cells, branching, where)
+            if len(mended.rows):
+                branched = rates.in_order(branches.by_setting(mended.rows), own)
+                found.append(branches.table(branched, queries.of_files(root, mended.query)))
     return found
 
 
-def _differences(root: Path, episodes: pd.DataFrame) -> list[Table]:
+def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
     """To ReAct; and to its control for those who asked whether a case was resolved, where both ran."""
     found = []
     for reference in (rates.REFERENCE, "retry"):
-        paired = rates.paired_differences(episodes, reference)
+        paired = rates.compared(cases, reference)
         if reference == "retry" and not paired.empty:
             paired = paired[paired[rates.CHECKS] > 0]
         if not paired.empty:
-            found.append(rates.differences_table(root, rates.corrected(paired), reference))
+            found.append(rates.differences_table(rates.corrected(paired), reference, query))
     return found
 
 
 def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """For each data set that several models ran on with one planner."""
-    paired = rates.paired_models(episodes) if episodes["model"].nunique() > 1 else pd.DataFrame()
-    if paired.empty:
+    if episodes["model"].nunique() < 2:
         return []
-    return [rates.models_table(root, rates.corrected(own)) for _, own in paired.groupby("dataset", sort=False)]
-
-
-def _of(frame: pd.DataFrame, place: tuple[str, str]) -> pd.DataFrame:
-    """The rows of one model and dataset."""
-    return frame[(frame["model"] == place[0]) & (frame["dataset"] == place[1])]
+    found = []
+    for dataset, own in episodes.groupby("dataset", sort=False, observed=True):
+        cases = rates.by_case(own, queries.where({"dataset": [str(dataset)]}))
+        paired = rates.paired_models(cases.rows)
+        if not paired.empty:
+            found.append(rates.models_table(rates.corrected(paired), queries.of_files(root, cases.query)))
+    return found

@@ -71,10 +71,11 @@ def print_screen(root: Path, console: Console) -> None:
     for line in _head(root, cells):
         console.print(shown(line), markup=False)
     console.print()
-    for text in _success(root, cells):
+    cases, settings = rates.by_case(cells).rows, rates.by_setting(cells).rows
+    for text in _success(root, cells, rates.ranked(rates.rated(settings, cases)), cases):
         console.print(text)
     console.print()
-    for line in _lost(cells):
+    for line in _lost(cases):
         console.print(shown(line), markup=False)
     for line in _places(root):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
@@ -92,7 +93,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     return [one_line(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
 
 
-def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
+def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Text]:
     """Success of the undisturbed settings, place by place: the reference planner, then the best."""
     places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
     most = _ROWS // len(places[:_PLACES]) - 2
@@ -108,9 +109,10 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     for (model, dataset), own in places[:_PLACES]:
         plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells stand first
         yield Text(shown(_heading(f"{model} on {dataset}", plain)))
-        results = rates.ranked(rates.results(plain))
+        here = {"model": model, "dataset": dataset, "robustness": plain["robustness"].iloc[0]}
+        results, own_cases = (frame[(frame[[*here]] == pd.Series(here)).all(axis=1)] for frame in (settings, cases))
         more += max(len(results) - most, 0)
-        yield from map(Text, _planners(plain, results.head(most), reference, priced))
+        yield from map(Text, _planners(own_cases, results.head(most), reference, priced))
         if told := _without_model(root, plain):
             yield Text(shown(told))
     if more:
@@ -150,12 +152,11 @@ def _without_model(root: Path, plain: pd.DataFrame) -> str:
     return _fitting("  without a model: ", known) if known else ""
 
 
-def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
+def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
     """A line for each setting; two where its planner's name is long."""
-    less, cost = _less(plain, reference), "money" if priced else "tokens"
-    by_case = plain.assign(tokens=spending.tokens(plain)).groupby(["planner", "case_id"], observed=True)[cost].mean()
-    costs = by_case.groupby("planner", observed=True).mean()
-    asked = _asking(plain)
+    less, cost = _less(cases, reference), "money" if priced else "tokens"
+    costs = cases.groupby("planner", observed=True)[cost].mean()
+    asked = _asking(cases)
     for row in results.to_dict("records"):
         planner, success = str(row["planner"]), float(row["success_mean"])
         spent = float(costs.get(planner, math.nan))
@@ -188,9 +189,9 @@ def _row(texts: Sequence[str]) -> str:
     return " ".join(found).rstrip()
 
 
-def _less(plain: pd.DataFrame, reference: str) -> dict[str, str]:
+def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
     """By planner, how its success differs from the reference's."""
-    paired = rates.paired_differences(plain, reference) if reference else pd.DataFrame()
+    paired = rates.compared(cases, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
     rows = rates.corrected(paired).to_dict("records")
@@ -214,13 +215,13 @@ def _column(share: float) -> int:
     return round(share * (_BAR - 1))
 
 
-def _lost(cells: pd.DataFrame) -> Iterator[str]:
+def _lost(cases: pd.DataFrame) -> Iterator[str]:
     """A line for each disturbance: what it takes from each planner's success, the most first.
 
     It is held against the setting whose success stands above, which is undisturbed if any is.
     """
     lines = []
-    places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
+    places = list(cases.groupby(["model", "dataset"], sort=False, observed=True))
     for (model, dataset), own in places:
         above = own["robustness"].iloc[0]
         before = _by_case(own[own["robustness"] == above])
@@ -236,8 +237,8 @@ def _lost(cells: pd.DataFrame) -> Iterator[str]:
         yield ""
 
 
-def _by_case(cells: pd.DataFrame) -> pd.Series[float]:
-    return cells.groupby(["planner", CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
+def _by_case(cases: pd.DataFrame) -> pd.Series[float]:
+    return cases.set_index(["planner", CLUSTER, "case_id"])["success"].dropna()
 
 
 def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:

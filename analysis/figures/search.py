@@ -50,13 +50,17 @@ def drawings(root: Path) -> list[Drawing]:
     told = provenance.simulated_notice(every)
     found: list[Drawing] = []
     for number, (place, group) in enumerate(search_cells.places(every), start=1):
-        found += _anytime(root, place, search_cells.curve(group, improved), f"anytime-{number}", told)
-        found += _trees(root, place, search_cells.quartiles(group, counted), f"trees-{number}", told)
-        found += _frontier(root, place, search_cells.compared(group), f"frontier-{number}", told)
+        where = place["where"]
+        reached, sizes = search_cells.at_limits(group, improved, where=where), search_cells.sizes(group, counted, where)
+        cases = search_cells.cases(group, where)
+        texts = [queries.of_files(root, asked.query) for asked in (reached, sizes, cases)]
+        found += _anytime(place, search_cells.curve(reached.rows), f"anytime-{number}", told, texts[0])
+        found += _trees(place, sizes.rows, f"trees-{number}", told, texts[1])
+        found += _frontier(place, search_cells.compared(cases.rows), f"frontier-{number}", told, texts[2])
     return found
 
 
-def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+def _anytime(place: Mapping[str, str], curve: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if not curve.empty:
         yield Drawing(
             name=name,
@@ -64,29 +68,29 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
             caption=f"{told}{search.terms(place)}; {search.ANYTIME}; {search.SECONDS}; {_EFFICIENCY}; "
             f"{_ANYTIME_BARS}; points of one limit are moved apart; {_ASKED}",
             svg=anytime(curve, name),
-            query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
+            query=query,
         )
 
 
-def _trees(root: Path, place: Mapping[str, str], quartiles: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+def _trees(place: Mapping[str, str], quartiles: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if not quartiles.empty:
         yield Drawing(
             name=name,
             title=f"{search.title(place)}: trees at their end (tooltree, figure 4)",
             caption=f"{told}{search.terms(place)}; points: medians over episodes; bars: quartiles; {search.SIZES}",
             svg=trees(quartiles, name),
-            query=queries.trees(root, place["model"], place["dataset"]),
+            query=query,
         )
 
 
-def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if drawable(compared):
         yield Drawing(
             name=name,
             title=f"{search.title(place)}: success against cost",
             caption=f"{told}{search.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
             svg=frontier(compared, name),
-            query=queries.search_costs(root, place["model"], place["dataset"]),
+            query=query,
         )
 
 

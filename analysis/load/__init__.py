@@ -1,8 +1,9 @@
 """A results folder as data frames and as SQL, and what has to be known before its figures are read.
 
 `frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
-stands here. `queries` is the SQL under each table. `unknowns`: cells of which nobody can tell whether they succeeded.
-Then columns that are worked out, in pandas and in SQL: `spending`, `grading`; and `baselines`: what needs no model.
+stands here. `queries`: the SQL that DuckDB runs over them, and that tables show. `unknowns`: cells of which nobody can
+tell whether they succeeded. Then columns that are worked out: `spending`, `grading`; and `baselines`: what needs no
+model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
 (settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         UNCHANGED,
         answer_prefixes,
         episodes,
-        first_pass_entropies,
         hold,
         name_of,
         once,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grid.store.schema import APART
 
 __all__ = [
-    "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "first_pass_entropies", "hold",
+    "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "hold",
     "name_of", "once", "places", "rows", "told_apart",
 ]  # fmt: skip
 

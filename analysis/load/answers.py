@@ -106,7 +106,7 @@ MOST = 0.5
 MANY = 0.01
 """A larger share of any row's answers is a column of its table."""
 COLUMNS = ("n_messages", "cut_answers")
-"""The columns of `episodes` that `shares` needs, besides those that every table reads."""
+"""The columns of `episodes` that are read for shares of answers, besides those that every table reads."""
 _ANSWERS = ["cell_id", "role", "answers", "unread"]
 
 
@@ -145,16 +145,10 @@ def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> pd.DataFrame
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """By setting, of the acting model's answers the shares that are `unreadable` and that were `cut`; NaN without any.
-
-    `cut` are those that the limit on tokens, or a filter, ended before the model did.
-    """
+    """By setting, of the acting model's answers the share that is `unreadable`; NaN without any."""
     counted = by_setting(root, episodes)
-    acting = counted[counted["role"] == ACTOR].set_index(SETTING)
-    sums = episodes.groupby(SETTING, sort=False, observed=True)[["cut_answers", "llm_calls"]].sum()
-    cut = sums["cut_answers"] / sums["llm_calls"].where(sums["llm_calls"] > 0)
-    unread = acting["unread"] / acting["answers"].where(acting["answers"] > 0)
-    return pd.DataFrame({"cut": cut}).join(unread.rename("unreadable")).reset_index()
+    acting = counted[counted["role"] == ACTOR]
+    return acting[SETTING].assign(unreadable=acting["unread"] / acting["answers"].where(acting["answers"] > 0))
 
 
 def _by_setting(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.load.frames import ALL, SETTING
+from analysis.load.queries import ask
 from grid import store
 
 FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
@@ -25,12 +26,36 @@ OF_CASES = {
     NOTHING: "nothing_success", TRANSFER: "transfer_success",
 }  # fmt: skip
 """The baselines whose success is the share of cases of which a column of `episodes` is true."""
-PLACE = ["model", "dataset", "robustness"]
-_FOUND = [*PLACE, "retriever", "pool"]
-_SUBSTEP = [*_FOUND, "case_id", "substep_id"]
-_CELL = ["setting_id", "dataset_version", "code", "case_id"]
-_DECISION = ["tool_required", "n_options", "reference_rank"]
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
+_RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
+  avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success
+FROM (WITH f AS MATERIALIZED (SELECT * FROM e WHERE {condition} AND status = 'ok' QUALIFY row_number() OVER (
+    PARTITION BY setting_id, dataset_version, code, case_id ORDER BY trial) = 1),
+  d AS MATERIALIZED (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, pool, case_id, substep_id,
+      tool_required, n_options, reference_rank, count(*) AS met FROM f JOIN steps USING (cell_id)
+    WHERE branch = 0 AND tool_required IS NOT NULL AND n_options IS NOT NULL GROUP BY ALL)
+    QUALIFY row_number() OVER (PARTITION BY model, dataset, robustness, retriever, pool, case_id, substep_id
+      ORDER BY met DESC, n_options, reference_rank NULLS LAST) = 1)
+  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s first' AS planner,
+    avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted
+  FROM d GROUP BY ALL
+  UNION ALL BY NAME
+  SELECT model, dataset, robustness, retriever, pool, case_id, 'chance' AS planner,
+    avg(if(reference_rank IS NULL, 0, 1 / n_options)) FILTER (tool_required) AS tool_match,
+    avg(if(tool_required, 1 - 1 / n_options, 1 / n_options)) AS acted
+  FROM d GROUP BY ALL
+  UNION ALL BY NAME
+  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s ceiling' AS planner,
+    avg((reference_rank IS NOT NULL)::INT) FILTER (tool_required) AS tool_match, 1.0 AS acted,
+    coalesce(bool_and(reference_rank IS NOT NULL) FILTER (tool_required), true)::INT AS success
+  FROM d GROUP BY ALL)
+GROUP BY ALL
+"""
+_OF_CASES = """SELECT model, dataset, robustness, '{name}' AS planner, count(*) AS cases, avg(resolved) AS success
+FROM (SELECT model, dataset, robustness, case_id, max({column}::INT) AS resolved
+  FROM e WHERE {condition} AND {column} IS NOT NULL GROUP BY ALL)
+GROUP BY ALL{having}
+"""
 
 
 def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -46,58 +71,50 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     `SETTING`, `cases` and the rates, NaN where not defined. No row where nothing is known: no outline was followed, or
     the column of no case is known.
     """
-    found = [_of_retrieval(decisions(root, episodes)), *(_of_cases(episodes, name) for name in OF_CASES)]
-    return pd.concat(found, ignore_index=True).reindex(columns=_COLUMNS)
+    steps = decisions(root, episodes)
+    found = selects(episodes, steps)
+    rows = ask(episodes, "UNION ALL BY NAME ".join(found), steps=steps).rows if found else pd.DataFrame()
+    return named(rows)
 
 
-def decisions(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One decision for each substep of a case that some first pass met; of trials the first that ran counts.
-
-    Where settings differ, as planners that choose among the tools of the whole query do, it is the most frequent; then
-    the one with the fewest options, then the one in which the reference's tool stands first.
-    """
-    cells = episodes[episodes["status"] == "ok"].drop_duplicates(_CELL)[["cell_id", *_SUBSTEP[:-1]]]
+def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
+    """The first passes' decisions on a followed outline: the table `steps` that `selects` reads."""
     known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
-    mine = pc.field("cell_id").isin(pa.array(cells["cell_id"], pa.string()))
-    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "substep_id", *_DECISION], known & mine).to_pandas()
-    met = cells.merge(steps, on="cell_id").groupby([*_SUBSTEP, *_DECISION], dropna=False, observed=True).size()
-    ordered = met.reset_index(name="met").sort_values(
-        ["met", "n_options", "reference_rank"], ascending=[False, True, True], kind="stable", na_position="last"
+    first = episodes[episodes["status"] == "ok"].drop_duplicates(["setting_id", "dataset_version", "code", "case_id"])
+    mine = pc.field("cell_id").isin(pa.array(first["cell_id"], pa.string()))
+    return store.read(
+        root,
+        "steps",
+        ["cell_id", "substep_id", "branch", "tool_required", "n_options", "reference_rank"],
+        known & mine,
     )
-    return ordered.drop_duplicates(_SUBSTEP)
 
 
-def _of_retrieval(taken: pd.DataFrame) -> pd.DataFrame:
-    """The rates of `FIRST`, `CHANCE` and `CEILING`: means over cases of the share of a case's substeps."""
-    needed, options = taken["tool_required"].astype(bool), taken["n_options"].astype(float)
-    ranks = taken["reference_rank"]
-    offered = ranks.notna().astype(float)
-    matches = {FIRST: (ranks == 0).astype(float), CHANCE: offered / options, CEILING: offered}
-    acted = {
-        FIRST: needed.astype(float),
-        CHANCE: (1 / options).where(~needed, 1 - 1 / options),
-        CEILING: pd.Series(1.0, taken.index),
-    }
-    parts = []
-    for name in (FIRST, CHANCE, CEILING):
-        rated = taken.assign(tool_match_rate_mean=matches[name].where(needed), action_accuracy_mean=acted[name])
-        by_case = rated.groupby([*_FOUND, "case_id"], observed=True)
-        means = by_case[["tool_match_rate_mean", "action_accuracy_mean"]].mean()
-        means["success_mean"] = (means["tool_match_rate_mean"].fillna(1) == 1) if name == CEILING else np.nan
-        grouped = means.groupby(_FOUND, observed=True)
-        parts.append(grouped.mean().assign(cases=grouped.size()).reset_index().assign(planner=name))
-    found = pd.concat(parts, ignore_index=True)
-    if found["retriever"].nunique() > 1:
-        found["planner"] = found["planner"] + " / " + found["retriever"].astype(str)
-    pool = found["pool"].astype(str)
-    return found.assign(planner=found["planner"].where(pool == ALL, found["planner"] + " / pool " + pool))
+def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") -> list[str]:
+    """The queries of the baselines of which anything is known; of a substep the most frequent decision counts.
+
+    Of those as frequent it is the one with the fewest options, then the one in which the reference's tool stands first.
+    """
+    having = {NOTHING: " HAVING success > 0"}
+    of_cases = [
+        _OF_CASES.format(name=name, column=column, condition=condition, having=having.get(name, ""))
+        for name, column in OF_CASES.items()
+        if episodes[column].notna().any()
+    ]
+    return [_RETRIEVAL.format(condition=condition)] * (steps.num_rows > 0) + of_cases
 
 
-def _of_cases(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The share of the cases that a baseline resolves, over those of which that is known."""
-    column = OF_CASES[name]
-    known = episodes.dropna(subset=[column]).groupby([*PLACE, "case_id"], observed=True)[column].max()
-    grouped = known.groupby(PLACE, observed=True)
-    if name == NOTHING:  # stands where nothing can be right
-        grouped = known[grouped.transform("max").astype(bool)].groupby(PLACE, observed=True)
-    return grouped.mean().rename("success_mean").to_frame().assign(cases=grouped.size(), planner=name).reset_index()
+def named(found: pd.DataFrame) -> pd.DataFrame:
+    """What `selects` give, each by its name: with the retriever where several are, and the pool where it is not all."""
+    if found.empty:
+        return pd.DataFrame(columns=_COLUMNS)
+    names = found["planner"].astype(str)
+    if "retriever" in found:
+        of_retrieval = found["retriever"].notna()
+        if found["retriever"].nunique() > 1:
+            names = names.where(~of_retrieval, names + " / " + found["retriever"].astype(str))
+        names = names.where(~of_retrieval | (found["pool"] == ALL), names + " / pool " + found["pool"].astype(str))
+    rates = {name: f"{name}_mean" for name in ("success", "tool_match_rate", "action_accuracy")}
+    order = found["planner"].map({name: place for place, name in enumerate((FIRST, CHANCE, CEILING, *OF_CASES))})
+    ordered = found.assign(planner=names).rename(columns=rates).iloc[np.argsort(order, kind="stable")]
+    return ordered.reindex(columns=_COLUMNS).reset_index(drop=True)

@@ -41,7 +41,6 @@ _FLAGS = [
     *BASELINES, "success_db",
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
-_STEPS = ["cell_id", "entropy", "tool_matches"]
 _HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
 _WHOLE_BYTES = 2 << 30  # the same of a folder that is read for all its tables, where memory has several times as much
 _SPARE = 4
@@ -270,6 +269,20 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     return place.map(planner.where(~shared, planner + " #" + setting)).astype("category")
 
 
+def lengthened(root: Path) -> pd.DataFrame:
+    """The settings whose planner has a longer label than its own: `unknowns.SETTING`, `planner`, and the `label`."""
+
+    def made() -> pd.DataFrame:
+        labels = episodes(root, names=FEW)["planner"].unique()
+        if not any(mark in str(label) for label in labels for mark in (" / ", " #")):  # what `told_apart` adds
+            return pd.DataFrame()
+        found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
+        found = found.assign(label=told_apart(found).astype(str)) if len(found) else found.assign(label="")
+        return found.loc[found["label"] != found["planner"].astype(str), [*unknowns.SETTING, "planner", "label"]]
+
+    return once(root, "lengthened", made, few=True)
+
+
 def name_of(label: str) -> str:
     """A label's planner without its changes and whatever stands behind it."""
     return label.partition("[")[0].partition(" ")[0]
@@ -280,14 +293,3 @@ def places(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     if len(frame):
         for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
             yield str(model), str(dataset), own
-
-
-def first_pass_entropies(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
-    """The first pass's decisions that need a tool and recorded an entropy, with their setting (egb_slate §6.2)."""
-    first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
-    rows = store.read(root, "steps", _STEPS, first)
-    taken: pd.DataFrame = rows.to_pandas()
-    taken = taken.assign(error=~taken["tool_matches"].astype(bool))
-    met = pc.is_in(pa.array(cells["cell_id"], pa.string()), rows["cell_id"].combine_chunks()).to_numpy(False)
-    cells = cells.loc[met, ["cell_id", *SETTING]]
-    return cells.merge(taken, on="cell_id", validate="one_to_many")

@@ -279,12 +279,13 @@ def simulated_notice(episodes: pd.DataFrame) -> str:
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
-    known = episodes[episodes[EXPECTED].notna() & episodes["success"].notna()]
-    if known.empty:
+    where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
+    asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
+    if asked.rows.empty:
         return []
     found = pd.DataFrame([
         dict(zip(SETTING, map(str, key), strict=True)) | _beside(group)
-        for key, group in known.groupby(SETTING, sort=False, observed=True)
+        for key, group in asked.rows.groupby(SETTING, sort=False, observed=True)
     ])  # fmt: skip
     return [
         Table(
@@ -299,15 +300,15 @@ def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
                 mean(EXPECTED, "closed form"),
             ],
             values=found,
-            query=queries.expected(root),
+            query=queries.of_files(root, asked.query),
             about="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
             f"what was retrieved; 95% interval of the estimate: {TOLD}",
         )
     ]
 
 
-def _beside(cells: pd.DataFrame) -> dict[str, float]:
-    by_case = cells.groupby([CLUSTER, "case_id"], sort=False, observed=True)[["success", EXPECTED]].mean()
+def _beside(cases: pd.DataFrame) -> dict[str, float]:
+    by_case = cases.set_index([CLUSTER, "case_id"])
     # The expectation differs from case to case: the interval is of what cases do beyond it.
     _, low, high = interval(by_case["success"] - by_case[EXPECTED], reach=1.0)
     expected = float(by_case[EXPECTED].mean())

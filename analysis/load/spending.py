@@ -46,11 +46,6 @@ def tokens(cells: pd.DataFrame) -> pd.Series[float]:
     return added(cells, _TOKENS)
 
 
-def of_judged(cells: pd.DataFrame) -> pd.Series[float]:
-    """The same without the critic's."""
-    return added(cells, _TOKENS[:4])
-
-
 def added_up(cells: pd.DataFrame) -> pd.DataFrame:
     """With the columns DERIVED; NaN where what was asked is not known."""
     return cells.assign(**{total: added(cells, names) for total, names in _TOGETHER.items()})

@@ -34,8 +34,6 @@ VERDICT, UNJUDGED = "verdict that could not be read", "not judged"
 LEAST, LARGEST = "success_least", "success_most"
 _NAMED = 6
 """Settings that a note names."""
-COUNTED: dict[Unknown, str] = {LEFT_OUT: "count(*) - count(success)", FAILURE: f"count(*) FILTER ({COLUMN})"}
-"""How DuckDB counts unknown cells among those of `sql`."""
 _counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
 
 
@@ -81,15 +79,19 @@ def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFra
     return cells.assign(success=success, **{COLUMN: unknown})
 
 
-def sql(cells: str) -> str:
-    """The same in DuckDB, of a query of cells; the query itself where unknown cells are left out."""
-    if _counted.get() == LEFT_OUT:
+def sql(cells: str, told: bool = False) -> str:
+    """The same in DuckDB, of a query of cells, with COLUMN where unknown cells count as failures or it shall be `told`.
+
+    The query itself otherwise.
+    """
+    failures = _counted.get() == FAILURE
+    if not (failures or told):
         return cells
     unread = " + ".join(f"coalesce({name}, 0)" for name in UNREAD)
     has_success = f"count(success) OVER s > 0 OR count(*) FILTER (status = 'ok' AND {unread} = 0) OVER s = 0"
     own = f"SELECT *, {has_success} AS has_success FROM ({cells}) WINDOW s AS (PARTITION BY {', '.join(SETTING)})"  # noqa: S608  a text to be shown
-    counted_so = "* EXCLUDE (has_success) REPLACE (coalesce(success, if(has_success, false, NULL)) AS success)"
-    return f"SELECT {counted_so}, success IS NULL AS {COLUMN}\n  FROM ({own})"  # noqa: S608  a text to be shown
+    replaced = " REPLACE (coalesce(success, if(has_success, false, NULL)) AS success)" * failures
+    return f"SELECT * EXCLUDE (has_success){replaced}, success IS NULL AND has_success AS {COLUMN}\n  FROM ({own})"  # noqa: S608  a text to be shown
 
 
 def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:

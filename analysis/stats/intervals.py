@@ -169,7 +169,8 @@ class Group(NamedTuple):
 def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[Group]:
     """The groups of cells in the order in which they come, each case's value its mean over those trials that have one.
 
-    Sums of all cells at once: a data frame of each group takes many times as long to make as these to add up.
+    Sums of all cells at once: a data frame of each group takes many times as long to make as these to add up. Rows may
+    be cases' means too, of as many `cells` as that column says.
     """
     if cells.empty:
         return []
@@ -179,7 +180,7 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
     first = np.flatnonzero(~pd.Series(case).duplicated())
     clusters = pd.factorize(cells[CLUSTER].iloc[first])[0]
     group = cells.groupby([*by], sort=False, observed=True).ngroup().to_numpy()
-    owner, sizes = group[first], np.bincount(group)
+    owner, sizes = group[first], np.bincount(group, cells.get("cells"))
     order = np.argsort(owner, kind="stable")
     ends = np.cumsum(np.bincount(owner))
     places = np.split(order, ends[:-1])

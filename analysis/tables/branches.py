@@ -21,12 +21,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.load import SETTING, queries
+from analysis.load import SETTING
+from analysis.load.queries import LABELLED, Asked, ask
 from analysis.page.table import Table, count
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, known, measured
 from analysis.tables.rates import LABELS, place_of
 from grid import store
@@ -43,95 +44,77 @@ MEASURES = [
 _STEPS = [
     "cell_id", "branch", "step", "on_path", "tool_required", "reference_tool", "chosen_tool", "failed", "tool_matches",
 ]  # fmt: skip
-_PLACE = ["cell_id", "step"]
-_NOTHING = pd.DataFrame(columns=["mechanism", "equal", LATER], index=pd.Index([], dtype=object))
+_CELLS = f"""WITH k AS (SELECT * FROM e WHERE {{where}} AND success IS NOT NULL
+  AND setting_id IN (SELECT setting_id FROM e WHERE branched_steps IS NOT NULL)),
+s AS (SELECT s.* FROM steps AS s JOIN k USING (cell_id) WHERE success::BOOLEAN AND branched_steps > 0),
+f AS (SELECT cell_id, step, tool_required, reference_tool, chosen_tool AS tool, tool_matches AS matches, TRUE AS there
+  FROM s WHERE branch = 0),
+p AS (SELECT * FROM s WHERE on_path AND branch > 0),
+c AS (SELECT *, coalesce(tool_required AND NOT failed AND (cell_id, chosen_tool) NOT IN
+    (SELECT (cell_id, reference_tool) FROM f WHERE tool_required), FALSE) AS equal
+  FROM p QUALIFY row_number() OVER (PARTITION BY cell_id ORDER BY step) = 1),
+l AS (SELECT cell_id, coalesce(bool_or(p.tool_matches AND NOT coalesce(matches, FALSE)), FALSE) AS repaired,
+    count(*) FILTER (there IS NULL OR p.branch IS NULL OR tool IS DISTINCT FROM p.chosen_tool) AS changed
+  FROM f FULL JOIN p USING (cell_id, step) JOIN (SELECT cell_id, step AS start FROM c) USING (cell_id)
+  WHERE step > start GROUP BY ALL)
+SELECT model, dataset, robustness, planner, cluster, case_id, cell_id,
+  c.step IS NOT NULL OR NOT success::BOOLEAN AS {FAILED},
+  if({FAILED}, c.step IS NOT NULL, NULL) AS {CORRECTED},
+  CASE WHEN c.reference_tool IS NULL THEN NULL WHEN c.tool_required AND c.tool_matches THEN '{DIRECT}'
+    WHEN repaired THEN '{CASCADE}' WHEN equal THEN '{EQUIVALENCE}' ELSE '{OTHER}' END AS mechanism,
+  equal, if(c.reference_tool IS NULL, NULL, coalesce(changed, 0)) AS {LATER}
+FROM k LEFT JOIN c USING (cell_id) LEFT JOIN l USING (cell_id)"""
+_MEANS = [
+    f"avg({FAILED}::INT) AS {FAILED}, avg({CORRECTED}::INT) AS {CORRECTED}, avg({LATER}) AS {LATER}",
+    *(f"avg((mechanism = '{name}')::INT) AS {name}" for name in MECHANISMS),
+]
+_COUNTED = {
+    f"all_{FAILED}": FAILED, "corrected_cells": CORRECTED, "classed_cells": "mechanism IS NOT NULL",
+    **{f"{name}_cells": f"mechanism = '{name}'" for name in MECHANISMS},
+    "cascade_equal_cells": f"mechanism = '{CASCADE}' AND equal",
+}  # fmt: skip
 
 
-def cells(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row a cell of the planners that branch, where its success is known.
-
-    Columns: SETTING, `cluster`, `case_id`, `cell_id`, and flags as floats: FAILED (the first pass did not resolve the
-    case), CORRECTED (NaN where it did), each of MECHANISMS (NaN where the cell is not corrected or no outline was
-    followed), `equal` (what equivalence asks for holds, whatever the mechanism), and LATER: at how many later steps the
-    branch that resolved the case made another choice of tool than the first pass.
-
-    Args:
-        root: a results folder.
-        episodes: what `load.episodes` gives of it.
+def steps(root: Path) -> pa.Table:
+    """What is read of the table `steps`: first passes, and decisions on paths.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    setting = [episodes[name] for name in SETTING]
-    branches = episodes["branched_steps"].notna().groupby(setting, observed=True, sort=False).transform("any")
-    known = episodes[branches.astype(bool) & episodes["success"].notna()]
-    branched = known.loc[(known["success"] == 1.0) & (known["branched_steps"] > 0), "cell_id"]
-    found = known[[*SETTING, CLUSTER, "case_id", "cell_id"]].join(_told(root, branched), on="cell_id")
-    corrected = found["mechanism"].notna()
-    failed = corrected | (known["success"] != 1.0)
-    flags = pd.DataFrame({name: found["mechanism"] == name for name in MECHANISMS})
-    classed = flags.any(axis=1)
-    found = found.assign(
-        **{FAILED: failed.astype(float), CORRECTED: corrected.astype(float).where(failed)},
-        **{name: flags[name].astype(float).where(classed) for name in MECHANISMS},
-        **{name: found[name].astype(float).where(classed) for name in ("equal", LATER)},
-    )
-    return found.drop(columns="mechanism")
+    return store.read(root, "steps", _STEPS, pc.field("on_path") | (pc.field("branch") == 0))
 
 
-def by_setting(found: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting of what `cells` gives: each of MEASURES with its 95% interval, and counts of cells.
+def cells(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
+    """One row a cell of the planners that branch, where its success is known.
+
+    Columns: labels, `cluster`, `case_id`, `cell_id`, whether the first pass did not resolve the case (FAILED), whether
+    it was CORRECTED (null where it did), by which `mechanism` (null where the cell is not corrected or no outline was
+    followed), `equal` (what equivalence asks for holds, whatever the mechanism), and LATER: at how many later steps the
+    branch that resolved the case made another choice of tool than the first pass.
+    """
+    return ask(episodes, _CELLS.format(where=where), steps=steps)
+
+
+def by_case(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
+    """Each case's means of `cells` over its trials by setting, and the counts that `by_setting` adds up."""
+    sums = [f"count(*) FILTER ({text}) AS {name}" for name, text in _COUNTED.items()]
+    columns = ",\n  ".join([LABELLED, "cluster, case_id, count(*) AS cells", *_MEANS, *sums])
+    query = f"SELECT {columns}\nFROM ({_CELLS.format(where=where)}) GROUP BY ALL ORDER BY ALL"
+    return ask(episodes, query, steps=steps)
+
+
+def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting of what `by_case` gives: each of MEASURES with its 95% interval, and counts of cells.
 
     A mean is over cases, each its mean over those trials in which the measure is known (`measures.measured`).
     Counts: `cells`, FAILED, and `corrected_cells`, `classed_cells`, `NAME_cells` for each mechanism, and
     `cascade_equal_cells`: cascades for which equivalence would have held too.
     """
-    if found.empty:
+    if cases.empty:
         return pd.DataFrame(columns=SETTING)
-    told = found.assign(cascade_equal=found[CASCADE] * found["equal"], classed=found[DIRECT].notna())
-    counted = [CORRECTED, "classed", *MECHANISMS, "cascade_equal"]
-    sums = told.groupby(SETTING, sort=False, observed=True)[[FAILED, *counted]].sum().astype(int)
-    sums = sums.rename(columns={name: f"{name}_cells" for name in counted}).reset_index()
-    return measured(found, SETTING, MEASURES).merge(sums, on=SETTING, validate="one_to_one")
-
-
-def _told(root: Path, ids: pd.Series[str]) -> pd.DataFrame:
-    """What `corrections` says of some cells, whose ids are given."""
-    if ids.empty:
-        return _NOTHING
-    rows = (pc.field("on_path") | (pc.field("branch") == 0)) & pc.field("cell_id").isin(list(ids))
-    return corrections(store.read(root, "steps", _STEPS, rows).to_pandas())
-
-
-def corrections(steps: pd.DataFrame) -> pd.DataFrame:
-    """By cell whose path is on a branch: `mechanism` (empty without an outline), `equal` and LATER, as in `cells`.
-
-    Args:
-        steps: the rows of `steps` of cells that resolved their case: those of the first pass, and those on the path.
-    """
-    first, path = steps[steps["branch"] == 0], steps[steps["on_path"].eq(True) & (steps["branch"] > 0)]
-    if path.empty:
-        return _NOTHING
-    start = path.sort_values(_PLACE).drop_duplicates("cell_id").set_index("cell_id")
-    required = start["tool_required"].eq(True)
-    needed = first.loc[first["tool_required"].eq(True), ["cell_id", "reference_tool"]]
-    called = pd.MultiIndex.from_arrays([start.index, start["chosen_tool"]])
-    foreign = ~called.isin(pd.MultiIndex.from_frame(needed))
-    equal = required & foreign & start["failed"].eq(False)
-    both = first[[*_PLACE, "chosen_tool", "tool_matches"]].merge(
-        path[[*_PLACE, "chosen_tool", "tool_matches"]], on=_PLACE, how="outer", suffixes=("", "_branch"), indicator=True
-    )
-    later = both[both["step"] > both["cell_id"].map(start["step"])]
-    alike = (later["_merge"] == "both") & (later["chosen_tool"].fillna("") == later["chosen_tool_branch"].fillna(""))
-    right = later["tool_matches_branch"].eq(True) & ~later["tool_matches"].eq(True)
-    cascade = right.groupby(later["cell_id"]).any().reindex(start.index, fill_value=False)
-    changed = (~alike).groupby(later["cell_id"]).sum().reindex(start.index, fill_value=0)
-    mechanism = pd.Series(OTHER, index=start.index, dtype=object)
-    direct = required & start["tool_matches"].eq(True)
-    for name, holds in reversed(list(zip(MECHANISMS, (direct, cascade, equal), strict=False))):
-        mechanism = mechanism.mask(holds, name)
-    outlined = start["reference_tool"].notna()
-    return pd.DataFrame({"mechanism": mechanism.where(outlined, ""), "equal": equal, LATER: changed})
+    sums = cases.groupby(SETTING, sort=False, observed=True)[[*_COUNTED]].sum().reset_index()
+    sums = sums.rename(columns={f"all_{FAILED}": FAILED})
+    return measured(cases, SETTING, MEASURES).merge(sums, on=SETTING, validate="one_to_one")
 
 
 # The table of what branching corrected, for each model and dataset.
@@ -152,7 +135,7 @@ _PUBLISHED = (
 _UNTOLD = "no outline is followed, so that no step has a reference's tool: mechanisms cannot be told"
 
 
-def table(root: Path, frame: pd.DataFrame) -> Table:
+def table(frame: pd.DataFrame, query: str) -> Table:
     """Planner x robustness of one model and dataset: what `by_setting` gives of it."""
     place, own = place_of(frame), frame.reset_index(drop=True)
     counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
@@ -162,7 +145,7 @@ def table(root: Path, frame: pd.DataFrame) -> Table:
         by=LABELS,
         columns=[*counts, *(measure.shown() for measure in known(own, MEASURES))],
         values=own,
-        query=cells_query(root, *place),
+        query=query,
         about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t of the mean's "
         "logarithm",
         briefly=_MEANINGS,
@@ -179,37 +162,3 @@ def _notes(frame: pd.DataFrame) -> list[str]:
         if row["cascade_equal_cells"]
     ]
     return told + [_UNTOLD] * bool((frame["corrected_cells"] > frame["classed_cells"]).any())
-
-
-# The SQL under the table of what branching corrected: `cells` by DuckDB.
-
-
-def cells_query(root: Path, model: str, dataset: str) -> str:
-    """One row a cell of the planners that branch, with its mechanism where the steps have a reference's tool."""
-    steps = f"{root}/steps/*.parquet".replace("'", "''")
-    return (
-        f"{queries.latest(root, queries.place(model, dataset))},\n"
-        "k AS (SELECT * FROM e WHERE success IS NOT NULL\n"
-        "  AND setting_id IN (SELECT setting_id FROM e WHERE branched_steps IS NOT NULL)),\n"
-        f"s AS (SELECT s.* FROM '{steps}' AS s JOIN k USING (cell_id, attempt_id)\n"
-        "  WHERE success AND branched_steps > 0),\n"
-        "f AS (SELECT cell_id, step, tool_required, reference_tool, chosen_tool AS tool, tool_matches AS matches,\n"
-        "  TRUE AS there FROM s WHERE branch = 0),\n"
-        "p AS (SELECT * FROM s WHERE on_path AND branch > 0),\n"
-        "c AS (SELECT * FROM p QUALIFY row_number() OVER (PARTITION BY cell_id ORDER BY step) = 1),\n"
-        "l AS (SELECT cell_id, coalesce(bool_or(p.tool_matches AND NOT coalesce(matches, FALSE)), FALSE) AS repaired,\n"
-        "    count(*) FILTER (there IS NULL OR p.branch IS NULL OR tool IS DISTINCT FROM p.chosen_tool) AS changed\n"
-        "  FROM f FULL JOIN p USING (cell_id, step) JOIN (SELECT cell_id, step AS start FROM c) USING (cell_id)\n"
-        "  WHERE step > start GROUP BY ALL)\n"
-        "SELECT model, dataset, robustness, planner, setting_id, cluster, case_id, cell_id,\n"
-        f"  c.step IS NOT NULL OR NOT success AS {FAILED},\n"
-        f"  if({FAILED}, c.step IS NOT NULL, NULL) AS {CORRECTED},\n"
-        "  CASE WHEN c.reference_tool IS NULL THEN NULL\n"
-        f"    WHEN c.tool_required AND c.tool_matches THEN '{DIRECT}'\n"
-        f"    WHEN repaired THEN '{CASCADE}'\n"
-        "    WHEN c.tool_required AND NOT c.failed AND (cell_id, c.chosen_tool) NOT IN\n"
-        f"      (SELECT (cell_id, reference_tool) FROM f WHERE tool_required) THEN '{EQUIVALENCE}'\n"
-        f"    ELSE '{OTHER}' END AS mechanism,\n"
-        f"  if(c.reference_tool IS NULL, NULL, coalesce(changed, 0)) AS {LATER}\n"
-        "FROM k LEFT JOIN c USING (cell_id) LEFT JOIN l USING (cell_id)\nORDER BY ALL"
-    )

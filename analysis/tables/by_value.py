@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ import pyarrow as pa
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import SETTING, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import MISSING, Column, Row, Table, bounded, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, share
@@ -49,7 +50,7 @@ def tables(root: Path, name: str) -> list[Table]:
     return [_table(root, model, dataset, own, column) for model, dataset, own in load.places(cells)]
 
 
-def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+def by_value(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     """One row a planner, robustness setting and value (or bin of values) of a column.
 
     Columns: `robustness`, `planner`, `value` (as text), `order`, `cases`, `success` with `_low` and `_high`.
@@ -57,14 +58,21 @@ def by_value(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     Raises:
         AnalysisError: the column has too many texts for a table.
     """
-    values = _binned(cells[column], column)
-    own = cells.assign(value=values.astype(object), order=values.cat.codes)
+    binned, names = _binned(cells[column], column), ["cluster", "case_id", *SETTING]
+    counts = ["sum(success::DOUBLE) AS won", "count(success) AS tried"]
+    keys = [column] * (column not in names)
+    asked = ask(cells, queries.of_cases(["success"], f"{column} IS NOT NULL AND {where}", keys, counts))
+    places = dict(zip(cells[column], binned.cat.codes, strict=True))
+    own = asked.rows.assign(order=asked.rows[column].astype(object).map(places))
     rows = []
-    for (robustness, planner, order), part in own.groupby([*SETTING[2:], "order"], sort=False, observed=True):
-        found = part.groupby([CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
-        row = {"robustness": str(robustness), "planner": str(planner), "value": part["value"].iloc[0], "order": order}
+    for (robustness, planner, place), part in own.groupby([*SETTING[2:], "order"], sort=False, observed=True):
+        cases = part.groupby([CLUSTER, "case_id"], observed=True)[["won", "tried"]].sum()
+        found = (cases["won"] / cases["tried"]).dropna()
+        order = int(cast(int, place))
+        row: dict[str, Any] = {"robustness": str(robustness), "planner": str(planner), "order": order}
+        row["value"] = binned.cat.categories[order]
         rows.append(row | {"cases": len(found)} | share(found).named("success"))
-    return pd.DataFrame(rows)
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
 def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
@@ -92,7 +100,7 @@ def _written(value: float) -> str:
 
 
 def _table(root: Path, model: str, dataset: str, cells: pd.DataFrame, column: str) -> Table:
-    found = by_value(cells, column)
+    found, query = by_value(cells, column, queries.place(model, dataset))
     at = {(row["robustness"], row["planner"], row["value"]): row for row in found.to_dict("records")}
     values = found.sort_values("order", kind="stable")["value"].unique()
     most = found.groupby("value")["cases"].max()
@@ -106,7 +114,7 @@ def _table(root: Path, model: str, dataset: str, cells: pd.DataFrame, column: st
             for value in values
         ],
         values=found.drop(columns="order"),
-        query=queries.by_case(root, {"success": "success"}, queries.place(model, dataset), [column]),
+        query=queries.of_files(root, query),
         about=_CAPTION.format(shares=intervals.SHARES, column=column),
         lines=lines,
         breaks=["robustness"],

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from analysis import load
 from analysis.load import SETTING, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number
 from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, UNKNOWN, Interval, interval, n_clusters, ratio
 from grid.core.types import BEHAVIOURS
@@ -43,11 +44,13 @@ def tables(root: Path) -> list[Table]:
     for model, dataset, settings in load.places(shown):
         here = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
         kept = here[here["robustness"].isin({*settings["robustness"], "none"})]
-        found.append(_table(root, model, dataset, disturbances(kept)))
+        where = {"model": [model], "dataset": [dataset], "robustness": sorted(map(str, kept["robustness"].unique()))}
+        asked = disturbances(kept, queries.where(where))
+        found.append(_table(model, dataset, asked.rows, queries.of_files(root, asked.query)))
     return found
 
 
-def disturbances(cells: pd.DataFrame) -> pd.DataFrame:
+def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a robustness setting and planner of one model and dataset, but the undisturbed ones.
 
     success, undisturbed and difference (with low and high) are shares of the cases whose success is known, and
@@ -55,44 +58,45 @@ def disturbances(cells: pd.DataFrame) -> pd.DataFrame:
     share of them did what; refused is a share; cost, with cost_low and cost_high, is the ratio of costs on solved
     cells. NaN where nothing is known.
     """
-    plain = cells[~cells["disturbed"]]
-    undisturbed = plain.groupby(["planner", CLUSTER, "case_id"], observed=True)["success"].mean()
+    asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
+    cases = asked.rows
+    undisturbed = cases[~cases["disturbed"]].set_index(["planner", CLUSTER, "case_id"])["success"]
     rows = []
-    for (robustness, planner), own in cells[cells["disturbed"]].groupby(_LABELS, sort=False, observed=True):
-        success = own.groupby([CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
+    for (robustness, planner), own in cases[cases["disturbed"]].groupby(_LABELS, sort=False, observed=True):
+        success = own.set_index([CLUSTER, "case_id"])["success"].dropna()
         known = planner in undisturbed.index.get_level_values("planner")
         before = undisturbed.xs(planner, level="planner").reindex(success.index) if known else success * math.nan
-        difference = (success - before).dropna()
-        mean, low, high = interval(difference, reach=1.0)
-        rows.append(
-            {
-                "robustness": str(robustness),
-                "planner": str(planner),
-                "cases": len(success),
-                "clusters": n_clusters(success),
-            }
+        mean, low, high = interval((success - before).dropna(), reach=1.0)
+        called = int(own["called"].sum())
+        row: dict[str, Any] = (
+            {"robustness": str(robustness), "planner": str(planner)}
+            | {"cases": len(success), "clusters": n_clusters(success)}
             | {"success": success.mean(), "undisturbed": before.mean()}
-            | {"difference": mean, "low": low, "high": high}
-            | _behaviours(own)
-            | {"refused": own["refused"].astype("float64").mean()}
+            | {"difference": mean, "low": low, "high": high, "called": called}
+            | {name: own[name].sum() / called if called else math.nan for name in BEHAVIOURS}
+            | {"refused": own["refusals"].sum() / own["told"].sum() if own["told"].any() else math.nan}
             | _cost(own)
         )
-    return pd.DataFrame(rows)
+        rows.append(row)
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
-def _behaviours(own: pd.DataFrame) -> dict[str, float]:
-    called = own["behaviour"].dropna()
-    return {"called": len(called)} | {name: (called == name).mean() for name in BEHAVIOURS}
+_SOLVED = "FILTER (success::DOUBLE = 1 AND least_cost > 0)"
+_FURTHER = [
+    "count(behaviour) AS called",
+    *(f"count(*) FILTER (behaviour = '{name}') AS {name}" for name in BEHAVIOURS),
+    "count(refused) AS told, coalesce(sum(refused::DOUBLE), 0) AS refusals",
+    f"avg(plan_cost) {_SOLVED} AS plan_cost, avg(least_cost) {_SOLVED} AS least_cost",
+]
 
 
 def _cost(own: pd.DataFrame) -> dict[str, float]:
     """On solved cells whose least cost is known, and not 0."""
-    solved = own[(own["success"] == 1.0) & (own["least_cost"] > 0)]
-    costs = solved.groupby([CLUSTER, "case_id"], observed=True)[["plan_cost", "least_cost"]].mean()
+    costs = own.set_index([CLUSTER, "case_id"])[["plan_cost", "least_cost"]].dropna()
     return (ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else UNKNOWN).named("cost")
 
 
-def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
+def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     broken, rejecting = bool(values["called"].any()), bool(values["refused"].notna().any())
     priced = bool(values["cost"].notna().any())
     return Table(
@@ -111,7 +115,7 @@ def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
             *[Column("cost", _cost_over, said=_COST), Column("95%", _cost_bounds)] * priced,
         ],
         values=values,
-        query=queries.disturbances(root, model, dataset),
+        query=query,
         about=_CAPTION,
     )
 
@@ -149,26 +153,31 @@ _REPLACEMENTS_CAPTION = (
 def replacement_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools forgive."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
-    return [_replaced_table(root, *place) for place in load.places(replacements(cells))]
+    found = []
+    for model, dataset, own in load.places(cells):
+        asked = replacements(own, f"{queries.place(model, dataset)} AND {REPLACED} IS NOT NULL")
+        found.append(_replaced_table(model, dataset, asked.rows, queries.of_files(root, asked.query)))
+    return found
 
 
-def replacements(cells: pd.DataFrame) -> pd.DataFrame:
+def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
     """By setting the cells, calls, replaced arguments, the wrong ones, and their share of all replaced (NaN of none).
 
     `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
     """
+    sums = [f"sum({name}) AS all_{name}" for name in _COLUMNS]
+    asked = ask(cells, queries.of_cases([REPLACED, WRONG], where, further=sums))
     rows = []
-    for labels, own in cells.groupby(SETTING, sort=False, observed=True):
-        share = wrong_share(own)
-        sums = {name: int(own[name].sum()) for name in _COLUMNS}
-        found = dict(zip(("wrong_share", "wrong_low", "wrong_high"), share, strict=True))
-        rows.append(dict(zip(SETTING, map(str, labels), strict=True)) | {"cells": len(own)} | sums | found)
-    return pd.DataFrame(rows)
+    for labels, own in asked.rows.groupby(SETTING, sort=False, observed=True):
+        found = dict(zip(("wrong_share", "wrong_low", "wrong_high"), wrong_share(own), strict=True))
+        row: dict[str, Any] = dict(zip(SETTING, map(str, labels), strict=True)) | {"cells": int(own["cells"].sum())}
+        rows.append(row | {name: int(own[f"all_{name}"].sum()) for name in _COLUMNS} | found)
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
-def wrong_share(cells: pd.DataFrame) -> Interval:
+def wrong_share(rows: pd.DataFrame) -> Interval:
     """Wrong over all replaced arguments, the sums of the means of cases over trials, with its interval."""
-    cases = cells.groupby([CLUSTER, "case_id"], observed=True)[[REPLACED, WRONG]].mean()
+    cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
         return UNKNOWN
@@ -182,7 +191,7 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
 
 
-def _replaced_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"replacements {model} {dataset}",
         title=f"{model} on {dataset}: what forgiving tools replaced",
@@ -195,7 +204,7 @@ def _replaced_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> 
             Column("share wrong", _replaced_share),
         ],
         values=own,
-        query=queries.replacements(root, model, dataset),
+        query=query,
         about=_REPLACEMENTS_CAPTION,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from analysis import load
 from analysis.load import SETTING, provenance, queries, spending
+from analysis.load.queries import Asked, ask
 from analysis.page.drawing import COLOURS, Drawing, each_panel, svg_of
 from analysis.page.table import MISSING, POINTS, SIGNIFICANT, Column, Table, bounded, number
 from analysis.stats import intervals
@@ -34,13 +35,12 @@ UNDISTURBED = "none"
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them, with `tokens`.
+    """One row a cell, as `load.episodes` gives them.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    cells = load.episodes(root, [*provenance.SIMULATED_COLUMNS, *spending.SPENT])
-    return cells.assign(tokens=spending.tokens(cells))
+    return load.episodes(root, [*provenance.SIMULATED_COLUMNS, *spending.SPENT])
 
 
 def about(cells: pd.DataFrame) -> str:
@@ -54,7 +54,7 @@ def cost_of(cells: pd.DataFrame) -> str:
     return MONEY if len(paid) and (paid > 0).all() else TOKENS
 
 
-def points(cells: pd.DataFrame) -> pd.DataFrame:
+def points(cells: pd.DataFrame) -> Asked:
     """One row a setting, undisturbed ones first: SETTING, what it solves and takes, and whether it is on the frontier.
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
@@ -64,19 +64,20 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
     Of those on a frontier, in the order of their cost: `gain`, the paired difference in success to the one before (on
     the cases that both have) with bounds, and `times`, the ratio of their costs with bounds. NaN for the first.
     """
-    cost = cost_of(cells)
-    by_setting = dict(iter(cells.groupby(SETTING, sort=False, observed=True)))
-    means = _by_case(cells)
+    values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
+    cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
+    grouped = asked.rows.groupby(SETTING, sort=False, observed=True)
+    means = {key: own.set_index([CLUSTER, "case_id"])[[*values]] for key, own in grouped}
     rows = []
-    for key, own in by_setting.items():
+    for key, own in means.items():
         found: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        found |= {"cases": len(means[key]), "clusters": n_clusters(means[key])}
-        found |= share(means[key]["success"].dropna()).named("success")
-        found |= {name: means[key][name].mean() for name in (TOKENS, MONEY)}
-        rows.append(found | {"asked": bool((own["resolved_checks"].fillna(0) > 0).any())})
+        found |= {"cases": len(own), "clusters": n_clusters(own)}
+        found |= share(own["success"].dropna()).named("success")
+        found |= {name: own[name].mean() for name in (TOKENS, MONEY)}
+        rows.append(found | {"asked": bool((own["checks"] > 0).any())})
     frame = pd.DataFrame(rows).assign(frontier=False, gain=np.nan, times=np.nan)
     frame = frame.assign(**{f"{name}_{end}": np.nan for name in ("gain", "times") for end in ("low", "high")})
-    keys = list(by_setting)
+    keys = list(means)
     for _, group in frame.groupby([*PLACE, "asked"], sort=False):
         best = group[undominated(group["success"].to_numpy(np.float64), group[cost].to_numpy(np.float64))]
         frame.loc[best.index, "frontier"] = True
@@ -84,7 +85,7 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
         for before, place in itertools.pairwise(ordered):
             for name, value in _step(means[keys[place]], means[keys[before]], cost).items():
                 frame.loc[place, name] = value
-    return frame
+    return asked._replace(rows=frame)
 
 
 def comparable(frame: pd.DataFrame, cost: str) -> pd.DataFrame:
@@ -98,14 +99,6 @@ def by_place(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.Dat
     for key, own in frame.groupby(PLACE, sort=False):
         model, dataset, robustness = map(str, key)
         yield (model, dataset, robustness), own
-
-
-def _by_case(cells: pd.DataFrame) -> dict[Any, pd.DataFrame]:
-    """Each setting's cases with the means over their trials."""
-    grouped = cells.groupby([*SETTING, CLUSTER, "case_id"], sort=True, observed=True)
-    found = grouped[["success", TOKENS, MONEY]].mean()
-    levels = list[Hashable](SETTING)
-    return {key: own.droplevel(levels) for key, own in found.groupby(level=levels, sort=False, observed=True)}
 
 
 def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float]:
@@ -257,7 +250,7 @@ def drawings(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    cells, frame, cost = _read(root)
+    cells, (frame, query), cost = _read(root)
     if frame.empty:
         return []
     told = (
@@ -269,7 +262,7 @@ def drawings(root: Path) -> list[Drawing]:
     for title, own in _parts(frame):
         name = f"cost-{len(found) + 1}"
         svg = _figure(own, cost, name)
-        found.append(Drawing(name, title, told, svg, _query(root), SECTION))
+        found.append(Drawing(name, title, told, svg, queries.of_files(root, query), SECTION))
     return found
 
 
@@ -279,7 +272,7 @@ def tables(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    _, frame, cost = _read(root)
+    _, (frame, query), cost = _read(root)
     if frame.empty:
         return []
     best = frame[frame["frontier"]].sort_values([*PLACE, "asked", cost], kind="stable", key=_in_turn(frame))
@@ -298,7 +291,7 @@ def tables(root: Path) -> list[Table]:
                 Column("times the cost", lambda row: bounded(row, "times", ".2f", 1.0, missing=MISSING)),
             ],
             values=best.drop(columns="frontier"),
-            query=_query(root),
+            query=queries.of_files(root, query),
             about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals "
             f"({intervals.SHARES}); more and times: its success (in points) and its cost against those of the row "
             f"above, over the cases that both have, with 95% intervals ({intervals.TOLD}); an interval of more that "
@@ -310,13 +303,13 @@ def tables(root: Path) -> list[Table]:
     ]
 
 
-def _read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+def _read(root: Path) -> tuple[pd.DataFrame, Asked, str]:
     """The cells, the settings that are compared, and by which cost."""
 
-    def made() -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    def made() -> tuple[pd.DataFrame, Asked, str]:
         cells = read(root)
-        cost = cost_of(cells)
-        return cells, comparable(points(cells), cost) if len(cells) else pd.DataFrame(), cost
+        found, cost = points(cells) if len(cells) else Asked(pd.DataFrame(), ""), cost_of(cells)
+        return cells, found._replace(rows=comparable(found.rows, cost)) if len(cells) else found, cost
 
     return load.once(root, "frontier", made)
 
@@ -363,8 +356,3 @@ def _figure(frame: pd.DataFrame, cost: str, name: str) -> str:
             axis.set_ylabel("success, share of cases")
 
     return svg_of(name, rows, min(_ACROSS, len(panels)), draw, width=_WIDTH, height=inches)
-
-
-def _query(root: Path) -> str:
-    values = {"success": "success", "tokens": spending.SQL, "money": "money", "resolved_checks": "resolved_checks"}
-    return queries.by_case(root, values, "true")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import SETTING, queries
+from analysis.load.queries import ask
 from analysis.page import table
 from analysis.page.table import MISSING, Column, Table, count
 from analysis.stats import intervals
@@ -79,7 +80,7 @@ def columns(
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:
-    """One row a group: `cases`, `clusters`, `cells`, and of each measure mean, `_low`, `_high` and `_cases`.
+    """One row a group of cells or of cases' rows: `cases`, `clusters`, `cells`; of a measure mean and bounds, `_cases`.
 
     A case's value is its mean over trials; `_cases` are those of which the measure is known.
     """
@@ -173,7 +174,10 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
 def _table(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Table:
     own = [metric for metric in wanted if cells[metric.name].notna().any()]
     measures = [_measure(metric, cells[metric.name]) for metric in own]
-    frame = measured(cells, _LABELS, measures)
+    some = " OR ".join(f"{metric.name} IS NOT NULL" for metric in wanted)
+    values = [metric.name for metric in own]
+    asked = ask(cells, queries.of_cases(values, f"{queries.place(model, dataset)} AND ({some})"))
+    frame = measured(asked.rows, _LABELS, measures)
     told = [f"{metric.name}: {metric.meaning}" for metric in own if metric.meaning]
     return Table(
         name=f"metrics {model} {dataset}",
@@ -181,7 +185,7 @@ def _table(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Se
         by=_LABELS,
         columns=[count("cases"), count("clusters"), *(measure.shown(bounded=True) for measure in measures)],
         values=frame,
-        query=queries.of_place(root, [metric.name for metric in own], model, dataset),
+        query=queries.of_files(root, asked.query),
         about="; ".join([_CAPTION, *told]),
         notes=[*partly(frame, measures), *(f"{metric.name}: {metric.paper}" for metric in own if metric.paper)],
         breaks=["robustness"],

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from analysis.load import SETTING, name_of, queries, spending, unknowns
+from analysis.load import SETTING, name_of, spending, unknowns
+from analysis.load.queries import LABELLED, Asked, ask, of_cases, of_settings
 from analysis.page.table import (
     MISSING,
     POINTS,
@@ -32,6 +35,7 @@ from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, cohens_h, holm, interval, n_clusters, p_value, ratio, share
 from analysis.stats.latent import Counts
 from analysis.stats.power import MOST, settling
+from grid import store
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
@@ -49,52 +53,103 @@ TIMES = "times_tokens"
 REFERENCE = "react"
 """The planner that others are compared with."""
 _GROUP = SETTING[:3]
+_FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
+
+
+def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
+    """Each case's means over its trials by setting, of which rates, differences, pass^k and ratios of tokens are made.
+
+    Columns, of those that can be told of the cells: `cells`, `tried` (whose success is known), `won` (successes among
+    them), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
+    `differ`: whether trials differ in any rate.
+    """
+    rates = [name for name in RATES if name in cells]
+    values = {name: name for name in (*rates, CHECKS, "money") if name in cells}
+    if set(spending.SPENT) <= set(cells):
+        values["tokens"] = spending.SQL
+    differ = " OR ".join(f"max({name}) > min({name}) OR count({name}) NOT IN (0, count(*))" for name in rates)
+    further = [
+        "count(success) AS tried, coalesce(sum(success::DOUBLE), 0) AS won",
+        *["avg(success::DOUBLE) FILTER (solvable::BOOLEAN) AS success_solvable"] * ("solvable" in cells),
+        *[
+            f"avg(if(unknown, {value}, success::DOUBLE)) AS {name}"
+            for name, value in ((unknowns.LEAST, 0), (unknowns.LARGEST, 1))
+            if unknowns.COLUMN in cells
+        ],
+        f"coalesce({differ}, false) AS differ",
+    ]
+    return ask(cells, of_cases(values, condition, further=further))
+
+
+def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = "", **further: pa.Table) -> Asked:
+    """Counts, rates and costs of each setting: means over cells, and of rates the standard deviation of trials' means.
+
+    Args:
+        cells: those of `load.episodes`.
+        condition: which of them count.
+        baselines: SQL of rows that no planner made (`load.baselines`).
+        further: the tables that this reads.
+    """
+    rates, costs = ([name for name in names if name in cells] for names in (RATES, COSTS))
+    unknown = "success IS NULL" + " OR unknown" * (unknowns.COLUMN in cells)
+    values = [
+        "count(DISTINCT case_id) AS cases, count(DISTINCT cluster) AS clusters, count(*) AS cells",
+        f"count(*) FILTER (status <> 'ok') AS failed, count(*) FILTER ({unknown}) AS unknown",
+        *(f"avg({name}::DOUBLE) AS {name}" for name in (*rates, *costs)),
+        *["avg(success::DOUBLE) FILTER (solvable::BOOLEAN) AS success_solvable"] * ("solvable" in cells),
+        *["sum(cut_answers) / nullif(sum(llm_calls), 0) AS cut"] * ("cut_answers" in cells),
+    ]
+    deviations = ", ".join(f"stddev_samp({name}) AS {name}_std" for name in rates)
+    means = ", ".join(f"avg({name}::DOUBLE) AS {name}" for name in rates)
+    query = (
+        f"SELECT * FROM ({of_settings(values, condition)}) JOIN (\n"  # noqa: S608  names are ours
+        f"SELECT model, dataset, robustness, planner, count(*) AS trials, {deviations}\n"
+        f"FROM (SELECT model, dataset, robustness, planner, trial, {means} FROM e WHERE {condition} GROUP BY ALL)\n"
+        f"GROUP BY ALL) USING (model, dataset, robustness, planner)\n{baselines}ORDER BY ALL"
+    )
+    return ask(cells, query, **further)
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
+    """What `rated` makes of episodes, where rates and costs that the frame lacks are left out."""
+    return rated(by_setting(episodes).rows, by_case(episodes).rows)
+
+
+def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over cases (each its mean over trials) and its standard deviation over trials (of the trial's
-    mean over cases; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
+    mean over cells; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
     that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
-    (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed, and if all succeeded
-    (of cells of `load.episodes`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean
-    per case. NaN where nothing is known. Rates and costs that the frame lacks are left out.
+    (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed or succeeded.
+    `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per cell. NaN where nothing is
+    known.
+
+    Args:
+        settings: the rows of `by_setting`.
+        cases: those of `by_case`.
     """
-    costs, rates = ([name for name in names if name in episodes] for names in (COSTS, RATES))
-    solvable = episodes["success"].where(episodes["solvable"] == 1.0)
-    left_open = episodes["success"].isna()
-    if unknowns.COLUMN in episodes:
-        left_open |= episodes[unknowns.COLUMN]
-    rated = episodes.assign(success_solvable=solvable, _unknown=left_open)
-    grouped = rated.groupby(SETTING, sort=False)
-    found = grouped.agg(
-        cases=("case_id", "nunique"),
-        clusters=(CLUSTER, "nunique"),
-        cells=("cell_id", "size"),
-        failed=("status", lambda s: int((s != "ok").sum())),
-        unknown=("_unknown", "sum"),
+    rates, costs = ([name for name in names if name in settings] for names in (RATES, (*COSTS, "cut")))
+    found, counts = settings.set_index(SETTING), ["cases", "clusters", "cells", "failed", "unknown"]
+    deviations = found[[f"{rate}_std" for rate in rates]]
+    grouped = cases.groupby(SETTING, sort=False, observed=True)
+    solvable, opened = ([name for name in names if name in cases] for names in _FURTHER)
+    means = grouped[[*rates, *solvable]].mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
+    repeated = (found["trials"] > 1) & ~grouped["differ"].any().reindex(found.index)
+    bounds = pd.DataFrame(
+        [share(own.set_index(CLUSTER)["success"].dropna())[1:] for _, own in grouped],
+        index=means.index,
+        columns=["success_low", "success_high"],
     )
-    by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*rates, "success_solvable"]].mean()
-    means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
-    by_trial = rated.groupby([*SETTING, "trial"], sort=False)[rates].mean()
-    deviations = by_trial.groupby(SETTING, sort=False).std().add_suffix("_std")
-    repeated = _repeated(rated, rates)
-    deviations = deviations.mask(repeated.reindex(deviations.index))
-    found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[costs].mean())
-    if unknowns.COLUMN in episodes:
-        found = found.join(unknowns.bounds(episodes, SETTING)[[unknowns.LEAST, unknowns.LARGEST]])
+    found = (
+        found[counts]
+        .join(means)
+        .join(deviations.mask(repeated))
+        .join(bounds)
+        .join(found[costs])
+        .join(grouped[opened].mean())
+    )
     return found.assign(repeated=repeated).reset_index()
-
-
-def _bounds(success: pd.Series[float]) -> pd.DataFrame:
-    """By setting, the interval of the mean of cases' success."""
-    levels = list[Hashable](SETTING)
-    rows = [
-        [*cast(tuple[Any, ...], key), *share(values.droplevel(levels).dropna())[1:]]
-        for key, values in success.groupby(level=levels, sort=False)
-    ]
-    return pd.DataFrame(rows, columns=[*SETTING, "success_low", "success_high"]).set_index(SETTING)
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:
@@ -120,78 +175,65 @@ def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     return episodes.iloc[np.argsort(places[np.searchsorted(numbers, own)], kind="stable")]
 
 
-def _repeated(episodes: pd.DataFrame, rates: Sequence[str]) -> pd.Series[bool]:
-    """By setting, whether it has several trials in which every case has the same rates."""
-    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[[*rates]]
-    differ = (by_case.nunique(dropna=False) > 1).any(axis=1).groupby(SETTING, sort=False).any()
-    several = episodes.groupby(SETTING, sort=False)["trial"].nunique() > 1
-    return several & ~differ
-
-
 def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+    """What `compared` makes of episodes."""
+    return compared(by_case(episodes).rows, reference)
+
+
+def compared(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
     """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
 
     A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high` and
     `_p`, of success also `_h` (`cohens_h`) and, where the interval holds 0, `_needed` (`power.plans.settling`);
     `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
-    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`).
+    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`). `cases` are the rows
+    of `by_case`.
     """
-    rows = []
-    grouped = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)
-    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
-    for key, group in by_case.groupby(level=[*_GROUP], sort=False):
-        planners = [str(planner) for planner in group.index.unique("planner")]
-        values = group.droplevel([*_GROUP])
-        for planner in planners:
-            against = reference_of(planner, planners, reference)
-            if against is None:
-                continue
-            own = cast(pd.DataFrame, values.xs(planner, level="planner"))
-            theirs = cast(pd.DataFrame, values.xs(against, level="planner"))
-            found = dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | {"reference": against}
-            rows.append(found | _compared(own, theirs))
-    return pd.DataFrame(rows)
+    return pd.DataFrame([
+        setting | {"reference": against} | _compared(own, theirs)
+        for setting, against, own, theirs in _pairs(cases, reference)
+    ])  # fmt: skip
 
 
-def paired_models(episodes: pd.DataFrame) -> pd.DataFrame:
-    """As `paired_differences`, of models: each less the first by name, with the same planner on the same cases.
+def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str], str, pd.DataFrame, pd.DataFrame]]:
+    """Each setting with a reference: its labels, the reference's, and the cases of both by cluster and id."""
+    for place, group in cases.groupby(_GROUP, sort=False, observed=True):
+        parts = group.groupby("planner", sort=False, observed=True)
+        planners = {str(planner): own.set_index([CLUSTER, "case_id"]) for planner, own in parts}
+        for planner, own in planners.items():
+            against = reference_of(planner, list(planners), reference)
+            if against is not None:
+                yield dict(zip(SETTING, map(str, (*place, planner)), strict=True)), against, own, planners[against]
+
+
+def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
+    """As `compared`, of models: each less the first by name, with the same planner on the same cases.
 
     The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty where no
     planner ran with two models on the same data.
     """
-    place: list[Hashable] = ["dataset", "robustness", "planner"]
-    grouped = episodes.groupby([*place, "model", CLUSTER, "case_id"], sort=False, observed=True)
-    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
+    place = ["dataset", "robustness", "planner"]
     rows = []
-    for key, group in by_case.groupby(level=place, sort=False, observed=True):
-        values = group.droplevel(place)
-        first, *others = sorted(map(str, values.index.unique("model")))
+    for key, group in cases.groupby(place, sort=False, observed=True):
+        parts = group.groupby("model", observed=True)
+        values = {str(model): own.set_index([CLUSTER, "case_id"]) for model, own in parts}
+        first, *others = sorted(values)
         for model in others:
-            own, theirs = (cast(pd.DataFrame, values.xs(name, level="model")) for name in (model, first))
             labels = dict(zip(place, map(str, cast(tuple[Any, ...], key)), strict=True))
-            rows.append(labels | {"model": model, "reference": first} | _compared(own, theirs))
+            rows.append(labels | {"model": model, "reference": first} | _compared(values[model], values[first]))
     return pd.DataFrame(rows)
 
 
-def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
     """How many times the tokens of `reference` each planner took, on the cases that both have.
 
-    Tokens are those in and out of all roles (`spending.SPENT`, columns that must be there), a case's the mean over its
-    trials. A row a setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%,
-    over clusters).
+    A row a setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%, over
+    clusters). `cases` are the rows of `by_case`, with tokens.
     """
     rows = []
-    found = episodes.assign(tokens=spending.tokens(episodes))
-    by_case = found.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["tokens"].mean().dropna()
-    for key, group in by_case.groupby(level=[*_GROUP], sort=False, observed=True):
-        planners = group.droplevel([*_GROUP]).groupby(level="planner", observed=True)
-        own = {str(label): part.droplevel("planner") for label, part in planners}
-        for planner, tokens in own.items():
-            against = reference_of(planner, list(own), reference)
-            if against is not None:
-                both = pd.concat([tokens, own[against]], axis=1, join="inner", keys=["own", "other"])
-                setting = dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True))
-                rows.append(setting | ratio(both["own"], both["other"]).named(TIMES))
+    for setting, _, own, theirs in _pairs(cases.dropna(subset=["tokens"]), reference):
+        both = own[["tokens"]].join(theirs["tokens"].rename("other"), how="inner")
+        rows.append(setting | ratio(both["tokens"], both["other"]).named(TIMES))
     return pd.DataFrame(rows, columns=[*SETTING, TIMES, f"{TIMES}_low", f"{TIMES}_high"])
 
 
@@ -210,7 +252,7 @@ def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
 
 
 def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
-    differences = (own - theirs).dropna(how="all", subset=PAIRED)
+    differences = (own[PAIRED] - theirs[PAIRED]).dropna(how="all")
     found: dict[str, object] = {"cases": len(differences), "clusters": n_clusters(differences)}
     for rate in PAIRED:
         values = differences[rate].dropna()
@@ -244,13 +286,34 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
     return found[0] if len(found) == 1 else same[0] if same else None
 
 
+def choices(root: Path) -> pa.Table:
+    """What `entropies` reads of the table `steps`: the first passes' decisions that recorded an entropy.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    columns = ["cell_id", "branch", "step", "tool_required", "entropy", "tool_matches"]
+    first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
+    return store.read(root, "steps", columns, first)
+
+
+def entropies(cells: pd.DataFrame, steps: pa.Table, condition: str = "true") -> Asked:
+    """The first pass's decisions that need a tool and recorded an entropy, with their setting (egb_slate §6.2)."""
+    query = (
+        f"SELECT {LABELLED}, case_id, trial, step, entropy, NOT coalesce(tool_matches, false) AS error\n"
+        f"FROM e JOIN steps USING (cell_id)\n"
+        f"WHERE {condition} AND branch = 0 AND entropy IS NOT NULL AND tool_required ORDER BY ALL"
+    )
+    return ask(cells, query, steps=steps)
+
+
 def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
     """Error rate by entropy (egb_slate tables 6 and 8): per setting, equal-width bins from 0 to its largest entropy.
 
     `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
     """
     rows = []
-    for key, group in steps.groupby(SETTING, sort=False):
+    for key, group in steps.groupby(SETTING, sort=False, observed=True):
         edges = np.linspace(0.0, max(float(group["entropy"].max()), 1e-12), ENTROPY_BINS + 1)
         place = np.clip(np.searchsorted(edges, group["entropy"], side="right") - 1, 0, ENTROPY_BINS - 1)
         for index in range(ENTROPY_BINS):
@@ -338,7 +401,7 @@ class Place(NamedTuple):
         return f"{self.model} on {self.dataset}"
 
 
-def costs_table(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Table:
+def costs_table(results: pd.DataFrame, query: str, answer_prefix: str = "") -> Table:
     """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
 
     With the columns of `token_ratios` there is a column of these.
@@ -356,7 +419,7 @@ def costs_table(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> T
         by=LABELS,
         columns=columns,
         values=results[[*SETTING, *shown]],
-        query=queries.results(root, *place),
+        query=query,
         about="; ".join([_TOKENS, *[prefix] * bool(answer_prefix)]),
         breaks=["robustness"],
     )
@@ -371,7 +434,7 @@ def _times(row: Mapping[Any, Any]) -> str:
     return bounded(row, TIMES, ".1f", 1.0, missing=MISSING)
 
 
-def entropy_table(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Table:
+def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Table:
     """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
     place, centres = place_of(errors), entropy_centres(steps)
     of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
@@ -397,7 +460,7 @@ def entropy_table(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Tabl
         columns=[replace(one, printed=one.header not in unprinted) for one in columns],
         lines=rows,
         values=errors.merge(centres, on=SETTING, how="left"),
-        query=queries.entropies(root, *place),
+        query=query,
         notes=[_ENTROPY_PUBLISHED],
     )
 
@@ -415,7 +478,7 @@ _DIGITS = 2
 """Of a number of cases that is only estimated."""
 
 
-def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> Table:
+def differences_table(differences: pd.DataFrame, reference: str, query: str) -> Table:
     """Each planner of one model and dataset less the reference: what `corrected` gives."""
     place = place_of(differences)
     tests = int(differences["success_holm"].notna().sum())
@@ -429,7 +492,7 @@ def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> 
             Column("checks", _asked, printed=asked, said=_CHECKS.format(reference)),
         ],
         values=differences,
-        query=queries.differences(root, *place),
+        query=query,
         about=_caption(tests),
         briefly=_short(tests),
         notes=_open(differences),
@@ -437,7 +500,7 @@ def differences_table(root: Path, differences: pd.DataFrame, reference: str) -> 
     )
 
 
-def models_table(root: Path, differences: pd.DataFrame) -> Table:
+def models_table(differences: pd.DataFrame, query: str) -> Table:
     """Each model of one data set less the first by name: what `corrected` gives of `paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())
@@ -447,7 +510,7 @@ def models_table(root: Path, differences: pd.DataFrame) -> Table:
         by=[*LABELS, "model"],
         columns=_columns(),
         values=differences,
-        query=queries.by_case(root, ["success", "tool_match_rate"], queries.where({"dataset": [dataset]})),
+        query=query,
         about=_caption(tests),
         briefly=_short(tests),
         breaks=LABELS,

@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import UNCHANGED, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import MISSING, Column, Table, count, number
 from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, holm, interval, n_clusters, p_value
 from analysis.tables.rates import paired
@@ -40,40 +41,35 @@ def tables(root: Path) -> list[Table]:
     cells = load.episodes(root, ["config"])
     found = []
     for model, dataset, own in load.places(cells):
-        values = gains(own)
+        values, query = gains(own, queries.place(model, dataset))
         if not values.empty:
-            found.append(_table(root, model, dataset, values))
+            found.append(_table(model, dataset, values, queries.of_files(root, query)))
     return found
 
 
-def gains(cells: pd.DataFrame) -> pd.DataFrame:
+def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a planner with memory, of one model and dataset, that ran without it too on some of the cases.
 
     `traces` of `of_cases` are remembered; `cases` and `clusters` have a known success both ways. Of each of GAINS there
     are the shares `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). NaN where
     nothing is known.
     """
-    labels = cells["memory"].astype(object).fillna(UNCHANGED).astype(str)
-    own = cells.assign(memory=labels, base=_without_memory(cells["planner"].astype(str), labels))
-    keys = ["robustness", "base", "memory"]
-    by_case = own.groupby([*keys, CLUSTER, "case_id"], observed=True)[GAINS].mean()
-    configs = own.groupby(keys, observed=True)["config"].first()
+    memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
+    asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))
+    base = _without_memory(asked.rows["planner"].astype(str), asked.rows["memory"])
+    grouped = asked.rows.assign(base=base).groupby(["robustness", "base", "memory"], observed=True)
+    settings = {key: own.set_index([CLUSTER, "case_id"]) for key, own in grouped}
     rows = []
-    for robustness, planner, memory in configs.index:
-        if memory == UNCHANGED or (robustness, planner, UNCHANGED) not in configs.index:
+    for (robustness, planner, label), own in settings.items():
+        if label == UNCHANGED or (robustness, planner, UNCHANGED) not in settings:
             continue
-        held = json.loads(configs[robustness, planner, memory]).get("memory", {}).get("held", {})
-        row = {"robustness": str(robustness), "planner": planner, "memory": memory}
+        held = json.loads(own["config"].iloc[0]).get("memory", {}).get("held", {})
+        row = {"robustness": str(robustness), "planner": planner, "memory": label}
         row |= {"traces": held.get("traces", math.nan), "of_cases": held.get("cases", math.nan)}
-        own_cases, without = (_of(by_case, robustness, planner, label) for label in (memory, UNCHANGED))
-        rows.append(row | _gained(own_cases, without))
+        rows.append(row | _gained(own, settings[robustness, planner, UNCHANGED]))
     found = pd.DataFrame(rows)
-    return found.assign(**{f"{rate}_holm": holm(found[f"{rate}_p"]) for rate in GAINS}) if rows else found
-
-
-def _of(by_case: pd.DataFrame, *place: Any) -> pd.DataFrame:
-    """The cases of one setting."""
-    return cast(pd.DataFrame, by_case.xs(place, level=[0, 1, 2]))
+    found = found.assign(**{f"{rate}_holm": holm(found[f"{rate}_p"]) for rate in GAINS}) if rows else found
+    return asked._replace(rows=found)
 
 
 def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
@@ -100,7 +96,7 @@ def _labels(root: Path) -> set[str]:
     return set(load.rows(root, ["memory"], known, ["memory"])["memory"].unique().to_pylist())
 
 
-def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
+def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"memory {model} {dataset}",
         title=f"{model} on {dataset}: what memory gains (egb_slate B.1, table 7)",
@@ -113,7 +109,7 @@ def _table(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Table:
             *paired("tool_match_rate", "tool match", "95% interval (tools)", printed=False),
         ],
         values=values,
-        query=queries.of_place(root, GAINS, model, dataset),
+        query=query,
         about=_CAPTION,
     )
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import SETTING, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import Table, count
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
@@ -52,19 +53,21 @@ def tables(root: Path) -> list[Table]:
     return found
 
 
-def rewards(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[Measure]]:
+def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
     """One row a planner and robustness setting of one model and dataset, and the measures that it has of each.
 
     Mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`); `unknown` are
     the cells whose reward nobody could tell.
     """
     ends = sorted(cells[TERMINATION].dropna().astype(str).unique())
-    named = cells[TERMINATION].astype(object)
-    shares = {f"end_{end}": (named == end).astype("float64").where(named.notna()) for end in ends}
+    values = {REWARD: REWARD, DB: DB, **{f"end_{end}": f"{TERMINATION} = '{end}'" for end in ends}}
     all_of_them = [Measure(REWARD, "reward"), Measure(DB, "DB"), *(Measure(f"end_{end}", end) for end in ends)]
-    frame = measured(cells.assign(**shares), _LABELS, all_of_them)
-    unknown = cells[REWARD].isna().groupby([cells[name] for name in _LABELS], sort=False, observed=True).sum()
-    return frame.assign(unknown=unknown.to_numpy()), all_of_them
+    some = " OR ".join(f"{name} IS NOT NULL" for name in (REWARD, PARTS, DB, TERMINATION))
+    counts = [f"count(*) - count({REWARD}) AS unknown"]
+    asked = ask(cells, queries.of_cases(values, f"{where} AND ({some})", further=counts))
+    unknown = asked.rows.groupby(_LABELS, sort=False, observed=True)["unknown"].sum()
+    frame = measured(asked.rows, _LABELS, all_of_them).assign(unknown=unknown.to_numpy())
+    return asked._replace(rows=frame), all_of_them
 
 
 def parts(cells: pd.DataFrame) -> pd.DataFrame:
@@ -103,18 +106,15 @@ def _is_share(value: object) -> bool:
 
 
 def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table:
-    frame, all_of_them = rewards(cells)
+    (frame, query), all_of_them = rewards(cells, queries.place(model, dataset))
     figures = columns(frame, all_of_them, counts=[], bounded=[REWARD, DB])
-    ends = {
-        measure.column: f"{TERMINATION} = '{measure.header}'" for measure in all_of_them if measure.column[:4] == "end_"
-    }
     return Table(
         name=f"rewards {model} {dataset}",
         title=f"{model} on {dataset}: rewards, and why runs ended",
         by=_LABELS,
         columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
         values=frame,
-        query=queries.by_case(root, {REWARD: REWARD, DB: DB, **ends}, queries.place(model, dataset)),
+        query=queries.of_files(root, query),
         about=_CAPTION,
         notes=partly(frame, known(frame, all_of_them)),
         breaks=["robustness"],

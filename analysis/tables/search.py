@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from analysis.load import name_of, queries
+from analysis.load.queries import LABELLED, Asked
 from analysis.page.table import NONE, POINTS, SIGNIFICANT, Column, Table, bounded, count, marks, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import interval, n_clusters, share
 from analysis.tables import search_cells
-from analysis.tables.search_cells import PARTS, success_at
-from grid import store
+from analysis.tables.search_cells import ALL_CALLS, PARTS
 
 ASKED = (
     "asked: whether the planner asked, in any case, if that was resolved, or its judge was set right from the "
@@ -48,17 +48,22 @@ def tables(root: Path) -> list[Table]:
     """
     if not search_cells.apply(root):
         return []
-    every = search_cells.read(root)
     improved, trees = search_cells.improvements(root), search_cells.trees(root)
-    by_calls = improvements(root)
     found: list[Table] = []
-    for place, group in search_cells.places(every):
-        frame = search_cells.compared(group)
-        found += [comparison_table(root, place, frame), *frontier_tables(root, place, frame)]
-        found += ablation_tables(root, place, search_cells.ablation(group))
-        found += anytime_tables(root, place, search_cells.curve(group, improved))
-        found += pass_tables(root, place, curve(group, by_calls))
-        found += sizes_tables(root, place, search_cells.quartiles(group, trees))
+    for place, group in search_cells.places(search_cells.read(root)):
+        where = place["where"]
+        cases = search_cells.cases(group, where)
+        reached, passed = search_cells.at_limits(group, improved, where=where), at_limits(group, improved, where=where)
+        sizes = search_cells.sizes(group, trees, where)
+        costs, anytime, passes, of_trees = (
+            queries.of_files(root, asked.query) for asked in (cases, reached, passed, sizes)
+        )
+        frame = search_cells.compared(cases.rows)
+        found += [comparison_table(place, frame, costs), *frontier_tables(place, frame, costs)]
+        found += ablation_tables(place, search_cells.ablation(cases.rows), costs)
+        found += anytime_tables(place, search_cells.curve(reached.rows), anytime)
+        found += pass_tables(place, curve(passed.rows), passes)
+        found += sizes_tables(place, sizes.rows, of_trees)
     return found
 
 
@@ -77,7 +82,7 @@ def terms(place: Mapping[str, str]) -> str:
     return f"budget per case, the same for all: {place['budget']}"
 
 
-def comparison_table(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> Table:
+def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
     """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
@@ -94,7 +99,7 @@ def comparison_table(root: Path, place: Mapping[str, str], frame: pd.DataFrame) 
             mean("checks", "checks", ".1f", 1.0, said="checks: how often it asked, per case"),
         ],
         values=frame,
-        query=queries.search_costs(root, place["model"], place["dataset"]),
+        query=query,
         about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed "
         "counts cells",
         notes=_unknown(frame),
@@ -106,7 +111,7 @@ def _success() -> Column:
     return Column("success", lambda row: bounded(row, "success"))
 
 
-def frontier_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
+def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
     """Who is undominated; none where a planner has nobody to be compared with."""
     if frame.groupby(["robustness", "asked"]).size().max() < 2:
         return []
@@ -120,7 +125,7 @@ def frontier_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -
             by=_LABELS,
             columns=columns,
             values=frame,
-            query=queries.search_costs(root, place["model"], place["dataset"]),
+            query=query,
             about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the judge's)"
             " and seconds: means per case; undominated: nobody on the same terms has at least its success at its cost "
             f"or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
@@ -134,7 +139,7 @@ def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
     return "yes" if row[f"undominated_{cost}"] else "no"
 
 
-def ablation_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
+def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
     """Table 4; none where no variant of ToolTree stands beside it."""
     if frame.empty:
         return []
@@ -154,7 +159,7 @@ def ablation_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -
             by=["robustness", "planner"],
             columns=columns,
             values=frame,
-            query=queries.search_costs(root, place["model"], place["dataset"]),
+            query=query,
             about=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
             "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
             f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
@@ -179,7 +184,7 @@ OF_GAINS = f"{intervals.TOLD}, by the delta method"
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
 
-def anytime_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
+def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
     """Figure 3 as a table: three rows a planner, a column a limit."""
     if frame.empty:
         return []
@@ -195,7 +200,7 @@ def anytime_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) ->
             by=[*_LABELS, "of"],
             columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
             values=frame,
-            query=queries.anytime(root, place["model"], place["dataset"], limits),
+            query=query,
             about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
             f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
             f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
@@ -221,7 +226,7 @@ def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
     return bounded(row, measure, form, scale) if measure == "success" else number(row[measure], form, scale)
 
 
-def sizes_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
+def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
     """Figure 4 as a table; none where nobody has a tree."""
     if frame.empty:
         return []
@@ -235,7 +240,7 @@ def sizes_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> l
                 *(Column(header, partial(_quartiles, key)) for key, header in search_cells.SIZES.items()),
             ],
             values=frame,
-            query=queries.trees(root, place["model"], place["dataset"]),
+            query=query,
             about=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
             breaks=_TERMS,
         )
@@ -275,39 +280,50 @@ REFERENCE = "egb_tree"
 """The planner whose differences to others are told."""
 
 
-def improvements(root: Path) -> pd.DataFrame:
-    """Of each improvement its cell, the completions and scoring passes until then, and whether it resolves.
+_AT_CALLS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
+l AS (SELECT unnest({limits}) AS most),
+s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
+  FROM i JOIN l ON llm_calls + forward_passes <= most GROUP BY ALL)
+SELECT {labels}, most, cluster, case_id,
+  avg(if({calls} <= most, e.success::DOUBLE, coalesce(s.success, 0))) AS success
+FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most)
+WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
-    Raises:
-        StoreError: the folder cannot be read.
+
+def at_limits(
+    group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
+) -> Asked:
+    """One row a case whose success is known, and limit (`most`) within the budget: its success, the mean over trials.
+
+    A cell that took no more than the limit has its own. Another has that of its last improvement within the limit, 0
+    without any.
     """
-    columns = ["cell_id", "improvement", "llm_calls", "forward_passes", "success"]
-    found: pd.DataFrame = store.read(root, "improvements", columns).to_pandas()
-    found = found.sort_values(["cell_id", "improvement"], kind="stable")
-    return found.assign(calls=found["llm_calls"] + found["forward_passes"], success=found["success"].astype(np.float64))
+    within = [limit for limit in limits if (group["most_calls"] >= limit).all()]
+    query = _AT_CALLS.format(labels=LABELLED, calls=ALL_CALLS, limits=f"{within}::INT[]", where=where)
+    return search_cells.ask_of(group, query, improvements=improvements)
 
 
-def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = LIMITS) -> pd.DataFrame:
-    """One row a planner, robustness setting and limit within the budget, and one for each planner less another.
+def curve(cases: pd.DataFrame) -> pd.DataFrame:
+    """One row a planner, robustness setting and limit, and one for each planner less another, of rows of `at_limits`.
 
     Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is subtracted), `limit`, `cases`,
     `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and of differences
     `holm`, their p by Holm's correction over all of them. A planner and what it is less are on the same terms; of two
     variants of REFERENCE one is told less the other.
     """
-    kept = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     found: list[dict[str, Any]] = []
-    by_planner: dict[tuple[str, bool], dict[str, list[pd.Series[float]]]] = {}
-    for key, episodes in search_cells.planners(group):
-        means = [_by_case(episodes, improved, limit) for limit in kept]
+    by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}
+    for key, own in search_cells.planners(cases):
+        at_limit = {int(limit): own[own["most"] == limit] for limit in sorted(own["most"].unique())}
+        means = {limit: search_cells.by_case(at, ["success"])["success"] for limit, at in at_limit.items()}
         by_planner.setdefault((key["robustness"], key["asked"]), {})[key["planner"]] = means
-        found += [_row(key, None, limit, at, share(at)) for limit, at in zip(kept, means, strict=True)]
+        found += [_row(key, None, limit, at, share(at)) for limit, at in means.items()]
     for (robustness, asked), planners in by_planner.items():
         for one, other in itertools.permutations(planners, 2):
             if _base(one) == REFERENCE and (_base(other) != REFERENCE or one > other):
                 key = {"robustness": robustness, "asked": asked, "planner": one}
-                for limit, own, theirs in zip(kept, planners[one], planners[other], strict=True):
-                    paired = (own - theirs).dropna()
+                for limit in sorted(planners[one].keys() & planners[other].keys()):
+                    paired = (planners[one][limit] - planners[other][limit]).dropna()
                     p = intervals.p_value(paired, reach=1.0)
                     found.append(_row(key, other, limit, paired, interval(paired, reach=1.0)) | {"p": p})
     frame = pd.DataFrame(found)
@@ -317,15 +333,6 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
 def _base(label: str) -> str:
     """A label's planner without folders and changes: `passes/egb_tree[branching=3]` is `egb_tree`."""
     return name_of(label).rpartition("/")[2]
-
-
-def _by_case(own: pd.DataFrame, improved: pd.DataFrame, limit: int) -> pd.Series[float]:
-    cells = own.set_index("cell_id")
-    mine = improved[improved["cell_id"].isin(cells.index)]
-    at = success_at(limit, cells["calls"], cells["success"], mine, "calls")
-    known = cells[search_cells.CASE].assign(success=at).dropna(subset="success")
-    found: pd.Series[float] = search_cells.by_case(known, ["success"])["success"]
-    return found
 
 
 def _row(
@@ -346,18 +353,7 @@ _AT = (
 )
 
 
-_QUERY = """{latest},
-i AS (SELECT i.* FROM {improvements} AS i JOIN e USING (cell_id, attempt_id)),
-l AS (SELECT unnest({limits}) AS most),
-s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
-  FROM i JOIN l ON llm_calls + forward_passes <= most GROUP BY ALL)
-SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluster, case_id, most,
-  avg(if(llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0) <= most OR e.success IS NULL,
-    e.success::INT, coalesce(s.success, 0))) AS success
-FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
-
-
-def pass_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> list[Table]:
+def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
     """None where no limit is within the budget."""
     if frame.empty:
         return []
@@ -380,19 +376,13 @@ def pass_tables(root: Path, place: Mapping[str, str], frame: pd.DataFrame) -> li
             by=[*_LABELS, Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS)],
             columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
             values=frame,
-            query=_query(root, place, limits),
+            query=query,
             about=f"{terms(place)}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
             f"{differences if (frame['less'].notna()).any() else ''}; {ASKED}",
             lines=lines,
             breaks=["robustness", "asked"],
         )
     ]
-
-
-def _query(root: Path, place: Mapping[str, str], limits: Sequence[int]) -> str:
-    """Each case's success at the limits."""
-    latest = queries.latest(root, queries.place(place["model"], place["dataset"]))
-    return _QUERY.format(latest=latest, improvements=queries.improvements(root), limits=[*map(int, limits)])
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import name_of, provenance, spending, unknowns
+from analysis.load import name_of, provenance, queries, spending, unknowns
+from analysis.load.queries import LABELLED, Asked, ask
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
@@ -23,51 +24,37 @@ from grid import store
 
 SIZES = {"nodes": "nodes", "executed_nodes": "executed", "rollouts": "rollouts", "pruned": "pruned"}
 """What is counted of a tree, and the names of it."""
+_PLACED = ("model", "dataset", "disturbed")
 QUARTILES = {"q1": 0.25, "median": 0.5, "q3": 0.75}
+_SIZES = """SELECT {labels}, count(*) AS episodes, {quartiles}
+FROM (SELECT model, dataset, robustness, planner, cell_id, count(*) AS nodes, count(n.execution) AS executed_nodes,
+    coalesce(sum(n.visits) FILTER (n.depth = 1), 0) AS rollouts, count(n.pruned) AS pruned
+  FROM e JOIN nodes AS n USING (cell_id) WHERE {where} AND n.depth > 0 GROUP BY ALL)
+GROUP BY ALL ORDER BY ALL"""
 
 
-def trees(root: Path) -> pd.DataFrame:
-    """Of each episode's tree, by `cell_id`: its nodes but for the root, and how many were executed or pruned.
+def sizes(group: pd.DataFrame, nodes: pa.Table, where: str = "true") -> Asked:
+    """One row a planner and robustness setting that has trees: of each of SIZES median and quartiles over episodes.
 
-    `rollouts` are the rewards that were backed up through the root's edges (the sum of N(s, a) over them); 0 of
-    planners that back nothing up.
+    Columns: the labels, `asked`, `episodes`, and `nodes_q1`, `nodes_median`, `nodes_q3` and so on. `rollouts` are the
+    rewards that were backed up through the root's edges (the sum of N(s, a) over them), NaN of planners that back
+    nothing up; the root is no node. `nodes` is the folder's table (`trees`).
+    """
+    of = {name: f"quantile_cont({name}, {{}})" for name in SIZES}
+    of["rollouts"] = f"if(max(rollouts) > 0, {of['rollouts']}, NULL)"
+    quartiles = [f"{text.format(q)} AS {name}_{place}" for name, text in of.items() for place, q in QUARTILES.items()]
+    found = ask_of(group, _SIZES.format(labels=LABELLED, quartiles=", ".join(quartiles), where=where), nodes=nodes)
+    first = ["robustness", "planner", "asked"]
+    return found._replace(rows=found.rows[[*first, *(name for name in found.rows if name not in (*first, *_PLACED))]])
+
+
+def trees(root: Path) -> pa.Table:
+    """What `sizes` reads of the table `nodes`.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    columns = ["cell_id", "depth", "execution", "visits", "pruned"]
-    found = store.read(root, "nodes", columns, pc.field("depth") > 0)
-    first = pc.if_else(pc.equal(found["depth"], 1), pc.fill_null(found["visits"], 0), pa.scalar(0, pa.int64()))
-    table = pa.table({"cell_id": found["cell_id"], "execution": found["execution"], "pruned": found["pruned"],
-                      "rollouts": first})  # fmt: skip
-    counted = table.group_by("cell_id").aggregate(
-        [("cell_id", "count"), ("execution", "count"), ("pruned", "count"), ("rollouts", "sum")]
-    )
-    names = {"cell_id_count": "nodes", "execution_count": "executed_nodes", "pruned_count": "pruned",
-             "rollouts_sum": "rollouts"}  # fmt: skip
-    frame: pd.DataFrame = counted.to_pandas().rename(columns=names)
-    return frame
-
-
-def quartiles(group: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
-    """One row a planner and robustness setting that has trees: of each of SIZES median and quartiles over episodes.
-
-    Columns: `robustness`, `planner`, `asked`, `episodes`, and `nodes_q1`, `nodes_median`, `nodes_q3` and so on. NaN for
-    the rollouts of a planner that has none.
-    """
-    found = []
-    for key, own in planners(group):
-        sizes = own[["cell_id"]].merge(counted, on="cell_id", validate="one_to_one")
-        if sizes.empty:
-            continue
-        row: dict[str, Any] = key | {"episodes": len(sizes)}
-        for name in SIZES:
-            values = sizes[name].astype(float)
-            if name == "rollouts" and not values.any():
-                values = values * float("nan")
-            row |= {f"{name}_{place}": values.quantile(share) for place, share in QUARTILES.items()}
-        found.append(row)
-    return pd.DataFrame(found)
+    return store.read(root, "nodes", ["cell_id", "depth", "execution", "visits", "pruned"])
 
 
 # The episodes of a sweep that searches or is held to a budget: what each took, and on which terms.
@@ -84,6 +71,12 @@ COSTS = ["tokens", "calls", "executed", "seconds"]
 count them; not those of an evaluator, who only scores), calls of tools that were run, its own seconds."""
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
+ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
+"""Completions and scoring passes, as budgets count them, in SQL."""
+_VALUES = {
+    "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.OF_JUDGED, "calls": ALL_CALLS,
+    "executed": "tool_calls", "seconds": "case_seconds", "n_nodes": "n_nodes", "checks": "resolved_checks",
+}  # fmt: skip
 _NOT_RECORDED = "not recorded"
 
 
@@ -113,7 +106,7 @@ def apply(root: Path) -> bool:
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them, with `ROW`, `COSTS`, and what follows.
+    """One row a cell, as `load.episodes` gives them, with `ROW`, and what follows.
 
     `limit` are the executed calls that its budget allows, `most_calls` the completions and scoring passes, both
     infinite where they are not recorded; `asked` says whether its planner asked, in any case, whether that was
@@ -126,37 +119,60 @@ def read(root: Path) -> pd.DataFrame:
     terms = {text: _terms(text) for text in cells["config"].cat.categories}
     unknown = _terms("{}")
     known = [terms.get(text, unknown) for text in cells["config"].astype(object)]
-    spent = cells[_JUDGE].fillna(0)
     cells = cells.assign(
         outline=pd.Categorical([one.outline for one in known]),
         budget=pd.Categorical([one.budget for one in known]),
         limit=np.array([one.limit for one in known]),
         most_calls=np.array([one.most_calls for one in known]),
-        tokens=spending.of_judged(cells),
-        calls=cells["llm_calls"] + cells["forward_passes"] + spent["judge_calls"] + spent["judge_passes"],
-        executed=cells["tool_calls"],
-        seconds=cells["case_seconds"],
     )
     checked = (cells["resolved_checks"].fillna(0) > 0) | np.array([one.restored for one in known], dtype=bool)
     return cells.assign(asked=checked.groupby([cells[name] for name in ROW], observed=True).transform("any"))
 
 
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """The cells of each model, dataset, outline and budget: planners of different budgets are never compared."""
+    """The cells of each model, dataset, outline and budget: planners of different budgets are never compared.
+
+    Beside PLACE the labels have `where`: the condition that holds of them.
+    """
+    of_place = cells.groupby(PLACE[:2], sort=False, observed=True)["setting_id"].nunique().to_dict()
     for key, group in cells.groupby(PLACE, sort=False, observed=True):
-        yield dict(zip(PLACE, map(str, key), strict=True)), group
+        place = dict(zip(PLACE, map(str, key), strict=True))
+        settings = sorted(map(str, group["setting_id"].unique()))
+        where = {name: [place[name]] for name in PLACE[:2]}
+        if len(settings) < of_place[key[:2]]:
+            where["setting_id"] = settings
+        yield place | {"where": queries.where(where)}, group
 
 
-def planners(group: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Each planner's cells in each robustness setting, those who asked whether a case was resolved last."""
-    for robustness, part in group.groupby("robustness", sort=False, observed=True):
+def planners(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Each planner's rows in each robustness setting, those who asked whether a case was resolved last."""
+    for robustness, part in rows.groupby("robustness", sort=False, observed=True):
         for (asked, planner), own in part.groupby(["asked", "planner"], sort=True, observed=True):
             yield {"robustness": str(robustness), "planner": str(planner), "asked": bool(asked)}, own
 
 
-def by_case(cells: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Each case's means over its trials, by cluster and case."""
-    return cells.groupby(CASE, sort=True, observed=True)[columns].mean()
+def ask_of(group: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
+    """What a query gives of one of `places`, with `asked` as the cells have it of a planner and robustness setting."""
+    found, keys = ask(group, query, **further), ["robustness", "planner"]
+    asked = group.groupby(keys, observed=True)["asked"].any().reset_index()
+    rows = found.rows.merge(asked, on=keys).sort_values(["disturbed", "robustness", "asked", "planner"], kind="stable")
+    return found._replace(rows=rows.reset_index(drop=True))
+
+
+def cases(group: pd.DataFrame, where: str = "true") -> Asked:
+    """Each case's success and costs, which `compared` and `ablation` take; `where` is the condition of the place."""
+    stopped = {f"stopped_{part}": f"coalesce(budget_reached = '{part}', false)::INT" for part in PARTS}
+    unknown = " OR unknown" * (unknowns.COLUMN in group)
+    counts = [
+        "count(*) FILTER (status <> 'ok') AS failed", f"count(*) FILTER (success IS NULL{unknown}) AS unknown",
+        *(f"sum({text}) AS {name}" for name, text in stopped.items()),
+    ]  # fmt: skip
+    return ask_of(group, queries.of_cases(_VALUES, where, further=counts))
+
+
+def by_case(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Rows of cases, by cluster and case."""
+    return rows.set_index(CASE)[columns]
 
 
 def _terms(config: str) -> Terms:
@@ -180,29 +196,61 @@ LIMITS = (4, 8, 16, 32, 64, 128)
 """Executed calls, as in the paper."""
 
 
-def improvements(root: Path) -> pd.DataFrame:
-    """Of each improvement its cell, the calls executed and the case's own seconds until then, and whether it resolves.
+_AT_LIMITS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
+p AS (SELECT cell_id, tool_calls, max(seconds) AS seconds FROM (
+  SELECT cell_id, 0 AS tool_calls, 0.0 AS seconds FROM e
+  UNION ALL BY NAME SELECT cell_id, tool_calls, case_seconds AS seconds FROM e
+  UNION ALL BY NAME SELECT cell_id, tool_calls, seconds FROM i) GROUP BY ALL),
+l AS (SELECT unnest({limits}) AS most),
+s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
+  FROM i JOIN l ON tool_calls <= most GROUP BY ALL),
+t AS (SELECT cell_id, most,
+    max(tool_calls) FILTER (tool_calls <= most) AS c0, min(tool_calls) FILTER (tool_calls >= most) AS c1,
+    arg_max(seconds, tool_calls) FILTER (tool_calls <= most) AS s0,
+    arg_min(seconds, tool_calls) FILTER (tool_calls >= most) AS s1
+  FROM p CROSS JOIN l GROUP BY ALL)
+SELECT {labels}, most, cluster, case_id,
+  avg(if(tool_calls <= most, e.success::DOUBLE, coalesce(s.success, 0))) AS success,
+  avg(if(case_seconds IS NULL, NULL, if(coalesce(c1, c0) = c0, s0, s0 + (most - c0) * (s1 - s0) / (c1 - c0))))
+    AS seconds
+FROM e JOIN t USING (cell_id) LEFT JOIN s USING (cell_id, most)
+WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
+
+
+def improvements(root: Path) -> pa.Table:
+    """What `at_limits` reads of the table `improvements`: what cells had used when they found something better.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    columns = ["cell_id", "improvement", "tool_calls", "seconds", "success"]
-    found: pd.DataFrame = store.read(root, "improvements", columns).to_pandas()
-    return found.assign(success=found["success"].astype(np.float64))
+    columns = ["cell_id", "improvement", "tool_calls", "seconds", "llm_calls", "forward_passes", "success"]
+    return store.read(root, "improvements", columns)
 
 
-def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = LIMITS) -> pd.DataFrame:
-    """One row a planner, robustness setting and limit that is within the budget.
+def at_limits(
+    group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
+) -> Asked:
+    """One row a case whose success is known, and limit (`most`) within the budget: means over trials.
+
+    A cell that executed no more calls than the limit has its own success. Another has that of its last improvement
+    within the limit, 0 without any. Seconds are known at improvements and at the end; between them they are
+    interpolated over executed calls.
+    """
+    within = [limit for limit in limits if (group["limit"] >= limit).all()]
+    query = _AT_LIMITS.format(labels=LABELLED, limits=f"{within}::INT[]", where=where)
+    return ask_of(group, query, improvements=improvements)
+
+
+def curve(cases: pd.DataFrame) -> pd.DataFrame:
+    """One row a planner, robustness setting and limit, of the rows of `at_limits`.
 
     Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `gain_per_second` (see
-    `marginal`), each with `_low` and `_high` (95%, over clusters). See `at_limits`.
+    `marginal`), each with `_low` and `_high` (95%, over clusters).
     """
-    reached = at_limits(group, improved, [limit for limit in limits if (group["limit"] >= limit).all()])
     found: list[dict[str, Any]] = []
-    for key, own in planners(group):
-        of = reached.merge(own[["cell_id", *CASE]], on="cell_id", validate="many_to_one")
+    for key, own in planners(cases):
         before: pd.DataFrame | None = None
-        for limit, part in of.dropna(subset=["success"]).groupby("limit", sort=True):
+        for limit, part in own.groupby("most", sort=True):
             means = by_case(part, ["success", "seconds"])
             row = key | {"limit": limit, "cases": len(means)}
             measured = {
@@ -231,61 +279,6 @@ def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
     return interval(gain + (gained["success"] - gain * gained["seconds"]) / seconds)
 
 
-def at_limits(cells: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int]) -> pd.DataFrame:
-    """One row a cell and limit: `cell_id`, `limit`, `success`, `seconds`.
-
-    A cell that executed no more calls than the limit has its own success. Another has that of its last improvement
-    within the limit, 0 without any. Where a cell's own is not known, none is. Seconds are known at improvements and at
-    the end; between them they are interpolated over executed calls.
-    """
-    mine = improved[improved["cell_id"].isin(cells["cell_id"])].sort_values(["cell_id", "improvement"], kind="stable")
-    points = _points(cells, mine)
-    own = cells.set_index("cell_id")
-    parts = []
-    for limit in limits:
-        success = success_at(limit, own["executed"], own["success"], mine, "tool_calls")
-        seconds = _seconds(points, limit).reindex(own.index).mask(own["seconds"].isna())
-        parts.append(pd.DataFrame({"limit": limit, "success": success, "seconds": seconds}).reset_index())
-    return pd.concat(parts, ignore_index=True) if parts else _EMPTY
-
-
-def success_at(
-    limit: int, used: pd.Series[Any], success: pd.Series[Any], improved: pd.DataFrame, by: str
-) -> pd.Series[Any]:
-    """Whether cells would have been resolved at a limit, by `cell_id`.
-
-    Args:
-        limit: of what is counted.
-        used: by cell, how much it took to its end.
-        success: by cell, whether it was resolved then.
-        improved: rows of `improvements` in their order.
-        by: the column of them that counts the same.
-    """
-    within = improved[improved[by] <= limit].groupby("cell_id")["success"].last()
-    found = within.reindex(used.index).fillna(0.0)
-    return found.mask(used <= limit, success).mask(success.isna())
-
-
-_EMPTY = pd.DataFrame(columns=["cell_id", "limit", "success", "seconds"])
-
-
-def _points(cells: pd.DataFrame, improved: pd.DataFrame) -> pd.DataFrame:
-    """What is known of each cell's time: seconds by executed calls, from none to all."""
-    end = cells[["cell_id", "executed", "seconds"]].rename(columns={"executed": "tool_calls"})
-    parts = [end.assign(tool_calls=0, seconds=0.0), improved[["cell_id", "tool_calls", "seconds"]], end]
-    known = pd.concat(parts, ignore_index=True)
-    return known.groupby(["cell_id", "tool_calls"], sort=True)["seconds"].max().reset_index()
-
-
-def _seconds(points: pd.DataFrame, limit: int) -> pd.Series[float]:
-    below = points[points["tool_calls"] <= limit].groupby("cell_id").last()
-    above = points[points["tool_calls"] >= limit].groupby("cell_id").first().reindex(below.index)
-    above = above.fillna(below)
-    span = (above["tool_calls"] - below["tool_calls"]).clip(lower=1)
-    share = (limit - below["tool_calls"]).clip(upper=span) / span
-    return below["seconds"] + share * (above["seconds"] - below["seconds"])
-
-
 # Planners at equal budgets, the undominated ones, and variants of one planner (tooltree, tables 1, 2 and 4).
 
 
@@ -295,25 +288,25 @@ FRONTIERS = ("tokens", "seconds")
 """The costs against which success is held."""
 
 
-def compared(group: pd.DataFrame) -> pd.DataFrame:
+def compared(cases: pd.DataFrame) -> pd.DataFrame:
     """One row a planner and robustness setting, those who asked whether a case was resolved behind the others.
 
     Columns: `robustness`, `planner`, `asked`, `cases`, `clusters`, `cells`, `failed`, `unknown` (cells of which it is
     not known whether they resolved their case), `success` with `_low` and `_high` (95%, over clusters), the means over
     cases of `tool_match_rate`, COSTS and `checks`, and `stopped_` by each of PARTS: the share of episodes. For each of
-    FRONTIERS `undominated_` says whether no other planner on the same terms does as well at no more cost.
+    FRONTIERS `undominated_` says whether no other planner on the same terms does as well at no more cost. `cases` are
+    the rows that the function of that name asks for.
     """
     rows = []
-    for key, own in planners(group):
-        means = by_case(own, ["success", "tool_match_rate", *COSTS, "resolved_checks"])
-        found = {"cases": len(means), "clusters": n_clusters(means), "cells": len(own)}
-        unknown = own["success"].isna() | own.get(unknowns.COLUMN, False)
-        found |= {"failed": int((own["status"] != "ok").sum()), "unknown": int(unknown.sum())}
-        rates = share(means["success"].dropna()).named("success")
-        rates |= {name: means[name].mean() for name in ("tool_match_rate", *COSTS)}
-        rates |= {"checks": means["resolved_checks"].mean()}
-        rates |= {f"stopped_{part}": (own["budget_reached"].astype(object) == part).mean() for part in PARTS}
-        rows.append(key | found | rates)
+    for key, own in planners(cases):
+        means, counts = (
+            by_case(own, [*_VALUES]),
+            {name: int(own[name].sum()) for name in ("cells", "failed", "unknown")},
+        )
+        found: dict[str, Any] = key | {"cases": len(own), "clusters": n_clusters(means)} | counts
+        found |= share(means["success"].dropna()).named("success")
+        found |= {name: means[name].mean() for name in ("tool_match_rate", *COSTS, "checks")}
+        rows.append(found | {f"stopped_{part}": own[f"stopped_{part}"].sum() / counts["cells"] for part in PARTS})
     frame = pd.DataFrame(rows)
     for cost in FRONTIERS:
         frame[f"undominated_{cost}"] = False
@@ -335,7 +328,7 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
     return np.asarray(known & ~dominated, dtype=np.bool_)
 
 
-def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
+def ablation(cases: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """Each variant of a planner (`tooltree[pre_pruning=false]`) less the plain one, over the cases that both have.
 
     The files of a planner in folders (`sampled/tooltree`) count, each with its own variants. Columns: `robustness`,
@@ -345,7 +338,7 @@ def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
-    for robustness, own in group.groupby("robustness", sort=False, observed=True):
+    for robustness, own in cases.groupby("robustness", sort=False, observed=True):
         means = {
             str(label): by_case(part, measures)
             for label, part in own.groupby("planner", sort=True, observed=True)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.load import SETTING, answers, places, queries, unknowns
+from analysis.load import SETTING, answers, unknowns
 from analysis.load.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, known, measured
 from analysis.tables.rates import LABELS, place_of
 
@@ -58,17 +56,17 @@ _CUT = "cut: answers that a limit on tokens, or a filter, ended"
 _MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
 
 
-def table(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame) -> Table:
+def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, query: str) -> Table:
     """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines.
 
     Args:
-        root: the results folder.
         results: the rows of `rates.results` in their order, with `planned` cells.
         baselines: those of this model and dataset.
-        cases: their trials and successes (`by_case`).
+        cases: the rows of `rates.by_case`.
+        query: what gave them.
     """
     place = place_of(results)
-    trials = int(cases["trials"].max())
+    trials = int(cases["tried"].max())
     of_trials = _by_setting(cases, trials)
     lines: list[Row] = []
     for robustness, group in results.groupby("robustness", sort=False, observed=True):
@@ -84,7 +82,7 @@ def table(root: Path, results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.
         by=LABELS,
         columns=_columns(results, trials),
         values=_joined(results, baselines),
-        query=queries.results(root, *place, *["retrieval"] * _has(baselines, FIRST), *shown),
+        query=query,
         about="; ".join([f"in %; success: of cases; its 95% interval: {intervals.SHARES}", *without_model]),
         briefly="; ".join([f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY}", *without_model]),
         lines=lines,
@@ -252,33 +250,17 @@ def shown(most: int) -> list[int]:
     return [*range(1, min(most, _EVERY) + 1), *(k for k in doubled if k < most), *[most] * (most > _EVERY)]
 
 
-def tables(root: Path, cases: pd.DataFrame) -> list[Table]:
-    """A table for each model and dataset of which some case has two trials or more; `cases` are those of `by_case`."""
-    found = []
-    for model, dataset, own in places(cases):
-        most = int(own["trials"].max())
-        if most > 1:
-            found.append(_table(root, model, dataset, own, most))
-    return found
-
-
-def by_case(episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and case: `trials` whose success is known, and the `successes` among them."""
-    grouped = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["success"]
-    counted = grouped.agg(trials="count", successes="sum").reset_index()
-    return counted.astype({"trials": int, "successes": int})
-
-
 def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
     """One row a planner and robustness setting: each of `measures(most)` with `_low`, `_high` and `_cases`.
 
     Args:
-        cases: what `by_case` gives, of one model and dataset.
+        cases: the rows of `rates.by_case`, of one model and dataset.
         most: the largest k.
 
     A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` are the others. NaN without any.
     """
-    pairs, place = np.unique(cases[["successes", "trials"]].to_numpy(), axis=0, return_inverse=True)
+    counts = cases[["won", "tried"]].astype(int).to_numpy()
+    pairs, place = np.unique(counts, axis=0, return_inverse=True)
     columns = {
         f"{name}{k}": np.array([of(won, trials, k) if trials >= k else math.nan for won, trials in pairs.tolist()])
         for name, of in (("all_", all_of), ("any_", any_of))
@@ -296,20 +278,25 @@ def measures(most: int) -> list[Measure]:
     ]
 
 
-def _table(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Table:
-    frame = rates(cases, most)
-    return Table(
+def tables(cases: pd.DataFrame, query: str) -> list[Table]:
+    """A table of one model and dataset, where some case has two trials or more: of the rows of `rates.by_case`."""
+    most = int(cases["tried"].max())
+    if most < _SEVERAL:
+        return []
+    (model, dataset), frame = place_of(cases), rates(cases, most)
+    table = Table(
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
         by=_LABELS,
         columns=_trial_columns(frame, most),
         values=frame,
-        query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {queries.place(model, dataset)}"),
+        query=query,
         about=_CAPTION,
         briefly=_SHORT,
         notes=_left_out(frame.to_dict("records"), most),
         breaks=["robustness"],
     )
+    return [table]
 
 
 def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:

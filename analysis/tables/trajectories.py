@@ -17,12 +17,13 @@ from matplotlib.ticker import FixedLocator
 from analysis import load
 from analysis.load import ALL, SETTING, name_of, provenance, queries
 from analysis.load.baselines import CHANCE
+from analysis.load.queries import LABELLED, Asked, ask
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, amount, by_case, share
 from grid import store
-from grid.core.untrusted import loads, shown
+from grid.core.untrusted import shown
 from grid.metrics.scores import PATTERNS
 
 METRICS = {
@@ -59,6 +60,7 @@ METRICS = {
     "side_effect": ("side effect", 100.0),
 }
 """Columns of `episodes` with their headers and scales."""
+_KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
 """The largest values, where that is not 1."""
 _PLACE = ["dataset", "robustness"]
@@ -106,14 +108,18 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
         StoreError: the folder cannot be read.
     """
     offered = _first_offers(root, cells[_unguided(cells)])
-    groups = cells.groupby("model", sort=False, observed=True)
-    return [_table(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
+    found = []
+    for model, own in cells.groupby("model", sort=False, observed=True):
+        asked = ask(own, queries.of_cases([*METRICS], f"{queries.where({'model': [str(model)]})} AND ({_KNOWN})"))
+        text = queries.of_files(root, asked.query)
+        found.append(_table(str(model), measured(asked.rows), chance(own, offered), text))
+    return found
 
 
-def measured(cells: pd.DataFrame) -> pd.DataFrame:
+def measured(cases: pd.DataFrame) -> pd.DataFrame:
     """One row a setting: `cases`, `clusters`, and of each of METRICS mean, `_low`, `_high`, `_cases` (where known)."""
     rows = []
-    for group in by_case(cells, SETTING, [*METRICS]):
+    for group in by_case(cases, SETTING, [*METRICS]):
         row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
         row |= {"cases": group.cases, "clusters": group.clusters}
         for name, known in group.samples.items():
@@ -166,7 +172,7 @@ def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
     return found[found > 0]
 
 
-def _table(root: Path, model: str, frame: pd.DataFrame, drawn: pd.DataFrame) -> Table:
+def _table(model: str, frame: pd.DataFrame, drawn: pd.DataFrame, query: str) -> Table:
     shown = [name for name in METRICS if frame[name].notna().any()]
     lines: list[Row] = []
     for place, own in frame.groupby(_PLACE, sort=False):
@@ -182,7 +188,7 @@ def _table(root: Path, model: str, frame: pd.DataFrame, drawn: pd.DataFrame) -> 
             *(Column(METRICS[name][0], partial(_bounded, name), said=_TOLD.get(name, "")) for name in shown),
         ],
         values=pd.concat([frame, drawn], ignore_index=True),
-        query=queries.by_case(root, [*METRICS], queries.where({"model": [model]})),
+        query=query,
         about="; ".join([_CAPTION, *[_CHANCE] * len(drawn[:1])]),
         lines=lines,
         notes=_partly(frame, shown),
@@ -219,12 +225,12 @@ _WIDE = 3  # panels in a row
 
 def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
     """Figure 2, a panel for each dataset; `told` begins its caption. None without TRAJECT-Bench."""
-    found = curve(cells)
+    found, query = curve(cells)
     if found.empty:
         return []
-    models = list(found["model"].unique())
-    query = "\n\n".join(query_of(root, model, found) for model in models)
-    return [Drawing("tools", TITLE, f"{told}{CAPTION}; points are moved apart", _svg(found), query)]
+    return [
+        Drawing("tools", TITLE, f"{told}{CAPTION}; points are moved apart", _svg(found), queries.of_files(root, query))
+    ]
 
 
 def _svg(found: pd.DataFrame) -> str:
@@ -273,31 +279,34 @@ CAPTION = (
 )
 
 
-def curve(cells: pd.DataFrame) -> pd.DataFrame:
+def curve(cells: pd.DataFrame) -> Asked:
     """One row a setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
 
     `cells` are what `read` gives.
     """
-    ours = cells["dataset"].astype(str).map(name_of) == DATASET
-    known = cells[ours].dropna(subset=["exact_match", "plan_nodes"])
+    names = sorted({str(name) for name in cells["dataset"].unique() if name_of(str(name)) == DATASET})
+    if not names:
+        return Asked(pd.DataFrame(), "")
+    where = f"{queries.where({'dataset': names})} AND exact_match IS NOT NULL AND plan_nodes IS NOT NULL"
+    asked = ask(cells, queries.of_cases(["exact_match"], where, ["plan_nodes"]))
     rows: list[dict[str, Any]] = []
-    for key, own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
-        values = own.groupby([CLUSTER, "case_id"], observed=True)["exact_match"].mean()
+    for key, own in asked.rows.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
         row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=False))
-        row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(values)}
-        rows.append(row | share(values).named("exact_match"))
-    return pd.DataFrame(rows)
+        row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(own)}
+        rows.append(row | share(own.set_index(CLUSTER)["exact_match"]).named("exact_match"))
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
 def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Figure 2 as a table for each model: a row a setting, a column a number of tools. None without TRAJECT-Bench."""
-    found = curve(cells)
+    found, query = curve(cells)
     if found.empty:
         return []
-    return [_scaling_table(root, str(model), own) for model, own in found.groupby("model", sort=False)]
+    text = queries.of_files(root, query)
+    return [_scaling_table(str(model), own, text) for model, own in found.groupby("model", sort=False)]
 
 
-def _scaling_table(root: Path, model: str, frame: pd.DataFrame) -> Table:
+def _scaling_table(model: str, frame: pd.DataFrame, query: str) -> Table:
     sizes = sorted(frame["tools"].unique())
     labels = ["dataset", "robustness", "planner"]
     lines = [
@@ -311,17 +320,11 @@ def _scaling_table(root: Path, model: str, frame: pd.DataFrame) -> Table:
         by=labels,
         columns=[Column(f"{size} tools", partial(_share, size)) for size in sizes],
         values=frame,
-        query=query_of(root, model, frame),
+        query=query,
         about=f"in %; {CAPTION}; behind them the cases",
         lines=lines,
         breaks=labels[:2],
     )
-
-
-def query_of(root: Path, model: str, frame: pd.DataFrame) -> str:
-    """Each case's exact match and number of calls, for one model on the table's datasets."""
-    where = queries.where({"model": [model], "dataset": sorted(frame["dataset"].unique())})
-    return queries.by_case(root, ["plan_nodes", "exact_match"], where)
 
 
 def _share(size: int, line: Mapping[str, Any]) -> str:
@@ -342,7 +345,11 @@ COUNTS_COLUMN = "tool_counts"
 SMALL = 1e-5
 """What GTA's evaluator adds to denominators that may be 0; nothing that is shown depends on it."""
 _SHOWN = 8  # kinds at most that have a column of their own
-_COUNTS = ["hits", "predicted", "gold"]
+_COUNTED = """SELECT {labels}, one.key AS kind, count(*) AS cells, sum(one.value[1])::BIGINT AS hits,
+  sum(one.value[2])::BIGINT AS predicted, sum(one.value[3])::BIGINT AS gold, min(place) AS place
+FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys(counts), 1) AS place
+  FROM (SELECT *, tool_counts::JSON::MAP(VARCHAR, BIGINT[]) AS counts FROM e WHERE {where} AND tool_counts IS NOT NULL))
+GROUP BY ALL ORDER BY ALL"""
 _KINDS_CAPTION = (
     "F1 in %, of hits, calls made and gold calls summed over all cells; macro: mean over kinds with gold calls, the "
     "others are none; GTA counts a gold call as hit whose tool was called at all, so that its F1 can exceed 100"
@@ -352,20 +359,13 @@ _KINDS_CAPTION = (
 def kind_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose tools are counted by kind."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
-    return [_kinds_table(root, *place) for place in load.places(by_kind(cells))] if len(cells) else []
-
-
-def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
-    """By setting and kind the cells that count it, sums of hits, predicted and gold, and f1: NaN without gold calls."""
-    rows = [
-        [*setting, kind, *counts]
-        for *setting, found in cells[[*SETTING, COUNTS_COLUMN]].astype(object).itertuples(index=False)
-        for kind, counts in loads(found).items()
-    ]
-    frame = pd.DataFrame(rows, columns=[*SETTING, "kind", *_COUNTS])
-    grouped = frame.groupby([*SETTING, "kind"], sort=False)
-    summed = grouped.agg(cells=("hits", "size"), **{name: (name, "sum") for name in _COUNTS}).reset_index()
-    return summed.assign(f1=f1(summed))
+    found = []
+    for model, dataset, own in load.places(cells):
+        asked = ask(own, _COUNTED.format(labels=LABELLED, where=queries.place(model, dataset)))
+        kinds = asked.rows.sort_values(["disturbed", "robustness", "planner", "place"], kind="stable")
+        told = kinds.drop(columns=["disturbed", "place"]).assign(f1=f1(kinds))
+        found.append(_kinds_table(model, dataset, told, queries.of_files(root, asked.query)))
+    return found
 
 
 def f1(counts: pd.DataFrame) -> pd.Series[float]:
@@ -375,11 +375,11 @@ def f1(counts: pd.DataFrame) -> pd.Series[float]:
     return 2 * precision * recall / (precision + recall + SMALL)
 
 
-def _kinds_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Table:
     kinds = list(dict.fromkeys(own["kind"]))
     shown = kinds if len(kinds) <= _SHOWN else []
     lines = []
-    for (robustness, planner), found in own.groupby(SETTING[2:], sort=False):
+    for (robustness, planner), found in own.groupby(SETTING[2:], sort=False, observed=True):
         values = found.set_index("kind")["f1"]
         line = {"robustness": robustness, "planner": planner, "gold": found["gold"].sum(), "macro": values.mean()}
         lines.append(line | {f"of {kind}": values.get(kind, math.nan) for kind in shown})
@@ -391,7 +391,7 @@ def _kinds_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Tab
         lines=lines,
         about=_KINDS_CAPTION,
         values=own,
-        query=queries.tool_counts(root, model, dataset, SMALL),
+        query=query,
         notes=[] if shown else [f"each of the {len(kinds)} kinds: in the table's CSV file, and by its query"],
     )
 
@@ -409,24 +409,23 @@ _PATTERNS_CAPTION = (
 def pattern_tables(root: Path) -> list[Table]:
     """A table for each model and dataset whose cells were looked at for patterns."""
     cells = load.episodes(root, [PATTERNS_COLUMN], pc.field(PATTERNS_COLUMN).is_valid())
-    return [_patterns_table(root, *place) for place in load.places(shares(cells))] if len(cells) else []
+    found = []
+    each = [(name, f"list_contains({PATTERNS_COLUMN}, '{name}')") for name in PATTERNS]
+    means = [f"avg(({text})::INT) AS {name}" for name, text in (*each, ("none", f"len({PATTERNS_COLUMN}) = 0"))]
+    for model, dataset, own in load.places(cells):
+        where = f"{queries.place(model, dataset)} AND {PATTERNS_COLUMN} IS NOT NULL"
+        asked = ask(own, queries.of_settings(["count(*) AS cells", *means], where))
+        found.append(_patterns_table(model, dataset, asked.rows, queries.of_files(root, asked.query)))
+    return found
 
 
-def shares(cells: pd.DataFrame) -> pd.DataFrame:
-    """By setting the cells, and of these the share with each pattern and with none."""
-    found = {name: [name in list(own) for own in cells[PATTERNS_COLUMN]] for name in PATTERNS}
-    marked = cells[SETTING].assign(**found, none=[not len(own) for own in cells[PATTERNS_COLUMN]])
-    grouped = marked.groupby(SETTING, sort=False, observed=True)
-    return grouped.agg(cells=("none", "size"), **{name: (name, "mean") for name in (*PATTERNS, "none")}).reset_index()
-
-
-def _patterns_table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _patterns_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"failure patterns {model} {dataset}",
         title=f"{model} on {dataset}: failure patterns",
         by=SETTING[2:],
         columns=[count("cells"), *(mean(name, name.replace("_", " ")) for name in (*PATTERNS, "none"))],
-        values=own,
-        query=queries.failure_patterns(root, model, dataset, PATTERNS),
+        values=own.drop(columns="disturbed"),
+        query=query,
         about=_PATTERNS_CAPTION,
     )

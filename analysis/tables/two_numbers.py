@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 
 from analysis import load
 from analysis.load import name_of, provenance, queries, spending
+from analysis.load.queries import ask
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
 from analysis.page.table import MISSING, Column, Table, bounds, label, number
 from analysis.stats import intervals
@@ -47,7 +48,7 @@ def _drawing(root: Path, grid: Grid, name: str, told: str) -> Drawing:
         caption=f"{told}success in % of cases, in brackets and as bars 95% intervals, {intervals.SHARES}; curves: one "
         f"number varies, the other is held at its middle value ({held[0]}, then {held[1]})",
         svg=_svg(grid, name),
-        query=query(root, grid),
+        query=queries.of_files(root, grid.query),
         section=SECTION,
     )
 
@@ -129,11 +130,6 @@ def title(grid: Grid) -> str:
     return f"{name}: success of {grid.planner} by {grid.first} and {grid.second}{figure}"
 
 
-def query(root: Path, grid: Grid) -> str:
-    """Each case's success in every setting of that planner there."""
-    return queries.by_case(root, ["success"], queries.where({name: [of] for name, of in _place(grid).items()}))
-
-
 def _place(grid: Grid) -> dict[str, str]:
     return {**grid.place, "planner": grid.planner}
 
@@ -152,7 +148,7 @@ def _table(root: Path, grid: Grid) -> Table:
             for place, second in enumerate(columns)
         ],
         values=values,
-        query=query(root, grid),
+        query=queries.of_files(root, grid.query),
         about=f"success in %, in brackets 95% intervals ({intervals.SHARES}); a row a value of {grid.first}, a column "
         f"a value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
         lines=[{grid.first: first} for first in grid.values(grid.first)],
@@ -183,6 +179,7 @@ class Grid:
 
     `place` has the labels of PLACE. `table` has a row a setting: both numbers by their names, `cases`, `clusters`,
     `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens`, the mean per case of all roles.
+    `query` gave the cases' means.
     """
 
     place: Mapping[str, str]
@@ -190,6 +187,7 @@ class Grid:
     first: str
     second: str
     table: pd.DataFrame
+    query: str
 
     def values(self, key: str) -> list[float]:
         """The values of a number, ascending."""
@@ -231,7 +229,6 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
     """
     if cells.empty:
         return []
-    cells = cells.assign(tokens=spending.tokens(cells))
     configs = {str(text): json.loads(str(text)) for text in cells["config"].dropna().unique()}
     numbers = {text: _numbers(config.get("planner", {})) for text, config in configs.items()}
     rest = {text: _rest(config) for text, config in configs.items()}
@@ -244,16 +241,19 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
         varied = _varied([numbers[text] for text in texts.unique()])
         if len(varied) != 2 or len(each[varied].drop_duplicates()) < LEAST:
             continue
-        first, second = varied
-        frame = pd.DataFrame(_rows(own.assign(**{key: each[key] for key in varied}), first, second))
+        (first, second), planner = varied, str(own["name"].iloc[0])
         place = {name: str(own[name].iloc[0]) for name in PLACE}
-        found.append(Grid(place, str(own["name"].iloc[0]), first, second, frame))
+        where = queries.where({name: [of] for name, of in (place | {"planner": planner}).items()})
+        asked = ask(own, queries.of_cases({"success": "success", "tokens": spending.SQL}, where))
+        settings = each[varied].assign(planner=own["planner"]).drop_duplicates("planner")
+        frame = pd.DataFrame(_rows(asked.rows.merge(settings, on="planner"), first, second))
+        found.append(Grid(place, planner, first, second, frame, asked.query))
     return found
 
 
-def _rows(own: pd.DataFrame, first: str, second: str) -> Iterator[dict[str, Any]]:
-    for key, cells in own.groupby([first, second], sort=True):
-        means = cells.groupby([CLUSTER, "case_id"], observed=True)[["success", "tokens"]].mean()
+def _rows(cases: pd.DataFrame, first: str, second: str) -> Iterator[dict[str, Any]]:
+    for key, own in cases.groupby([first, second], sort=True):
+        means = own.set_index([CLUSTER, "case_id"])
         yield dict(zip((first, second), key, strict=True)) | {
             "cases": len(means),
             "clusters": n_clusters(means),

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from analysis import load
-from analysis.load import SETTING, name_of, queries
+from analysis.load import name_of, queries
+from analysis.load.queries import LABELLED, Asked, ask
 from analysis.page.table import Column, Table, bounded, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
@@ -21,23 +23,30 @@ from grid import store
 REFERENCE = 0.5
 """The win rate of the reference planner, by definition."""
 _COMPARED = ["cell_id", "against_cell_id", "against", "evaluator", "rule", "win", "decided_by", "created_at"]
+_ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
+  FROM comparisons WHERE against_cell_id IN (SELECT cell_id FROM e)
+  QUALIFY row_number() OVER (PARTITION BY cell_id, against_cell_id, evaluator ORDER BY created_at DESC) = 1)
+SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
+  count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
+FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
+"""The last comparison of each pair by each evaluator; cells that ran again are others."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
 def tables(root: Path) -> list[Table]:
     """A table for each model, dataset, evaluator and reference planner; none where nothing was compared."""
-    compared = store.read(root, "comparisons", _COMPARED).to_pandas()
-    if compared.empty:
+    compared = store.read(root, "comparisons", _COMPARED)
+    if not compared.num_rows:
         return []
-    episodes = load.episodes(root)[["cell_id", *SETTING, CLUSTER, "case_id"]]
-    compared = compared[compared["against_cell_id"].isin(episodes["cell_id"])]  # cells that ran again are others
-    latest = compared.sort_values("created_at").drop_duplicates(
-        ["cell_id", "against_cell_id", "evaluator"], keep="last"
-    )
-    joined = episodes.merge(latest, on="cell_id")
-    rates = win_rates(joined)
-    return [_table(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
+    asked = by_case(load.episodes(root), compared)
+    rates, text = win_rates(asked.rows), queries.of_files(root, asked.query)
+    return [_table(own, text) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
+
+
+def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
+    """Each case's mean `win` by setting, `evaluator`, `against` and `rule`, and the pairs of it."""
+    return ask(cells, _ASKED.format(labels=LABELLED), comparisons=comparisons)
 
 
 def wins(root: Path, reference: str) -> pd.Series[float]:
@@ -49,30 +58,29 @@ def wins(root: Path, reference: str) -> pd.Series[float]:
     return found.astype("float64")
 
 
-def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
+def win_rates(cases: pd.DataFrame) -> pd.DataFrame:
     """One row a planner: `win_rate` with `low` and `high` (95%, over clusters), a case its mean over trials.
 
     Args:
-        compared: a row a pair: the planner's setting, `case_id` and cluster, `against`, `evaluator`, `rule`, and `win`
-            (1, 0.5 or 0; NaN where the evaluator said neither, which counts as `unreadable` and nothing else).
+        cases: the rows of `by_case`; of a pair `win` is 1, 0.5 or 0, and null where the evaluator said neither, which
+            counts as `unreadable` and nothing else.
 
     The reference has 0.5 by definition, and no interval.
     """
     rows = []
-    for key, group in compared.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
-        named = dict(zip([*_PLACE, *_LABELS], map(str, key), strict=True))
-        by_case = group.groupby([CLUSTER, "case_id"], observed=True)["win"].mean().dropna()
+    for key, group in cases.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
+        by_case = group.set_index([CLUSTER, "case_id"])["win"].dropna()
         mean, low, high = share(by_case)
         rows.append(
-            named
-            | {"cases": len(by_case), "clusters": n_clusters(by_case), "pairs": len(group)}
-            | {"unreadable": int(group["win"].isna().sum()), "asked": int((group["decided_by"] == "judge").sum())}
+            dict(zip([*_PLACE, *_LABELS], map(str, key), strict=True))
+            | {"cases": len(by_case), "clusters": n_clusters(by_case)}
+            | {name: int(group[name].sum()) for name in ("pairs", "unreadable", "asked")}
             | {"win_rate": mean, "low": low, "high": high}
         )
     return pd.DataFrame(rows)
 
 
-def _table(root: Path, rates: pd.DataFrame) -> Table:
+def _table(rates: pd.DataFrame, query: str) -> Table:
     first = rates.iloc[0]
     lines: list[dict[Any, Any]] = []
     for robustness, group in rates.groupby("robustness", sort=False, observed=True):
@@ -88,7 +96,7 @@ def _table(root: Path, rates: pd.DataFrame) -> Table:
             Column("95% interval", lambda row: "by definition" if "by" in row else bounds(row["low"], row["high"])),
         ],
         values=rates,
-        query=queries.win_rates(root, str(first["evaluator"]), str(first["against"])),
+        query=query,
         about=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both orders, "
         "which are averaged; asked: pairs that the evaluator decided, others are equal word for word or one alone is "
         f"solved; unreadable: the evaluator named neither; 95% interval: {intervals.SHARES}",
@@ -124,24 +132,25 @@ def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
     """A table for each model with two planners or more that ran on two data sets or more, undisturbed."""
     found = []
     for model, own in episodes[~episodes["disturbed"]].groupby("model", sort=False, observed=True):
-        frame = ranks(own)
+        frame, query = ranks(own, f"{queries.where({'model': [str(model)]})} AND robustness = 'none'")
         if not frame.empty:
-            found.append(_rank_table(root, str(model), frame, [str(name) for name in own["dataset"].unique()]))
+            data = [str(name) for name in own["dataset"].unique()]
+            found.append(_rank_table(str(model), frame, data, queries.of_files(root, query)))
     return found
 
 
-def ranks(episodes: pd.DataFrame) -> pd.DataFrame:
+def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
     """One row a planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with its bounds.
 
     Empty where fewer than LEAST data sets or such planners are there. `episodes` are of one model, undisturbed.
     """
-    means = episodes.groupby(["dataset", "planner", CLUSTER, "case_id"], observed=True, sort=False)["success"].mean()
-    cases = means.dropna().reset_index()
+    asked = ask(episodes, queries.of_cases(["success"], where))
+    cases = asked.rows.dropna(subset=["success"]).sort_values(["dataset", "planner", "case_id"], kind="stable")
     data = [str(name) for name in episodes["dataset"].unique() if (cases["dataset"] == name).any()]
     ran = [set(own["planner"].astype(str)) for _, own in cases.groupby("dataset", observed=True)]
     planners = [str(name) for name in episodes["planner"].unique() if all(str(name) in names for names in ran)]
     if len(data) < LEAST or len(planners) < LEAST:
-        return pd.DataFrame()
+        return asked._replace(rows=pd.DataFrame())
     rng = np.random.default_rng(SEED)
     seen, drawn = np.zeros((len(data), len(planners))), np.zeros((DRAWS, len(data), len(planners)))
     rows: list[dict[str, Any]] = [{"planner": planner} for planner in planners]
@@ -157,7 +166,7 @@ def ranks(episodes: pd.DataFrame) -> pd.DataFrame:
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         for place, row in enumerate(rows):
             row |= Interval(float(mean[place]), float(low[place]), float(high[place])).named(key)
-    return pd.DataFrame(rows).sort_values("rank", kind="stable", ignore_index=True)
+    return asked._replace(rows=pd.DataFrame(rows).sort_values("rank", kind="stable", ignore_index=True))
 
 
 def _ranked(success: Floats) -> Floats:
@@ -181,7 +190,7 @@ def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -
     return seen, np.where(np.isnan(drawn), seen, drawn)  # a draw without any case of a planner says nothing of it
 
 
-def _rank_table(root: Path, model: str, values: pd.DataFrame, data: list[str]) -> Table:
+def _rank_table(model: str, values: pd.DataFrame, data: list[str], query: str) -> Table:
     return Table(
         name=f"{NAME} {model}",
         title=f"{model}: planners over {len(data)} data sets",
@@ -193,7 +202,7 @@ def _rank_table(root: Path, model: str, values: pd.DataFrame, data: list[str]) -
             *_of_data(data),
         ],
         values=values,
-        query=queries.by_case(root, ["success"], f"{queries.where({'model': [model]})} AND robustness = 'none'"),
+        query=query,
         about=_CAPTION,
     )
 

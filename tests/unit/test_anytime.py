@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from analysis.stats.intervals import CLUSTER
@@ -30,19 +31,18 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
     improved = [*improvements(a, (2, 0.2, False), (6, 0.6, True)), *improvements(b, (20, 2.0, True))]
     write(tmp_path, [a, b, c, d], [*improved, *improvements(c, (6, 0.6, True))])
     limits = (4, 8, 16, 32)
-    at = search_cells.at_limits(only(tmp_path), search_cells.improvements(tmp_path), limits).set_index(
-        ["cell_id", "limit"]
-    )
+    reached = search_cells.at_limits(only(tmp_path), search_cells.improvements(tmp_path), limits).rows
+    at = reached.astype({"case_id": str}).set_index(["case_id", "most"])
     expected = {
         "a": (a, [0, 1, 1, 1], [0.4, 0.8, 1.0, 1.0]),
         "b": (b, [0, 0, 0, 1], [0.4, 0.8, 1.6, 2.0]),
         "c": (c, [0, 1, 0, 0], [0.4, 0.8, 1.2, 1.2]),
     }
     for cell, successes, seconds in expected.values():
-        assert at.loc[cell["cell_id"], "success"].tolist() == successes
-        assert at.loc[cell["cell_id"], "seconds"].tolist() == pytest.approx(seconds)
-    assert at.loc[d["cell_id"], "success"].isna().all()
-    curve = search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path), limits)
+        assert at.loc[cell["case_id"], "success"].tolist() == successes
+        assert at.loc[cell["case_id"], "seconds"].tolist() == pytest.approx(seconds)
+    assert d["case_id"] not in at.index
+    curve = search_cells.curve(reached)
     assert curve["cases"].tolist() == [3] * 4
     assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
     assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
@@ -61,7 +61,9 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
         rows.append(cell)
         improved += improvements(cell, (4, 0.5, case % 4 < 2), (8, 1.0, case % 4 != 3))
     write(tmp_path, rows, improved)
-    curve = search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path), (4, 8, 16, 32))
+    curve = search_cells.curve(
+        search_cells.at_limits(only(tmp_path), search_cells.improvements(tmp_path), (4, 8, 16, 32)).rows
+    )
     assert curve["gain_per_second"].tolist()[:3] == pytest.approx([0.5 / 0.5, 0.25 / 0.5, 0.0])
     assert np.isnan(curve["gain_per_second"].iloc[3]), "no time passes behind the end"
     low, high = (curve[f"gain_per_second_{bound}"] for bound in ("low", "high"))
@@ -89,7 +91,8 @@ def test_intervals_of_gains_hold_the_planted_one() -> None:
 def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
     cell = episode("mcts", 0, False, budget=dict(BUDGET) | {"steps": 20}, tool_calls=20, n_nodes=3)
     write(tmp_path, [cell])
-    assert search_cells.curve(only(tmp_path), search_cells.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
+    reached = search_cells.at_limits(only(tmp_path), search_cells.improvements(tmp_path)).rows
+    assert reached["most"].tolist() == [4, 8, 16]
 
 
 @pytest.mark.parametrize("outline", ["given", "hidden"])
@@ -99,13 +102,12 @@ def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_
         rows = planted.grid("best_first", cases=12, budget=BudgetConfig(steps=steps), judge_auc=0.95,
                             dataset_values={"outline": outline})  # fmt: skip
         found[steps] = rows
-    whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})
-    whole["success"] = whole["success"].astype(float)
-    improved = pd.DataFrame(found[40]["improvements"]).assign(success=lambda rows: rows["success"].astype(float))
-    at = search_cells.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
+    whole = pd.DataFrame(found[40]["episodes"]).assign(asked=False, limit=40)
+    improved = pa.Table.from_pylist(found[40]["improvements"])
+    at = search_cells.at_limits(whole, improved, (4, 8, 16)).rows.set_index(["most", "case_id"])["success"]
     assert at.nunique() == 2
     for steps in (4, 8, 16):
-        returned = {row["cell_id"]: float(row["success"]) for row in found[steps]["episodes"]}
+        returned = {row["case_id"]: float(row["success"]) for row in found[steps]["episodes"]}
         assert at.loc[steps].to_dict() == returned
 
 
@@ -114,7 +116,7 @@ def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
     trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
     frontier = episode("best_first", 0, True, n_nodes=3)
     write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
-    found = by_planner(search_cells.quartiles(only(tmp_path), search_cells.trees(tmp_path)))
+    found = by_planner(search_cells.sizes(only(tmp_path), search_cells.trees(tmp_path)).rows)
     assert list(found) == ["best_first", "mcts"], "react has no tree"
     mcts = found["mcts"]
     assert [mcts[f"nodes_{part}"] for part in search_cells.QUARTILES] == [3, 4, 5], "2 to 6 of them"

@@ -60,7 +60,7 @@ def cells(data: int, planners: dict[str, float], cases: int = 30, seed: int = 0)
 def test_ranks_are_those_of_each_data_set_and_their_means() -> None:
     shares = {"a": 0.9, "b": 0.5, "c": 0.5, "d": 0.1}
     episodes = pd.concat([cells(data, shares) for data in range(5)])
-    found = win_rates.ranks(episodes).set_index("planner")
+    found = win_rates.ranks(episodes).rows.set_index("planner")
     success = episodes.groupby(["dataset", "planner"])["success"].mean().unstack()
     by_hand = rankdata(-success.to_numpy(), axis=1).mean(axis=0)
     assert found.loc[success.columns, "rank"].to_numpy() == pytest.approx(by_hand)
@@ -77,7 +77,7 @@ def test_the_interval_of_a_rank_covers() -> None:
     inside = total = 0
     for seed in range(20):
         episodes = pd.concat([cells(data, dict.fromkeys("abcd", 0.5), seed=seed) for data in range(4)])
-        found = win_rates.ranks(episodes)
+        found = win_rates.ranks(episodes).rows
         inside += int(((found["rank_low"] <= 2.5) & (found["rank_high"] >= 2.5)).sum())
         total += len(found)
     assert inside / total > 0.9
@@ -85,9 +85,9 @@ def test_the_interval_of_a_rank_covers() -> None:
 
 def test_a_planner_that_did_not_run_on_all_data_sets_has_no_rank() -> None:
     episodes = pd.concat([cells(0, {"a": 0.9, "b": 0.5, "c": 0.2}), cells(1, {"a": 0.9, "b": 0.5})])
-    assert set(win_rates.ranks(episodes)["planner"]) == {"a", "b"}
-    assert win_rates.ranks(cells(0, {"a": 0.9, "b": 0.5})).empty, "one data set has no mean"
-    assert win_rates.ranks(pd.concat([cells(0, {"a": 0.9}), cells(1, {"a": 0.5})])).empty, "nor has one planner"
+    assert set(win_rates.ranks(episodes).rows["planner"]) == {"a", "b"}
+    assert win_rates.ranks(cells(0, {"a": 0.9, "b": 0.5})).rows.empty, "one data set has no mean"
+    assert win_rates.ranks(pd.concat([cells(0, {"a": 0.9}), cells(1, {"a": 0.5})])).rows.empty, "nor has one planner"
 
 
 def with_depth(root: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_column_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> N
 
 def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:
     rows = pd.DataFrame([row("react", case, 0, float(case % 2)) | {"depth": case} for case in range(40)])
-    found = by_value.by_value(rows, "depth")
+    found = by_value.by_value(rows, "depth").rows
     assert found["cases"].sum() == 40
     assert len(found) == 5
     with pytest.raises(AnalysisError, match="by=case_id: 40 different texts, at most 24"):

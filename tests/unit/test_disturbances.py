@@ -242,7 +242,7 @@ def test_the_table_finds_what_is_planted() -> None:
             for case in range(100)
         ]
     ).set_index("cluster", drop=False, append=True)
-    found = disturbances(frame.reset_index(drop=True)).set_index("robustness")
+    found = disturbances(frame.reset_index(drop=True).assign(model="m", dataset="d")).rows.set_index("robustness")
     broken, costs = found.loc["broken_tool"], found.loc["costs"]
     assert (broken["success"], broken["undisturbed"], broken["difference"]) == pytest.approx((0.3, 0.8, -0.5))
     assert broken["low"] < -0.5 < broken["high"] < 0

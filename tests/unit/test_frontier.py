@@ -45,7 +45,7 @@ def written(root: Path, *parts: list[dict[str, Any]]) -> Path:
 
 
 def settings(root: Path) -> pd.DataFrame:
-    return frontier.points(frontier.read(root)).set_index("planner")
+    return frontier.points(frontier.read(root)).rows.set_index("planner")
 
 
 def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_money_is_the_cost_where_every_model_has_a_price(tmp_path: Path) -> None
     priced = [cells("a", [1, 0], 100, money=0.5), cells("b", [1, 1], 50, money=0.9)]
     found = frontier.read(written(tmp_path / "priced", *priced))
     assert frontier.cost_of(found) == MONEY
-    assert frontier.points(found).set_index("planner")["frontier"].to_dict() == {"a": True, "b": True}
+    assert frontier.points(found).rows.set_index("planner")["frontier"].to_dict() == {"a": True, "b": True}
     partly = written(tmp_path / "partly", *priced, cells("a", [1, 0], 100, model="local", money=0.0))
     assert frontier.cost_of(frontier.read(partly)) == TOKENS
     assert settings(written(tmp_path / "free", cells("a", [1, 0], 100), cells("b", [1, 1], 50)))["frontier"]["a"] == 0

@@ -38,7 +38,8 @@ def test_a_planted_gain_is_recovered_by_each_planner_against_itself_alone(tmp_pa
         for trial in range(2)
     ]
     store.write(tmp_path, {"episodes": rows})
-    gains = {one["planner"]: one for one in remembered.gains(load.episodes(tmp_path, ["config"])).to_dict("records")}
+    told = remembered.gains(load.episodes(tmp_path, ["config"])).rows
+    gains = {one["planner"]: one for one in told.to_dict("records")}
     assert list(gains) == ["lats", "react"]
     for planner, one in gains.items():
         own, without = won[planner, "traces"], won[planner, "none"]
@@ -58,7 +59,7 @@ def test_only_cases_that_ran_both_ways_count_and_only_known_ones(tmp_path: Path)
     rows += [row("react", "traces", case, True if case != 5 else None) for case in range(4, 14)]
     rows += [row("cot", "traces", case, True) for case in range(10)]
     store.write(tmp_path, {"episodes": rows})
-    (one,) = remembered.gains(load.episodes(tmp_path, ["config"])).to_dict("records")
+    (one,) = remembered.gains(load.episodes(tmp_path, ["config"])).rows.to_dict("records")
     assert (one["planner"], one["cases"]) == ("react", 5)
     assert one["success"] == pytest.approx(1 - 3 / 5), "cases 4, 6, 7, 8 and 9"
 

@@ -17,7 +17,8 @@ from rich.console import Console
 from analysis.page.render import FORMATS
 from analysis.page.table import Table
 from analysis.report import print_report
-from analysis.tables.success import all_of, any_of, by_case, rates
+from analysis.tables.rates import by_case
+from analysis.tables.success import all_of, any_of, rates
 from grid import store
 from tests import searched
 
@@ -36,9 +37,9 @@ def test_a_planted_rate_is_recovered_and_covered() -> None:
     wanted = {f"all_{k}": p**k for k in range(1, 5)} | {f"any_{k}": 1 - (1 - p) ** k for k in range(2, 5)}
     rng, found = np.random.default_rng(0), []
     for _ in range(studies):
-        known = pd.DataFrame({"robustness": "none", "planner": "react", "trials": trials,
-                              "successes": rng.binomial(trials, p, cases)})  # fmt: skip
-        found.append(rates(known.assign(cluster=known.index, case_id=known.index), trials).iloc[0])
+        known = pd.DataFrame({"robustness": "none", "planner": "react", "tried": trials,
+                              "won": rng.binomial(trials, p, cases)})  # fmt: skip
+        found.append(rates(known.assign(cluster=known.index, case_id=known.index, cells=trials), trials).iloc[0])
     table = pd.DataFrame(found)
     for name, rate in wanted.items():
         assert table[name].mean() == pytest.approx(rate, abs=0.015), name
@@ -76,7 +77,7 @@ def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) 
     (note,) = table.notes
     assert note.endswith("1 at k = 1, 1 at k = 2, 2 at k = 3")
     asked = duckdb.connect().execute(table.query).df().set_index(["planner", "case_id"])
-    assert asked["cells"]["react"].to_dict() == {"case-0": 3, "case-1": 2, "case-3": 3}
+    assert asked["tried"]["react"].to_dict() == {"case-0": 3, "case-1": 2, "case-2": 0, "case-3": 3}
     assert asked["success"]["react"].mean() == pytest.approx(row["all_1"])
 
 
@@ -95,5 +96,5 @@ def test_a_terminal_shows_four_ks_and_files_all(tmp_path: Path) -> None:
 
 def test_trials_are_counted_by_setting_and_case() -> None:
     cells = pd.DataFrame([searched.episode("react", case, case == trial, trial) for case in (0, 1) for trial in (0, 1)])
-    found = by_case(cells.assign(success=cells["success"].astype(float)))
-    assert found[["trials", "successes"]].to_numpy().tolist() == [[2, 1], [2, 1]]
+    found = by_case(cells.assign(success=cells["success"].astype(float))).rows
+    assert found[["tried", "won"]].to_numpy().tolist() == [[2, 1], [2, 1]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from analysis.tables import search
-from analysis.tables.search_cells import success_at
+from analysis.tables import search, search_cells
 from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, episode, improvements, only, tables, write
@@ -28,7 +28,7 @@ def test_success_at_limits_by_hand(tmp_path: Path) -> None:
     d = episode("mcts", 6, None, status="failed", error_kind="infrastructure", n_nodes=2)
     improved = [*improvements(a, (10, 0.1, False), (30, 0.3, True)), *improvements(b, (20, 0.2, True))]
     write(tmp_path, [a, b, c, d], improved)
-    found = search.curve(only(tmp_path), search.improvements(tmp_path), (16, 32, 64))
+    found = search.curve(search.at_limits(only(tmp_path), search_cells.improvements(tmp_path), (16, 32, 64)).rows)
     assert found["success"].tolist() == pytest.approx([1 / 3, 1, 2 / 3])
     assert found["cases"].tolist() == [3, 3, 3]
     assert found["less"].isna().all()
@@ -48,15 +48,14 @@ def test_a_column_is_what_a_run_with_that_budget_returns(planner: str, tmp_path:
         calls: planted.grid(planner, cases=8, budget=BudgetConfig(llm_calls=calls), planner_values=keys)
         for calls in (32, 64, 200)
     }
-    names = ("cell_id", "success", "llm_calls", "forward_passes", "judge_calls", "judge_passes")
+    names = ["model", "dataset", "robustness", "planner", "cell_id", "case_id", "cluster", "success", "llm_calls"]
+    names += ["forward_passes", "judge_calls", "judge_passes"]
     whole = pd.DataFrame({name: [row[name] for row in found[200]["episodes"]] for name in names})
-    used = whole["llm_calls"] + whole["forward_passes"] + whole[["judge_calls", "judge_passes"]].fillna(0).sum(axis=1)
-    whole = whole.assign(calls=used, success=whole["success"].astype(float)).set_index("cell_id")
-    improved = pd.DataFrame(found[200]["improvements"])
-    improved = improved.assign(calls=improved["llm_calls"] + improved["forward_passes"])
-    for calls in (32, 64):
-        at = success_at(calls, whole["calls"], whole["success"], improved, "calls")
-        assert at.to_dict() == {row["cell_id"]: float(row["success"]) for row in found[calls]["episodes"]}
+    whole = whole.assign(asked=False, most_calls=200)
+    at = search.at_limits(whole, pa.Table.from_pylist(found[200]["improvements"]), (32, 64)).rows
+    for calls, own in at.groupby("most"):
+        returned = {row["case_id"]: float(row["success"]) for row in found[int(str(calls))]["episodes"]}
+        assert own.set_index("case_id")["success"].to_dict() == returned
 
 
 def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> None:
@@ -71,7 +70,7 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
             episode("passes/egb_tree[threshold=1]", case, case % 10 < 6, n_nodes=2, resolved_checks=1, llm_calls=30),
         ]
     write(tmp_path, rows)
-    found = search.curve(only(tmp_path), search.improvements(tmp_path), (16, 64))
+    found = search.curve(search.at_limits(only(tmp_path), search_cells.improvements(tmp_path), (16, 64)).rows)
     told = {
         (row["planner"], row["less"], row["limit"]): row
         for row in found.to_dict("records")

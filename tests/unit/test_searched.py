@@ -43,7 +43,7 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
             for trial in range(2)
         ],
     )
-    found = by_planner(search_cells.compared(only(tmp_path)))
+    found = by_planner(search_cells.compared(search_cells.cases(only(tmp_path)).rows))
     assert [found["react"][cost] for cost in search_cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
     assert [found["mcts"][cost] for cost in search_cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
     told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
@@ -104,7 +104,7 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
     planted_ = {"cheap": (2, 1000, 1.0), "good": (6, 4000, 4.0), "costly": (6, 8000, 8.0)}
     write(tmp_path, [episode(planner, case, case < wins, input_tokens=tokens, case_seconds=seconds, n_nodes=1)
                      for planner, (wins, tokens, seconds) in planted_.items() for case in range(8)])  # fmt: skip
-    found = search_cells.compared(only(tmp_path)).set_index("planner")
+    found = search_cells.compared(search_cells.cases(only(tmp_path)).rows).set_index("planner")
     for cost in search_cells.FRONTIERS:
         assert found[f"undominated_{cost}"].to_dict() == {"cheap": True, "good": True, "costly": False}
     (figure,) = [one for one in search.drawings(tmp_path) if one.name.startswith("frontier")]
@@ -116,7 +116,7 @@ def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
 def test_who_asked_dominates_only_who_asked(tmp_path: Path) -> None:
     write(tmp_path, [episode("egb", case, True, input_tokens=10, resolved_checks=1, n_nodes=1) for case in range(4)]
           + [episode("react", case, case < 1, n_nodes=1) for case in range(4)])  # fmt: skip
-    found = search_cells.compared(only(tmp_path)).set_index("planner")
+    found = search_cells.compared(search_cells.cases(only(tmp_path)).rows).set_index("planner")
     assert found["undominated_tokens"].to_dict() == {"react": True, "egb": True}
 
 
@@ -148,7 +148,7 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
             episode("react", case, False),
         ]
     write(tmp_path, rows)
-    found = by_planner(search_cells.ablation(only(tmp_path)))
+    found = by_planner(search_cells.ablation(search_cells.cases(only(tmp_path)).rows))
     assert list(found) == ["tooltree", *without], "react is none of its variants"
     plain, evaluation, pruning = found.values()
     assert evaluation["success_difference"] == pytest.approx(-0.3)
@@ -220,9 +220,9 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     at_calls = queried["passes"].groupby(["planner", "most"])["success"].mean()
     for row in shown["passes"].values.to_dict("records"):
         assert at_calls.loc[(row["planner"], row["limit"])] == pytest.approx(row["success"])
-    medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
+    medians = queried["trees"].set_index("planner")[[f"{name}_median" for name in search_cells.SIZES]]
     for row in shown["trees"].values.to_dict("records"):
-        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in search_cells.SIZES]
+        assert medians.loc[row["planner"]].tolist() == [row[name] for name in medians]
     for drawing in search.drawings(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")

@@ -123,9 +123,9 @@ def test_means_leave_out_what_is_not_counted(tmp_path: Path) -> None:
     lines(tmp_path, rows(1, **KNOWN, **told), rows(1, **KNOWN, **untold), rows(1, **UNKNOWN, **told), rows(1, **KNOWN))
     cells = load.episodes(tmp_path, spending.SPENT)
     assert sorted(spending.tokens(cells).dropna()) == [110, 152]
-    assert sorted(spending.of_judged(cells).dropna()) == [110, 152]
     assert sorted(spending.added_up(cells)["all_input_tokens"].dropna()) == [100, 140]
-    assert sorted(search_cells.read(tmp_path)["tokens"].dropna()) == [110, 152]
+    ((_, group),) = search_cells.places(search_cells.read(tmp_path))
+    assert sorted(search_cells.cases(group).rows["tokens"].dropna()) == [110, 152]
     query = sql.joined(f"SELECT {spending.SQL} FROM (SELECT * FROM '{tmp_path}/episodes/*.parquet')")  # noqa: S608
     by_sql = pytest.importorskip("duckdb").sql(query)
     assert sorted(value for (value,) in by_sql.fetchall() if value is not None) == [110, 152]

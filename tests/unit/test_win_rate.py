@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,16 +261,15 @@ def test_the_page_s_query_gives_the_same(program: Any, monkeypatch: pytest.Monke
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, None])), min_size=1, max_size=30))
 def test_a_win_rate_is_the_mean_over_cases(drawn: list[tuple[int, float | None]]) -> None:
-    named: dict[str, Any] = dict.fromkeys(
-        ("model", "dataset", "evaluator", "against", "rule", "robustness", "planner"), "x"
-    )
-    frame = pd.DataFrame(
-        [
-            named | {"case_id": str(case), "cluster": str(case % 2), "win": win, "decided_by": "judge"}
-            for case, win in drawn
-        ]
-    ).astype({"win": "float64"})
-    (row,) = win_rates.win_rates(frame).to_dict("records")
+    named: dict[str, Any] = dict.fromkeys(("model", "dataset", "robustness", "planner"), "x")
+    told: dict[str, Any] = dict.fromkeys(("evaluator", "against", "rule"), "x")
+    cells, pairs = [], []
+    for place, (case, win) in enumerate(drawn):
+        cells.append(named | {"cell_id": str(place), "case_id": str(case), "cluster": str(case % 2)})
+        pair = {"cell_id": str(place), "against_cell_id": "0", "decided_by": "judge", "created_at": 1, "win": win}
+        pairs += [told | pair, told | pair | {"created_at": 0, "win": 1.0}]  # the earlier one does not count
+    made = pa.Table.from_pandas(pd.DataFrame(pairs).astype({"win": "float64"}))
+    (row,) = win_rates.win_rates(win_rates.by_case(pd.DataFrame(cells), made).rows).to_dict("records")
     by_case = [[win for other, win in drawn if other == case and win is not None] for case in {c for c, _ in drawn}]
     means = [sum(wins) / len(wins) for wins in by_case if wins]
     assert row["cases"] == len(means)
