@@ -15,8 +15,8 @@ from grid import store
 from launch.benchmarks.chaos import DRIVER, NODE, RAYLET, REPLICA, UNDISTURBED, WORKER, Log, chaos
 
 ROOT = Path(__file__).parents[2]
-SWEEP = ["planner=react", "dataset.limit=40", "trials=2"]
-LONG_SWEEP = ["planner=react", "dataset.limit=80", "trials=4"]
+CASES = ("planner=react", "dataset.limit=80")
+SWEEP, LONG_SWEEP = [*CASES, "trials=2"], [*CASES, "trials=4"]
 
 
 @pytest.fixture(scope="module")
