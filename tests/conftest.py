@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +38,6 @@ PROCESSES = 4  # at most: each imports and collects everything; one more than co
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-# At each request httpx asks anew whether it is there, and looks through all folders for it: a fifth of a request.
-if find_spec("sniffio") is None:
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
 # The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Ray's workers give way to all else by default: on a busy machine they would get next to nothing.
