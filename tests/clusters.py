@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
-"""For the environment of those that join."""
+UNGUARDED = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+"""For the environment of those that join: a process that held a Ray of its own has that of one machine."""
 _STARTED = b"Ray runtime started"
 """What Ray says once the cluster knows the machine."""
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--include-log-monitor=false"]
