@@ -192,6 +192,7 @@ class Nodes:
             self._port = free.getsockname()[1]
         self.environment = os.environ | _ENVIRONMENT
         self.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        self.environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # whatever this process held before
         self.overrides = ["cluster=address", f"cluster.address=127.0.0.1:{self._port}", "cluster.auth=token"]
 
     def __enter__(self) -> Nodes:
