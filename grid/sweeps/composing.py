@@ -1,8 +1,9 @@
 """Hydra's composing, where what settings share is composed once.
 
-Hydra takes 50 to 75 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
+Hydra takes 50 to 150 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
 only in values (`planner.trajectories=3`) share them: Hydra composes the choices once, and its own second half, which
-sets values, runs on a copy for each setting.
+sets values, runs on a copy for each setting. And where each of several choices changes top-level keys that no other
+one changes, Hydra composes one setting for each choice, not one for each combination of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from hydra._internal.config_repository import CachingConfigRepository, IConfigRe
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.default_element import ConfigDefault
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -62,6 +65,15 @@ class _Shared:
 
     pickled: bytes
     choices: Mapping[str, str | None]
+    plain: Mapping[str, Any]  # the config's top-level keys, with what is in them
+
+    @classmethod
+    def of(cls, found: Composed) -> _Shared:
+        plain = cast(dict[str, Any], OmegaConf.to_container(found.config))
+        return cls(pickle.dumps(found.config), found.choices, plain)
+
+    def config(self) -> DictConfig:
+        return cast(DictConfig, pickle.loads(self.pickled))  # noqa: S301 - our own, and six times as fast as deepcopy
 
 
 @contextmanager
@@ -80,6 +92,7 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
         yield sweeper.composed(cast(list[str], OmegaConf.to_container(config.hydra.overrides.task)))
 
 
+_PLAIN_KEY = re.compile(r"[\w/]+(@\w+)?")
 _PARSED: dict[tuple[str, int, int], bytes] = {}
 """What a file held when it was of that time (ns) and size (bytes)."""
 
@@ -95,6 +108,20 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         if config_path not in self._pickled:
             self._pickled[config_path] = self._read(config_path)
         return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
+
+    def kept_within(self, config_path: str) -> bool:
+        """Whether a file, with those that it is made of, fills the place that it is chosen for and no other."""
+        found = self.load_config(config_path)
+        if found is None or found.header.get("package"):
+            return False
+        others = [one for one in found.defaults_list or [] if not one.is_self()]
+        return all(  # `- /planner/tooltree@_here_`
+            isinstance(one, ConfigDefault)
+            and one.package == ""
+            and "${" not in one.path
+            and self.kept_within(one.path[1:])
+            for one in others
+        )
 
     def _read(self, config_path: str) -> bytes:
         source = next((one for one in self.delegate.get_sources() if one.is_config(config_path)), None)
@@ -127,6 +154,7 @@ class Composer:
         self._loader, self._master = loader, master
         _parse_once(loader)
         self._shared: dict[str, _Shared] = {}
+        self._first: dict[tuple[str, ...], list[str]] = {}
         parser = OverridesParser.create(loader)
         self._parsed = lru_cache(maxsize=None)(parser.parse_override)
         self._is_group = lru_cache(maxsize=None)(self._has_files)
@@ -139,7 +167,7 @@ class Composer:
         if not self._may_go_apart(values, rest):
             return of_hydra(self._loader.load_sweep_config(self._master, list(overrides)), overrides)
         shared = self._of_choices([str(one.input_line) for one in rest])
-        config: DictConfig = pickle.loads(shared.pickled)  # noqa: S301 - our own, and six times as fast as deepcopy
+        config = shared.config()
         ConfigLoaderImpl._apply_overrides_to_config(values, config)
         return Composed(config, shared.choices, list(overrides))
 
@@ -152,12 +180,61 @@ class Composer:
     def _of_choices(self, overrides: list[str]) -> _Shared:
         key = json.dumps(overrides)
         if key not in self._shared:
-            found = of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides)
-            self._shared[key] = _Shared(pickle.dumps(found.config), found.choices)
+            keys = tuple(text.partition("=")[0] for text in overrides)
+            first = self._first.get(keys)
+            found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
+            self._shared[key] = found or self._of_hydra(overrides)
+            self._first.setdefault(keys, overrides)
         return self._shared[key]
+
+    def _of_hydra(self, overrides: list[str]) -> _Shared:
+        return _Shared.of(of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides))
+
+    def _put_together(self, overrides: list[str], first: list[str]) -> _Shared | None:
+        """The first setting with these keys, where each choice that differs from its own has a place of its own.
+
+        None where only one choice differs, or one might change what another one does.
+        """
+        places = [place for place, (ours, its) in enumerate(zip(overrides, first, strict=True)) if ours != its]
+        roots = [self._root(overrides[place]) for place in places]
+        if len(places) < 2 or None in roots or len({*roots}) < len(roots):
+            return None
+        base = self._of_choices(first)
+        config, choices = base.config(), dict(base.choices)
+        for place, root in zip(places, roots, strict=True):
+            one = self._of_choices([*first[:place], overrides[place], *first[place + 1 :]])
+            if any(base.plain.get(key, ...) != one.plain.get(key, ...) for key in {*base.plain, *one.plain} - {root}):
+                return None
+            _replace(config, one.config(), str(root))
+            for group in base.choices.keys() - one.choices.keys():
+                choices.pop(group, None)
+            choices |= {group: name for group, name in one.choices.items() if base.choices.get(group, ...) != name}
+        return _Shared.of(Composed(config, choices, overrides))
+
+    def _root(self, override: str) -> str | None:
+        """The top-level key that is all that an override can change; None where it might change more."""
+        if not _PLAIN_KEY.fullmatch(override.partition("=")[0]):
+            return None
+        parsed = self._parsed(override)
+        if self._is_group(parsed.key_or_group) and not self._kept_within(parsed.key_or_group, parsed.value()):
+            return None
+        return str(parsed.package or parsed.key_or_group).partition("/")[0]
+
+    def _kept_within(self, group: str, value: object) -> bool:
+        names = value if isinstance(value, list) else [] if value is None else [value]
+        return all(self._loader.repository.kept_within(f"{group}/{name}") for name in names)
 
     def _has_files(self, key: str) -> bool:
         return bool(self._loader.get_group_options(key, results_filter=ObjectType.CONFIG))
+
+
+def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
+    """Put another config's top-level key in the place of this one's, or take it away where that has none."""
+    ours, its = config.__dict__["_content"], other.__dict__["_content"]
+    ours.pop(key, None)
+    if key in its:
+        its[key]._set_parent(config)
+        ours[key] = its[key]
 
 
 # A command line's plugins: allowed before Hydra composes, their YAML put on its search path.
