@@ -154,7 +154,7 @@ class Composer:
         self._loader, self._master = loader, master
         _parse_once(loader)
         self._shared: dict[str, _Shared] = {}
-        self._first: dict[tuple[str, ...], list[str]] = {}
+        self._first: dict[tuple[str, ...], list[str]] = {}  # by their keys
         parser = OverridesParser.create(loader)
         self._parsed = lru_cache(maxsize=None)(parser.parse_override)
         self._is_group = lru_cache(maxsize=None)(self._has_files)
@@ -180,11 +180,13 @@ class Composer:
     def _of_choices(self, overrides: list[str]) -> _Shared:
         key = json.dumps(overrides)
         if key not in self._shared:
-            keys = tuple(text.partition("=")[0] for text in overrides)
-            first = self._first.get(keys)
+            keys = [text.partition("=")[0] for text in overrides]
+            # A preset is the same in all of its settings: only what is no choice of a plain key must be alike.
+            alike = tuple(key if _PLAIN_KEY.fullmatch(key) else text for key, text in zip(keys, overrides, strict=True))
+            first = self._first.get(alike)
             found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
             self._shared[key] = found or self._of_hydra(overrides)
-            self._first.setdefault(keys, overrides)
+            self._first.setdefault(alike, overrides)
         return self._shared[key]
 
     def _of_hydra(self, overrides: list[str]) -> _Shared:
@@ -213,8 +215,6 @@ class Composer:
 
     def _root(self, override: str) -> str | None:
         """The top-level key that is all that an override can change; None where it might change more."""
-        if not _PLAIN_KEY.fullmatch(override.partition("=")[0]):
-            return None
         parsed = self._parsed(override)
         if self._is_group(parsed.key_or_group) and not self._kept_within(parsed.key_or_group, parsed.value()):
             return None
