@@ -70,6 +70,18 @@ def test_all_right_and_all_sure_is_no_certainty() -> None:
     assert 0.01 < found.high < 0.25
 
 
+def test_far_from_no_error_one_bin_has_the_interval_of_a_mean() -> None:
+    """Sure of 0.95 where half is right: the error is the mean gap itself, with Student's interval on either side."""
+    cluster = np.repeat(np.arange(40), 5)
+    right = (np.arange(200) * 7 % 10 < 5).astype(float)
+    right[:40] = 1.0 - right[:40]
+    found = calibration.error(decisions(np.full(200, 0.95), right, cluster), np.zeros(200, np.intp))
+    gaps = pd.Series(right - 0.95).groupby(cluster).mean()
+    mean, low, high = intervals.interval(gaps.rename_axis("cluster"))
+    assert found.plain == pytest.approx(-mean)
+    assert (found.low, found.high) == pytest.approx((-high, -low), rel=0.02)
+
+
 def drawn(rng: np.random.Generator, clusters: int, slope: float) -> tuple[Numbers, Numbers, npt.NDArray[np.intp]]:
     """Decisions of clusters that share luck and confidence; log odds of being right are slope x the confidence's."""
     cluster = np.repeat(np.arange(clusters), rng.integers(2, 13, clusters))

@@ -385,6 +385,18 @@ def test_what_is_named_elsewhere_is_the_same(tmp_path: Path, form: str) -> None:
     assert found[0] == found[1]
 
 
+def test_a_decorator_counts_whosever_it_is(tmp_path: Path) -> None:
+    """Of ours, of a library or with a value: each is another function."""
+    found = set()
+    for lines in ("", "@twice\n", "@cache\n", "@lru_cache(maxsize=1)\n", "@lru_cache(maxsize=2)\n", "@cache\n@twice\n"):
+        text = (
+            f"from functools import cache, lru_cache\ndef twice(f):\n    return f\n{lines}def ROOT():\n    return 1\n"
+        )
+        write(tmp_path / "pack", {"__init__.py": "", "one.py": text})
+        found.add(digest("pack.one.ROOT"))
+    assert len(found) == 6
+
+
 def test_two_ways_are_told_apart_however_long(tmp_path: Path) -> None:
     """Two chains of the same five functions that end in different ones, exchanged at their start."""
     chain = "".join(f"def f{n}():\n    return f{n + 1}()\n\n\n" for n in range(5))

@@ -17,6 +17,7 @@ from rich.console import Console
 from analysis.page.render import FORMATS
 from analysis.page.table import Table
 from analysis.report import print_report
+from analysis.stats.intervals import share
 from analysis.tables.rates import by_case
 from analysis.tables.success import all_of, any_of, rates
 from grid import store
@@ -45,6 +46,19 @@ def test_a_planted_rate_is_recovered_and_covered() -> None:
         assert table[name].mean() == pytest.approx(rate, abs=0.015), name
         covered = ((table[f"{name}_low"] <= rate) & (rate <= table[f"{name}_high"])).mean()
         assert 0.90 <= covered <= 0.99, name
+
+
+def test_events_of_few_cases_tell_no_more_than_so_many_single_trials() -> None:
+    """Three of 40 cases won half of their trials: pass^2 and pass@2 are no surer than shares of 40 single trials."""
+    won = pd.Series([2, 2, 2, *[0] * 37])
+    known = pd.DataFrame({"robustness": "none", "planner": "react", "tried": 4, "won": won, "cluster": won.index,
+                          "case_id": won.index, "cells": 4})  # fmt: skip
+    (row,) = rates(known, 4).to_dict("records")
+    for name, of, rare in (("all_1", all_of, False), ("all_2", all_of, True), ("any_2", any_of, True)):
+        cases = pd.Series([of(one, 4, int(name[-1])) for one in won], index=pd.Index(won.index, name="cluster"))
+        bounds, plain = ((found.low, found.high) for found in (share(cases, rare=True), share(cases)))
+        assert bounds != pytest.approx(plain), "the rule is met"
+        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(bounds if rare else plain), name
 
 
 def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> Table | None:
