@@ -101,6 +101,7 @@ def opened(page: Page, key: str, title: str) -> None:
     page.wait_for_load_state()
 
 
+@pytest.mark.long
 def test_the_keyboard_walks_from_the_sweep_to_the_prompt_and_back(page: Page, root: Path) -> None:
     with served(root) as at:
         page.goto(at)
@@ -141,6 +142,7 @@ def test_the_keyboard_walks_from_the_sweep_to_the_prompt_and_back(page: Page, ro
         opened(page, "u", "small · agent-grid")
 
 
+@pytest.mark.long
 def test_links_of_a_report_lead_to_the_cases(page: Page, root: Path) -> None:
     with served(root) as at:
         page.goto(at + link("small", "made_up", "none", "tooltree"))
@@ -149,6 +151,7 @@ def test_links_of_a_report_lead_to_the_cases(page: Page, root: Path) -> None:
         expect(page.locator(".matrix")).to_have_count(1, timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_without_javascript_everything_is_there(browser: Browser, root: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     context.set_default_timeout(PATIENCE)
@@ -167,6 +170,7 @@ def test_without_javascript_everything_is_there(browser: Browser, root: Path) ->
     context.close()
 
 
+@pytest.mark.long
 def test_no_text_of_a_hostile_folder_runs(page: Page, tmp_path: Path) -> None:
     viewed.write(tmp_path / "evil", viewed.EVIL)
     cell = viewed.cell("tooltree", 0, 0) + viewed.EVIL
@@ -198,6 +202,7 @@ def _inert(page: Page) -> None:
     assert page.title() != "ran"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("evil", ["", viewed.EVIL], ids=["plain", "hostile"])
 def test_a_phone_never_scrolls_sideways(evil: str, browser: Browser, tmp_path: Path) -> None:
     viewed.write(tmp_path / "r", evil)
@@ -212,6 +217,7 @@ def test_a_phone_never_scrolls_sideways(evil: str, browser: Browser, tmp_path: P
     context.close()
 
 
+@pytest.mark.long
 def test_an_export_opens_from_the_disk(page: Page, root: Path, tmp_path: Path) -> None:
     export([Run(root)], tmp_path / "files", most=100)
     page.goto((tmp_path / "files/index.html").as_uri())
@@ -227,6 +233,7 @@ def test_an_export_opens_from_the_disk(page: Page, root: Path, tmp_path: Path) -
     opened(page, "u", "tooltree")
 
 
+@pytest.mark.long
 def test_a_running_sweep_refreshes_by_itself(page: Page, tmp_path: Path) -> None:
     viewed.write(tmp_path / "r", count=1)
     _tell(tmp_path / "r", "running", 6)

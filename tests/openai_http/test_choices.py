@@ -43,6 +43,7 @@ def brute_force(
     return np.array(scores) / sum(scores), 1 - sum(scores)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["natural", "terminated", "padded"])
 def test_every_form_of_labels_is_exact(form: str) -> None:
     model, counts = TinyModel(), (2, 8, 10, 11, 61, 100, 101, 120)
@@ -141,6 +142,7 @@ def test_the_printed_form_and_the_bound_reach_the_search() -> None:
     assert np.abs(np.array(bounded.probabilities) - expected).sum() / 2 <= bounded.error_bound + 1e-12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tells", "says"), [(True, "tokens and 2 to answer exceed"), (False, "HTTP 400: This")])
 def test_a_choice_that_does_not_fit_the_context(tells: bool, says: str) -> None:
     model = TinyModel()
@@ -218,6 +220,7 @@ def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
     return reply
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("lacking", "says"),
     [

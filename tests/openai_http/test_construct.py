@@ -103,6 +103,7 @@ def quietly(given: list[str]) -> None:
     main(given)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 def test_killed_in_a_stage_nothing_is_paid_twice(stage: str, tmp_path: Path) -> None:
     killing = Killing(stage, 2)

@@ -12,6 +12,7 @@ from tests.support.endpoint import main, play, tried
 from tests.support.forms import FORMS
 
 
+@pytest.mark.long
 def test_no_form_is_silently_wrong(tmp_path: Path) -> None:
     with LocalServer(play) as server:
         found = asyncio.run(tried(FORMS.values(), server.url, tmp_path))

@@ -162,6 +162,7 @@ def test_a_choice_that_is_kept_back_is_the_models_failure() -> None:
     assert isinstance(error, ModelError)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["react", "zero_shot", "self_consistency"])
 @pytest.mark.parametrize("tools", ["prompt", "native"])
 def test_cells_go_on_behind_an_answer_that_was_kept_back(planner: str, tools: str) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-EVERY_TIME = {"test_sweep.py", "test_deadly_cases.py"}
-"""Files that `pytest` runs by itself: a sweep from its command to its screen, and workers that die. The others are
-`cluster`'s: `pytest -m cluster` runs them, and `.ci/run` does."""
+EVERY_TIME = {"test_sweep.py"}
+"""What `pytest` runs by itself: a sweep, from its command to its screen. All else is `long`'s: `.ci/run` runs it."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and item.path.name not in EVERY_TIME:
-            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.long)

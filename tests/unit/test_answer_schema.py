@@ -87,6 +87,7 @@ def accepts(grammars: Any, answer: JsonAnswer, text: str) -> bool:
     return all(matcher.accept_token(token) for token in tokens) and bool(matcher.is_terminated())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -95,6 +95,7 @@ def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
     assert reached["most"].tolist() == [4, 8, 16]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_path: Path) -> None:
     found = {}

@@ -53,6 +53,7 @@ def generated(recipes: list[Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "generated", lambda seed: tmp_path)
 
 
+@pytest.mark.long
 def test_margins_are_the_papers(recipes: list[Recipe]) -> None:
     found = margins([build(recipe) for recipe in recipes])
     assert not [one for one in found if not one.holds]

@@ -61,6 +61,7 @@ def test_a_search_without_a_model_counts_its_nodes() -> None:
     assert search.search(search.searcher("lats", values), steps=7)[0].nodes == 7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", search.searches(1))
 def test_every_search_that_is_timed_runs(name: str) -> None:
     found, _ = search.search(search.searcher(name, search.searches(3)[name]))

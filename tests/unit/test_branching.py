@@ -245,6 +245,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swept: Path) -> None:
     episodes = load.episodes(swept, ["branches"])
     found = of_cases(swept).merge(episodes[["planner", "case_id", "branches", "success"]], on=["planner", "case_id"])
@@ -264,6 +265,7 @@ def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swe
         assert sum(float(figures[name]) for name in MECHANISMS if name in figures) == pytest.approx(100, abs=0.3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", [DIRECT, EQUIVALENCE])
 def test_a_tool_of_slate_that_does_the_same_is_equivalent(mechanism: str, tmp_path: Path) -> None:
     """Real cases: the first pass calls nothing at one step; the branch calls the reference's tool, or its twin."""

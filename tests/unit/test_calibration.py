@@ -92,6 +92,7 @@ def drawn(rng: np.random.Generator, clusters: int, slope: float) -> tuple[Number
     return confidence, right.astype(float), cluster
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slope", [1.0, 0.4])
 @pytest.mark.parametrize("of", [calibration.equal_widths, calibration.equal_masses])
 def test_intervals_of_the_error_cover_what_was_planted(

@@ -90,6 +90,7 @@ def test_the_closed_form_is_the_policys() -> None:
     assert (p > (1 - p) / WRONG).mean() == pytest.approx(told.weight @ told.right, abs=0.015)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calibration", [1.0, 0.5, 0.0])
 def test_the_figures_recover_a_planted_calibration(calibration: float) -> None:
     """In 10 grids of 60 cases, each figure's 95% interval holds the true value about as often as it should."""

@@ -163,6 +163,7 @@ def test_shellcheck_has_nothing_to_say() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("chosen", "root"),
     [

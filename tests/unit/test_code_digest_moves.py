@@ -20,6 +20,7 @@ SOURCES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", SOURCES)
 def test_moves_change_no_digest_and_changes_those_that_reach_them(package: str, tmp_path: Path) -> None:
     source, roots = SOURCES[package]

@@ -36,6 +36,7 @@ def assert_clean(line: Sequence[str], one: Outcome, *, refused: bool) -> None:
         assert one["out"] == "", (shown, one)
 
 
+@pytest.mark.long
 def test_a_sample_of_hostile_and_of_random_lines(tmp_path: Path) -> None:
     hostile = random.Random(SEED).sample(REFUSED, 12)
     check([*hostile, *random_lines(6, SEED)], tmp_path, len(hostile))

@@ -103,6 +103,7 @@ def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
     assert everything(filled) == before
 
 
+@pytest.mark.long
 def test_readers_see_every_row_once_while_files_are_merged(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "ROWS", 6)
     before, wrong, ended = everything(filled), [], threading.Event()

@@ -124,6 +124,7 @@ def kills(root: Path, count: int, files: int, rng: random.Random) -> dict[str, i
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "files"), [(6, 30), pytest.param(200, 40, marks=pytest.mark.slow)])
 def test_every_row_is_there_once_after_each_kill(tmp_path: Path, count: int, files: int) -> None:
     told = kills(tmp_path, count, files, random.Random(0))

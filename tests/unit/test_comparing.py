@@ -72,6 +72,7 @@ def test_ranks_are_those_of_each_data_set_and_their_means() -> None:
     assert found["rank_high"]["a"] < found["rank_low"]["d"], "a planted order is found"
 
 
+@pytest.mark.long
 def test_the_interval_of_a_rank_covers() -> None:
     """Four equal planners have a mean rank of 2.5 each."""
     inside = total = 0

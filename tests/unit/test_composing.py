@@ -76,6 +76,7 @@ def attempt(compose: Callable[[], Composed]) -> object:
         return f"{type(error).__name__}: {error}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [25, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_setting_is_what_hydra_composes(hydra: tuple[Composer, DictConfig], count: int) -> None:
     draw = random.Random(count)

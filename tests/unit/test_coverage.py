@@ -51,6 +51,7 @@ def test_planted_coefficients_are_those_of_a_very_large_study(shapes: pd.DataFra
     assert (table["se"] < 0.2).all()
 
 
+@pytest.mark.long
 def test_the_shipped_formula_covers(shapes: pd.DataFrame) -> None:
     """40 studies of 60 questions; `-m slow` makes hundreds of four sizes."""
     held = shares(shapes, 60, 40)
@@ -75,6 +76,7 @@ def test_12_questions_are_refused_with_what_to_run(shapes: pd.DataFrame) -> None
     assert list(held.index) == ["Intercept", "SH"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 7))])
 def test_no_study_shaped_folder_ends_its_report(tmp_path: Path, seed: int) -> None:
     study_shaped.write(tmp_path, seed)

@@ -51,6 +51,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return status, found.out + found.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["slate", "kqa_synthetic", "gta_generated", "null_cases"])
 def test_what_ships_says_what_it_holds_and_keeps_its_rules(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     few = [] if name == "null_cases" else ["dataset.limit=30"]

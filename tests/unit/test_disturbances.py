@@ -78,6 +78,7 @@ def solved(found: list[dict[str, Any]]) -> set[str]:
     return {row["case_id"] for row in found if row["success"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["react", "fh", "retry"])
 @pytest.mark.parametrize("dataset", ["slate", "kqa_synthetic"])
 def test_a_policy_that_minds_failures_replaces_the_tool_and_resolves_the_case(dataset: str, planner: str) -> None:
@@ -123,6 +124,7 @@ def test_costs_leave_a_sure_policy_right_and_cost_it_more_than_the_least() -> No
     assert sum(row["plan_cost"] for row in found) > sum(row["least_cost"] for row in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dataset", ["slate", "kqa_synthetic"])
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_who_refuses_everything_is_right_where_a_case_cannot_be_solved_and_nowhere_else(

@@ -75,6 +75,7 @@ class ParsedOnce(composing._Files):
         self._pickled = self._all
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", documented.PAGES)
 def test_sweeps_compose(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composing, "_Files", ParsedOnce)

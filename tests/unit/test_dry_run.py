@@ -31,6 +31,7 @@ def composed(arguments: list[str]) -> SweepConfig:
     return sweep_config({str(key): value for key, value in found.items()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("extra", [(), ("dry_run=true",), ("dry_run=True",), ("dry_run=false",), ("dry_run.pilot=9",)])
 def test_a_pilot_is_a_dry_run_whatever_stands_beside_it(extra: tuple[str, ...]) -> None:
     for arguments in permutations(["seed=3", *extra]):

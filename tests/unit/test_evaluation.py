@@ -533,6 +533,7 @@ def with_texts(count: int) -> list[str]:
     return [name for _, name in sorted(found)[:count]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", solvers())
 def test_every_planner_runs_and_repeats_itself(planner: str) -> None:
     setting, built = judged(planner, limit=None)

@@ -80,6 +80,7 @@ def reported(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
     return main()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_one_report_has_every_family_of_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -58,6 +58,7 @@ def test_equals_geepack() -> None:
         assert ours[column].to_dict() == pytest.approx(theirs[column].to_dict(), abs=1e-6), column
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("studies", "least"), [(50, 0.88), pytest.param(200, 0.92, marks=pytest.mark.slow)])
 def test_intervals_cover_known_coefficients(studies: int, least: float) -> None:
     """Of 300 intervals 95% hold the truth, give or take 1.5: errors a tenth too small show, and those 15% too large."""

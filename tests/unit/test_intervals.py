@@ -153,6 +153,7 @@ def test_shares_near_0_and_1_are_covered_and_no_bound_leaves_them(start: float, 
     assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.92
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("clusters", "size", "start"), [(20, 4, 0.05), (40, 1, 0.2), (10, 4, 0.2)])
 def test_rare_shares_of_several_trials_are_covered(clusters: int, size: int, start: float) -> None:
     """pass^4 of 8 trials near 0: without the bound on their effective number 78, 91 and 87% are."""

@@ -226,6 +226,7 @@ def test_training_and_test_questions_are_apart(worlds: dict[int, KqaSynthetic], 
     assert len({question.dag for question in together}) == 1500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_programs_give_one_answer_in_ours_and_in_the_reference(worlds: dict[int, KqaSynthetic], seed: int) -> None:
     raw = json.loads((worlds[seed].root / KB).read_text(encoding="utf-8"))
@@ -261,6 +262,7 @@ def test_what_a_step_names_is_in_the_question(synthetic: KqaSynthetic) -> None:
                 assert part.inputs[0] in question.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tests", "trainings"), [(24, 48), pytest.param(dataset.TESTS, dataset.TRAININGS, marks=pytest.mark.slow)]
 )

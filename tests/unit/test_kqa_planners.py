@@ -15,6 +15,7 @@ from tests.configs import setting_of
 from tests.oracle import oracle_of
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("robustness", ["tools_forgiving", "tools_strict"])
 @pytest.mark.parametrize("planner", ["fh", "sh"])
 def test_gold_plans_answer_every_question(planner: str, robustness: str) -> None:

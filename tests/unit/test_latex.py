@@ -35,6 +35,7 @@ def compiled(folder: Path, tables: list[str]) -> str:
     return log
 
 
+@pytest.mark.long
 def test_all_tables_of_a_report_compile(tmp_path: Path) -> None:
     simulated.write(tmp_path / "swept", count=30)
     tables = print_report(tmp_path / "swept", Console(file=io.StringIO()))

@@ -38,6 +38,7 @@ def test_an_unknown_command_is_told_with_the_nearest() -> None:
     assert said.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(main.COMMANDS))
 def test_each_command_has_help(name: str) -> None:
     said = run(name, "--help")
@@ -139,6 +140,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, list[str],
     return [(*found.get(number, (-1, [])), (said / str(number)).read_text()) for number in range(len(MISTAKES))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(MISTAKES)), ids=lambda number: " ".join(MISTAKES[number]))
 def test_a_mistake_is_told_before_anything_heavy_is_imported(
     told: list[tuple[int, list[str], str]], number: int

@@ -123,6 +123,7 @@ def test_halves_share_no_case_whatever_the_limit() -> None:
     assert part_of(cases, "all") == cases
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", sorted({*solvers()} - ENDS))
 def test_every_planner_is_shown_its_own_traces_word_for_word(tmp_path: Path, validation: Path, planner: str) -> None:
     setting = only(remembering(tmp_path, validation, planner))

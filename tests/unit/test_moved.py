@@ -91,6 +91,7 @@ def test_a_sweep_reads_a_class_by_the_name_of_before() -> None:
     assert resolved(composed)[0]["planner"]["_target_"] == "grid.planners.horizon.SingleStepHorizon"
 
 
+@pytest.mark.long
 def test_a_plugin_of_before_runs_and_once_rewritten_without_a_warning(tmp_path: Path) -> None:
     folder = tmp_path / "mylab"
     with tarfile.open(BEFORE) as archive:
@@ -160,6 +161,7 @@ def test_a_notebooks_cells_are_rewritten_and_nothing_else_is(tmp_path: Path, mon
     assert (tmp_path / "none.ipynb").read_text(encoding="utf-8") == "{}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", ["from analysis import heatmaps", "from launch import pilots"])
 def test_an_old_name_loads_first_of_all(old: str) -> None:
     found = subprocess.run(

@@ -60,6 +60,7 @@ def test_it_passes_lint(lab: Path, tmp_path: Path, command: Sequence[str]) -> No
         assert ended.returncode == 0, ended.stdout
 
 
+@pytest.mark.long
 def test_it_has_strict_types(lab: Path, tmp_path: Path) -> None:
     config = tmp_path / "mypy.ini"
     config.write_text(STRICT)
@@ -73,12 +74,14 @@ def test_it_has_strict_types(lab: Path, tmp_path: Path) -> None:
     assert count.startswith("Found 1 error in 1 file "), "there is nothing wrong in the package and its tests"
 
 
+@pytest.mark.long
 def test_its_tests_pass(lab: Path) -> None:
     ended = run(lab, "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert ended.returncode == 0, ended.stdout
     assert "5 passed" in ended.stdout
 
 
+@pytest.mark.long
 def test_it_keeps_the_contracts_and_what_breaks_them_is_told(lab: Path) -> None:
     command = ("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "grid.contracts", "--plugin", "mylab")
     ended = run(lab, *command, "-k", "not kqa_synthetic")  # whose questions alone take half the time

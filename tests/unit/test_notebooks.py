@@ -32,6 +32,7 @@ def test_there_is_one_for_each_section() -> None:
     assert [path.name.partition("_")[0] for path in NOTEBOOKS] == ["sec4p2", "sec4p3", "sec4p4", "sec4p5"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "GRID_RESULTS" not in os.environ:

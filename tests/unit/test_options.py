@@ -176,6 +176,7 @@ def test_ranked_the_first_place_is_a_policy() -> None:
     assert hits > 5 * decisions / options
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["egb_logits", "fh", "sh"])
 def test_the_tables_know_where_the_retriever_had_the_reference(planner: str) -> None:
     ranks: dict[str, list[Any]] = {}

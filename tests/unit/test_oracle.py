@@ -22,7 +22,7 @@ from tests.configs import FOLDERS, few_of, goes_together, outlines, setting_of, 
 from tests.oracle import judge_of, oracle_of
 
 BUDGET = BudgetConfig()
-CASES = 6
+CASES = 3
 DRAFTING = "tooltree"  # drafts every tool on offer, so that its judge alone tells them apart: it needs an oracle too
 MOST_CALLS = 30  # more than any of these cases takes; some planners are shallow by default
 
@@ -61,7 +61,7 @@ def test_an_oracle_resolves_every_case(
         values["kind"] = kind
     deep = {"max_calls": MOST_CALLS}
     rows = told(setting_of(values, deep, dataset=dataset, planner=planner, retriever="oracle"))
-    assert len(rows) >= CASES - 2
+    assert len(rows) >= CASES - 1
     assert [(row["case_id"], row["error_message"]) for row in rows if row["success"] is not True] == []
     for row in rows:
         followed = 1.0 if outline == GIVEN else None

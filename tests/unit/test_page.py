@@ -95,6 +95,7 @@ def test_the_page_names_no_other_place_and_runs_nothing(swept: Reported) -> None
     assert set(inside) <= set(ids)
 
 
+@pytest.mark.long
 def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 60).assign(model=EVIL, dataset=EVIL)
     rows["last_step"] = rows["last_step"].replace("Count", EVIL)
@@ -157,6 +158,7 @@ def test_the_command_prints_tables_and_writes_the_page_and_files(swept: Reported
     assert len([*(swept.root.parent / "tables").glob("*_coefficients.tex")]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -174,6 +176,7 @@ def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     assert "by=dept: no column of episodes; allowed: category, tools, template, " in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_the_command_fits_another_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -142,6 +142,7 @@ def rows(planner: str, order: str, parallel: bool, cases: int) -> tuple[ROWS, in
     return lasting, sum(row["branches"] > 0 for row in found["episodes"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["step", "round_robin"])
 @pytest.mark.parametrize("planner", ["egb_logits", "egb_sampling"])
 @pytest.mark.parametrize("cases", [10, pytest.param(200, marks=pytest.mark.slow)])

@@ -32,6 +32,7 @@ def test_both_are_what_all_subsets_of_trials_have_on_average(trials: int) -> Non
         assert any_of(won, trials, k) == pytest.approx(sum(map(any, drawn)) / len(drawn))
 
 
+@pytest.mark.long
 def test_a_planted_rate_is_recovered_and_covered() -> None:
     """Every trial succeeds with the same probability p: pass^k is p^k, pass@k is 1 − (1 − p)^k."""
     p, cases, trials, studies = 0.6, 150, 4, 150

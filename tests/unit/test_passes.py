@@ -41,6 +41,7 @@ def test_no_limit_beyond_the_budget_has_a_column(tmp_path: Path) -> None:
     assert "passes" not in tables(tmp_path / "less")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["egb_tree", "tooltree", "lats", "egb_logits"])
 def test_a_column_is_what_a_run_with_that_budget_returns(planner: str, tmp_path: Path) -> None:
     keys = {"parallel": False} if planner == "egb_logits" else {"oracle_stop": True}

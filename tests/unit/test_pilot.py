@@ -67,6 +67,7 @@ def of(estimate: Estimate | None) -> Estimate:
     return estimate
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{}, {"model": SIMULATED}, {"planner": VOTES, "model": SIMULATED}])
 def test_the_forecast_is_near_what_is_spent(tmp_path: Path, changes: dict[str, object]) -> None:
     checked = plan(tmp_path, 40, **changes)

@@ -316,6 +316,7 @@ def test_huge_plans_are_cut_and_odd_values_shown_on_their_line() -> None:
     assert plan_judging.chain_lines(Chain(())) == ("No call is made.",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("auc", [0.5, 0.8, 0.97, 1.0])
 def test_a_planted_accuracy_is_met_of_right_plans_and_of_wrong_ones(auc: float) -> None:
     engine = Simulated(judge_auc=auc, malformed=0.0)

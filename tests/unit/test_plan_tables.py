@@ -377,6 +377,7 @@ def test_a_sweep_without_plans_has_none_of_these(tmp_path: Path) -> None:
     assert efficiency.tables(tmp_path) == []
 
 
+@pytest.mark.long
 def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) -> None:
     write(tmp_path, [*planned(20), *distracted(20), *by_steps(), *priced(1)])
     found = print_report(tmp_path, Console(file=io.StringIO(), width=200))

@@ -141,6 +141,7 @@ def test_the_reworded_intent_is_broad_and_in_the_tools_field() -> None:
     assert len(texts) < len(slate().tools) / 8, "one intent covers many tools"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [2, 4, 6, 8, 10])
 def test_extraneous_adds_k_useless_neighbours_to_every_step_and_nothing_else(k: int) -> None:
     for plain, disturbed in problems(Extraneous(k=k), limit=40):  # type: ignore[arg-type]
@@ -179,6 +180,7 @@ def test_settings_compose_in_order() -> None:
     assert any(s.text != p.text for s, p in zip(both.case.plan.substeps, plain.case.plan.substeps, strict=True))
 
 
+@pytest.mark.long
 def test_every_disturbance_hurts_the_lexical_policys_choice_of_tools() -> None:
     def match(top_k: int, limit: int, *robustness: Robustness) -> np.ndarray:
         episodes, _ = run(EGBLogits(trajectories=1), Lexical(), *robustness, limit=limit, top_k=top_k)

@@ -204,6 +204,7 @@ def test_without_a_difference_power_is_the_level() -> None:
         assert claim.power == pytest.approx(alpha, abs=0.002)
 
 
+@pytest.mark.long
 def test_claimed_power_is_within_3_points_of_simulated() -> None:
     """On the benchmark's six designs, of rates 3 to 97% and 9 to 517 clusters; its table has more studies."""
     found = list(power.compared(0.8, studies=1_200, seed=3))
@@ -214,6 +215,7 @@ def test_claimed_power_is_within_3_points_of_simulated() -> None:
         assert one.null.share < 0.07
 
 
+@pytest.mark.long
 def test_the_interval_of_cases_holds_what_the_truth_needs() -> None:
     """Of 4 pilots of 60 clusters most intervals hold the cases that the planted model needs."""
     order, sizes = endless([1, 3], MOST), np.tile([1.0, 3.0], 30)

@@ -109,6 +109,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
 """Of each preset, with further arguments, how many rows of which table ours stand beside."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", PRESETS, ids=" ".join)
 def test_a_preset_runs_what_its_tables_have(cells: Cells, preset: tuple[str, ...]) -> None:
     name, *arguments = preset
@@ -141,6 +142,7 @@ PLANS: dict[str, tuple[set[str], set[str], set[str]]] = {
 """Of each preset of plans whose tables it has, by which planners, and how these refine plans; all run others beside."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANS)
 def test_a_preset_of_plans_has_a_setting_beside_every_row_of_its_tables(cells: Cells, name: str) -> None:
     tables, planners, refined = PLANS[name]
@@ -169,6 +171,7 @@ Table 9 has a row more than the paper prints: self-consistency by step.
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EGB)
 def test_a_preset_of_egb_has_a_setting_beside_every_row_of_its_tables(cells: Cells, name: str) -> None:
     """And runs nothing else, but for the figure's points that the text does not tell."""
@@ -217,6 +220,7 @@ def test_the_study_has_all_of_its_families(cells: Cells) -> None:
     assert set(more["planner"]) == {"fh", "sh", "react", "lats"}
 
 
+@pytest.mark.long
 def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> None:
     files = ("bfcl", "kqapro", "ultratool")
     ran = pd.concat([cells("+experiment=horizon_everywhere", *more) for more in ([], [f"dataset={','.join(files)}"])])
@@ -232,6 +236,7 @@ GALLERY = gallery.load()
 """Fails where a preset of conf/experiment is not in conf/gallery.yaml, or has neither tables nor a reason there."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GALLERY)
 def test_a_preset_runs_settings_that_stand_beside_the_tables_that_it_names(cells: Cells, name: str) -> None:
     preset = GALLERY[name]
@@ -257,6 +262,7 @@ def test_every_published_table_is_named_by_a_preset_or_says_how_it_is_run() -> N
         assert table.of == "agreement" or table.file in named or "runs ours" in head or "has ours" in head, table.file
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", GALLERY)
 def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str) -> None:
     preset = GALLERY[name]
@@ -267,6 +273,7 @@ def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str
             assert not set(ran["model"].map(name_of)) & {"smollm2-135m", "qwen2.5-coder-1.5b"}, "no real model"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["planning_horizon", "horizon_kqapro", "horizon_kbqa", "horizon_hotpotqa"])
 def test_horizons_ask_models_as_published(cells: Cells, name: str) -> None:
     ran = cells(f"+experiment={name}", "model=openai_http", "model.model=m", "model.base_url=http://127.0.0.1:1/v1")

@@ -61,6 +61,7 @@ def of(*calls: tuple[str, dict[str, Any]], kind: TaskKind = WHOLE, **changes: An
     return diagnose(trip(**changes), kind, chain(*calls))
 
 
+@pytest.mark.long
 def test_references_are_right_in_every_form_and_mutations_are_found() -> None:
     hit: Counter[str] = Counter()
     missed: Counter[str] = Counter()

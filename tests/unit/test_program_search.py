@@ -30,6 +30,7 @@ def rule(kind: str, *arguments: str) -> Constraint:
     return Constraint(kind, arguments, f"rule {kind}")  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_least_costs_are_those_of_brute_force() -> None:
     compared = unsolvable = 0
     for seed in range(100_000):

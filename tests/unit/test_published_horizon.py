@@ -225,6 +225,7 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
     assert published.tables(tmp_path, [TABLES["4"]]) == []
 
 
+@pytest.mark.long
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     families.write(tmp_path, ["kqa_synthetic", "atomic_kbqa", "hotpotqa_multi"], count=10)
     notes = beside(tmp_path, TABLES["2"]).notes

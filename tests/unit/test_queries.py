@@ -115,6 +115,7 @@ def alike(table: Table) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["left_out", "failure"])
 @pytest.mark.parametrize("write", [rates, study, searches, apart])
 def test_the_query_that_is_shown_is_the_one_that_made_the_numbers(

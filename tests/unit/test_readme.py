@@ -55,6 +55,7 @@ def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> 
     assert (out.stdout, out.stderr) == ("1\n2", "3\n")
 
 
+@pytest.mark.long
 def test_tables_are_held_against_a_sweep(tmp_path: Path, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     simulated.write(tmp_path)
     shown = ["results", "robustness=tools_strict"]

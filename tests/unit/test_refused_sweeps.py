@@ -27,6 +27,7 @@ def sweep() -> Run:
     return run
 
 
+@pytest.mark.long
 def test_a_dry_run_lists_the_settings_and_writes_no_results(sweep: Run, tmp_path: Path) -> None:
     ended = sweep(tmp_path, "-m", "dry_run=true", "dataset.limit=5", "trials=2")
     assert (ended.status, ended.err) == (0, "")
@@ -112,6 +113,7 @@ def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_p
     assert files(tmp_path) == before
 
 
+@pytest.mark.long
 def test_a_second_sweep_of_a_name_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "results" / "held"
     with store.locked(root):

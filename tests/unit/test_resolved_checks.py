@@ -70,6 +70,7 @@ def rows(planner: str) -> tuple[dict[str, list[dict[str, Any]]], int]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take(), len(listening.asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", solvers())
 def test_rows_tell_how_often_a_planner_asked_and_at_how_many_steps_it_branched(planner: str) -> None:
     found, asked = rows(planner)

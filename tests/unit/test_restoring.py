@@ -125,6 +125,7 @@ def test_restoring_changes_the_id_and_no_seed() -> None:
     assert not {cell.seed for cell in other} & {cell.seed for cell in first}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["text", "digits"])
 def test_each_kind_of_error_goes_where_it_is_fixed_and_stays_where_not(form: str) -> None:
     left = {}

@@ -73,6 +73,7 @@ def test_parts_that_cannot_be_read_end_the_report(tmp_path: Path) -> None:
         written(tmp_path, [CELLS[0] | {"reward_parts": "{"}])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [0, 4])
 def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: int) -> None:
     """Two planners and two trials, all or half of the cases unknown: every table is made, and the page."""

@@ -64,6 +64,7 @@ def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path)
     assert "asks: it may ask the world whether a case is resolved" in " ".join(" ".join(lines).split())
 
 
+@pytest.mark.long
 def test_it_fits_whatever_ran(tmp_path: Path) -> None:
     rows = [
         cell

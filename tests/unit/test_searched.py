@@ -187,6 +187,7 @@ def test_what_a_variant_is_compared_with(label: str, labels: list[str], plain: s
 # --- queries, pages, bad input
 
 
+@pytest.mark.long
 def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     root = tmp_path / "it's searched"
     rng = np.random.default_rng(0)
@@ -238,6 +239,7 @@ def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path
     assert "budgets" in tables(tmp_path / "stopped")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("success", "cases"), [(True, 1), (False, 1), (None, 1), (True, 4), (None, 4)])
 def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: bool | None, cases: int) -> None:
     status = "ok" if success is not None else "failed"

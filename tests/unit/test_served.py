@@ -133,6 +133,7 @@ def test_means_leave_out_what_is_not_counted(tmp_path: Path) -> None:
     assert sorted(one.tokens or 0.0 for one in summaries) == [110, 152], "settings with the judge and without"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_report_with_uncounted_cells_has_its_lines_and_tables(tmp_path: Path, count: int) -> None:
     """Also where no cell at all is counted."""

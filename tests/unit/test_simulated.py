@@ -52,6 +52,7 @@ SKILLED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dataset", "outline", "planner"), few_of(SKILLED))
 def test_with_skill_1_every_planner_resolves_every_case(dataset: str, outline: str, planner: str) -> None:
     values = {"outline": outline}
@@ -63,6 +64,7 @@ def agreeing(grids: int, cases: int, planner: str, **values: Any) -> int:
     return sum(covers(grid(planner, cases=cases, seed=seed, **values)) for seed in range(grids))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 @pytest.mark.parametrize("planner", ["baseline_llm", "react", "fh"])
 def test_the_closed_form_lies_in_the_interval_of_the_estimate(planner: str, outline: str) -> None:
@@ -96,6 +98,7 @@ def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[
     assert agreeing(100, 100, planner, **values) >= 92
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["fh", "sh"])
 def test_misspelt_names_are_forgiven_by_forgiving_tools_alone(planner: str) -> None:
     """They are the same cells but for what the tools do, so that none fares better under strict tools."""
@@ -135,6 +138,7 @@ def egb_gain(calibration: float) -> float:
     return float(passes[1] - passes[0])
 
 
+@pytest.mark.long
 def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothing() -> None:
     nothing, half, all_of_it = egb_gain(0.0), egb_gain(0.5), egb_gain(1.0)
     assert abs(nothing) <= 0.04, "one of fifty alternatives is right by chance"
@@ -142,6 +146,7 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
     assert all_of_it >= nothing + 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cases", [40, pytest.param(160, marks=pytest.mark.slow)])
 def test_reflexion_without_insight_is_a_retry_and_with_it_more(cases: int) -> None:
     keys: dict[str, Any] = {"cases": cases, "seed": 1, "tool_skill": 0.9, "argument_skill": 0.9}

@@ -74,6 +74,7 @@ def calls(case: CaseRecord) -> dict[str, ToolCall]:
     return {step: call for step, call in case.reference().calls.items() if call}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_published_statistic_holds(slates: dict[int, Slate], seed: int) -> None:
     found = statistics(slates[seed])
@@ -118,6 +119,7 @@ def test_another_seed_gives_other_cases(slates: dict[int, Slate]) -> None:
     assert slates[0].tools.keys() != slates[1].tools.keys()
 
 
+@pytest.mark.long
 def test_the_stock_breaks_no_rule() -> None:
     parts = load_all()
     assert [line for part in parts for line in problems(part, shop(0))] == []

@@ -67,6 +67,7 @@ def rows(text: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in lines}
 
 
+@pytest.mark.long
 def test_the_head_is_what_hubs_read(text: str) -> None:
     _, head, body = text.split("---\n", 2)
     found = yaml.safe_load(head)
@@ -125,6 +126,7 @@ def test_the_folder_is_a_slate_with_the_same_version_and_hashes(slate: Slate, ma
             assert said["sha256"] in text
 
 
+@pytest.mark.long
 def test_the_same_dataset_gives_the_same_bytes(slate: Slate, made: Path, text: str, tmp_path: Path) -> None:
     assert card(Slate(cases=CASES), SEEDS) == text
     for path in export(Slate(cases=CASES), tmp_path / "again", text):

@@ -153,6 +153,7 @@ def perturbed(slate: Slate, call: ToolCall, rng: random.Random) -> Iterator[Tool
         yield ToolCall(call.tool, {key: rng.choice(forms(value, rng)) for key, value in arguments.items()})
 
 
+@pytest.mark.long
 def test_every_call_means_the_same_to_both(slate: Slate, exported: Path, scorer: ModuleType) -> None:
     rng, found = random.Random(1), {True: 0, False: 0}
     cases = scorer.read_scored_cases(exported)
@@ -182,6 +183,7 @@ def test_the_file_is_the_grids_own_source_and_nothing_else(exported: Path) -> No
     assert own[start : own.index("\n\n\n", start)] in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("planner", "skill"), [("react", 0.8), ("zero_shot", 0.5), ("react", 1.0)])
 def test_metrics_are_those_of_a_sweep(slate: Slate, exported: Path, tmp_path: Path, planner: str, skill: float) -> None:
     model = {"tool_skill": skill, "argument_skill": skill, "malformed": 0.1}

@@ -86,6 +86,7 @@ def episodes(built: Built, setting: Setting) -> list[dict[str, Any]]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", solvers())
 @pytest.mark.parametrize("robustness", ["none", "tools_forgiving", "tools_strict"])
 def test_every_planner_runs_and_repeats_itself(planner: str, robustness: str) -> None:

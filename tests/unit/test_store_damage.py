@@ -318,6 +318,7 @@ def readable() -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, who may not read")
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444])
 @pytest.mark.parametrize("name", ["", "episodes"])

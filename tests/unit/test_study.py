@@ -125,6 +125,7 @@ def rows_of(query: str) -> pd.DataFrame:
     return duckdb.connect().execute(query).df()
 
 
+@pytest.mark.long
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     tables = {table.name: table for table in print_report(folder, Console(file=io.StringIO()))}
     rows = {name: rows_of(table.query) for name, table in tables.items() if not table.query.startswith("python ")}

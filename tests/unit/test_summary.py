@@ -50,6 +50,7 @@ def test_one_planner_alone_is_told_without_a_comparison(tmp_path: Path) -> None:
     assert "against" not in line
 
 
+@pytest.mark.long
 def test_many_places_are_counted(tmp_path: Path) -> None:
     for model in range(11):
         written(tmp_path, {"react": 0.3}, model=f"model_{model:02}")
@@ -58,6 +59,7 @@ def test_many_places_are_counted(tmp_path: Path) -> None:
     assert len(summary.drawings(found)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["$x$ <b>", "n" * 200])
 def test_any_planner_has_a_place_in_the_figure(name: str, tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.3, name: 0.6})

@@ -109,6 +109,7 @@ def test_results_keep_settings_apart_and_count_failures() -> None:
     assert found["success_std"].isna().all(), "one trial has no deviation"
 
 
+@pytest.mark.long
 def test_paired_intervals_cover_a_planted_difference() -> None:
     planted, repetitions, cases, trials = 0.1, 200, 25, 2
     rng = np.random.default_rng(0)
@@ -407,6 +408,7 @@ def test_success_has_an_interval_over_clusters(tmp_path: Path) -> None:
         assert np.isnan(found["success_low"]) == (cluster == "one")
 
 
+@pytest.mark.long
 def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
     """By the sweep's own record; without one by the largest setting of the same place."""
     written(tmp_path, {"react": 0.2, "egb": 0.5})

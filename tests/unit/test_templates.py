@@ -175,6 +175,7 @@ def test_a_program_of_other_entities_and_values_is_of_the_same_template(name: st
     assert masked([replace(step, function="FindAll", inputs=())]) != masked([step]) or name == "FindAll"
 
 
+@pytest.mark.long
 def test_no_synthetic_question_is_shown_one_of_its_template() -> None:
     dataset = KqaSynthetic()
     templates = {one.text: one.template for one in dataset.trainings}

@@ -73,6 +73,7 @@ def test_more_datasets_than_a_worker_keeps_take_turns_in_groups() -> None:
     assert [one.labels["planner"] for one in alone] == ["0", "1", "2"], "planners keep their order"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunks", [1, 4, 7])
 def test_a_sweep_killed_after_some_chunks_has_about_the_same_cases_of_each_setting(tmp_path: Path, chunks: int) -> None:
     """And goes on so when it is run again, also with a setting that was not there before."""

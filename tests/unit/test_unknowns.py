@@ -189,6 +189,7 @@ def test_where_all_is_lost_all_is_open(tmp_path: Path) -> None:
     assert of(tmp_path, "react", unknown="failure")["success_mean"] == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("cut", "shown"), [(2, True), (1, False), (0, False)])
 def test_a_share_of_cut_answers_above_one_percent_is_a_column(tmp_path: Path, cut: int, shown: bool) -> None:
     rows = [row("react", case, 0, True, cut_answers=cut) for case in range(CASES)]

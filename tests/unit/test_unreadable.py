@@ -50,6 +50,7 @@ def asked_of_prose(root: Path, planner: str, keep: str) -> None:
         store.write(root, taken(asyncio.run(run())))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep", ["all", "none"])
 @pytest.mark.parametrize("planner", ["react", "zero_shot"])
 def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, planner: str, keep: str) -> None:

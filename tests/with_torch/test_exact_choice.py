@@ -58,6 +58,7 @@ def tokenizer_of(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.long
 def test_the_prompts_are_as_varied_as_they_should_be(case: Case) -> None:
     renderer = Renderer(tokenizer_of(case.folder))
     lengths = [len(renderer.encode(prompt)) for prompt in case.prompts]
@@ -83,6 +84,7 @@ def test_a_label_is_what_its_number_adds_to_the_prompt(case: Case) -> None:
             assert whole == [*renderer.encode(prompt), *label]
 
 
+@pytest.mark.long
 def test_brute_force_needs_no_cache(case: Case) -> None:
     few = PROMPTS[:6]
     for whole, continued in zip(teacher_forced(case.folder, few, cached=False), case.expected, strict=False):

@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("model"), ('",',))
 
 
+@pytest.mark.long
 def test_choose_equals_teacher_forcing(folder: Path) -> None:
     found, forced = choices(folder, PROMPTS, mass_bound=0.0), teacher_forced_names(folder, PROMPTS)
     for choice, expected in zip(found, forced, strict=True):

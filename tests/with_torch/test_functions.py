@@ -125,6 +125,7 @@ def test_a_definition_tells_what_a_line_of_the_list_does() -> None:
 NAMES = st.lists(st.text(max_size=80) | st.text("ab_- .:", max_size=5), unique=True, max_size=12)
 
 
+@pytest.mark.long
 @given(NAMES)
 def test_names_are_safe_unique_and_lead_back(names: list[str]) -> None:
     found = safe_names(names)

