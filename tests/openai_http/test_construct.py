@@ -180,6 +180,7 @@ def test_a_line_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert second.endswith("stands in it twice")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -34,6 +34,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slate, "_quality", lambda *_: None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_model_that_writes_no_json_for_a_stage(
     stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

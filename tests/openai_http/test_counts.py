@@ -156,6 +156,7 @@ def test_one_uncounted_answer_of_several_leaves_the_sum_unknown() -> None:
     assert found.known()["llm_calls"] == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", [MISSING, usage(0, 0, 0), usage(12, 3, 100)])
 def test_a_tokenizer_counts_what_the_server_does_not(said: Any) -> None:
     tiny = TinyModel()
@@ -285,6 +286,7 @@ def test_a_cell_with_an_uncounted_answer_has_no_tokens_and_no_money(tmp_path: Pa
     assert {step["input_tokens"] for step in steps} == {None, 12}
 
 
+@pytest.mark.long
 def test_a_judge_that_is_not_counted_leaves_the_actors_tokens_known(tmp_path: Path) -> None:
     def play(asked: Asked) -> Reply:
         if asked.path == "/v1/models":

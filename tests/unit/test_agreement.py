@@ -71,6 +71,7 @@ def test_measures_are_those_of_statsmodels_and_scikit_learn(seed: int) -> None:
         assert one.low <= one.mean <= one.high
 
 
+@pytest.mark.long
 def test_resampled_intervals_cover_a_planted_kappa() -> None:
     accuracy, rate = 0.85, 0.4
     said = rate * accuracy + (1 - rate) * (1 - accuracy)

@@ -73,6 +73,7 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
     assert "since the limit before" in shown.caption
 
 
+@pytest.mark.long
 def test_intervals_of_gains_hold_the_planted_one() -> None:
     """500 studies of 60 cases whose gain and whose seconds are drawn together: 0.2 in 4 s."""
     rng, held = np.random.default_rng(7), 0

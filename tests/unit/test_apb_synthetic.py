@@ -61,6 +61,7 @@ def test_margins_are_the_papers(recipes: list[Recipe]) -> None:
     assert next(one.ours for one in found if one.name == "different queries, of the holistic") == HOLISTIC
 
 
+@pytest.mark.long
 def test_a_seed_is_its_cases_and_another_has_others(recipes: list[Recipe]) -> None:
     assert draw(0) == recipes
     assert build(recipes[5]) == build(recipes[5])

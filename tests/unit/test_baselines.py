@@ -76,6 +76,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert rates["success_mean"].dropna().to_dict() == {CEILING: 0.5, SOLVABLE: 0.5}
 
 
+@pytest.mark.long
 def test_constant_answers_have_rows_of_their_own(tmp_path: Path) -> None:
     for case, overall in enumerate((False, False, False, True)):
         known = {"constant_success": overall, "constant_by_function_success": case > 1}
@@ -117,6 +118,7 @@ def results(root: Path) -> Table:
     return next(table for table in print_report(root, Console(file=io.StringIO())) if table.name.startswith("results"))
 
 
+@pytest.mark.long
 def test_the_table_shows_them_under_each_robustness_setting_and_says_what_is_not_defined(tmp_path: Path) -> None:
     write(tmp_path, "react", CASES)
     write(tmp_path, "react", CASES, robustness="extraneous", setting_id="e")
@@ -138,6 +140,7 @@ def test_the_table_shows_them_under_each_robustness_setting_and_says_what_is_not
     assert FIRST in FORMATS["tex"](table)
 
 
+@pytest.mark.long
 def test_the_tables_query_gives_them(tmp_path: Path) -> None:
     write(tmp_path, "react", CASES)
     write(tmp_path, "egb", CASES)

@@ -51,6 +51,7 @@ def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
     assert store.read(tmp_path, "episodes", ["status"])["status"].to_pylist() == ["ok", "ok"]
 
 
+@pytest.mark.long
 def test_a_search_without_a_model_counts_its_nodes() -> None:
     values = {"branching": 3, "max_calls": 2, "iterations": 100, "success": 2.0}
     found, episode = search.search(search.searcher("lats", values))

@@ -69,6 +69,7 @@ def ran(setting: Setting, built: Built, error: Exception) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", JUDGED)
 def test_an_episode_that_broke_off_is_unsolved_for_the_judge_too(name: str, request: pytest.FixtureRequest) -> None:
     setting, built = built_of(name, request)

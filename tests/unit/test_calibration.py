@@ -123,6 +123,7 @@ def kept_by_brute_force(entropy: Numbers, wrong: Numbers) -> Numbers:
     return np.asarray(np.mean(rates, axis=0), dtype=np.float64)
 
 
+@pytest.mark.long
 @given(DECISIONS)
 def test_ties_count_as_their_mean_over_orders(drawn: list[tuple[int, bool]]) -> None:
     entropy, wrong = (np.array(values, dtype=np.float64) for values in zip(*drawn, strict=True))

@@ -116,6 +116,7 @@ def test_without_a_decision_to_judge_there_is_nothing(steps: list[dict[str, Any]
     assert (calibration.tables(root), calibration.drawings(root)) == ([], [])
 
 
+@pytest.mark.long
 def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> None:
     for number in range(13):
         written(tmp_path, step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b"), planner=f"egb_{number:02}")
@@ -141,6 +142,7 @@ def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path)
     assert figures == calibration.drawings(root), "the same rows, the same bytes"
 
 
+@pytest.mark.long
 def test_a_grid_of_the_simulated_policy_has_its_tables(tmp_path: Path) -> None:
     for planner in ("egb_logits", "egb_sampling"):
         store.write(tmp_path, planted.grid(planner, cases=6, planner_values={"trajectories": 1}, tool_skill=0.7))

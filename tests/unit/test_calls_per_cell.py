@@ -27,6 +27,7 @@ def test_a_cell_takes_no_more_calls_than_a_tenth_over_what_it_took(dataset: dict
     assert first <= 1.1 * was, f"{first:,} calls a cell, and it was {was:,}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dataset", "was"), [(NULL, IN_STORE), (SLATE, IN_STORE)], ids=["null", "slate"])
 def test_its_way_through_the_store_too(tmp_path: Path, dataset: dict[str, Any], was: float) -> None:
     """Of a cell's rows among those of fifty, transcripts included, from the end of its work to the files."""

@@ -225,6 +225,7 @@ def test_the_exit_status_is_the_sweeps(allocation: Allocation, status: int) -> N
     assert allocation.lines("scontrol") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sent", "restarted", "queued"),
     [(signal.SIGINT, 0, True), (signal.SIGINT, 10, False), (signal.SIGTERM, 0, False)],

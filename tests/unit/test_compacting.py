@@ -82,6 +82,7 @@ def test_large_files_are_left_as_they_are(filled: Path, monkeypatch: pytest.Monk
     assert {path.name for path in (filled / "episodes").iterdir()} == names
 
 
+@pytest.mark.long
 def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
     filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

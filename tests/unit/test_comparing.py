@@ -26,6 +26,7 @@ def of(root: Path, name: str, **how: Any) -> Table:
     return next(one for one in print_report(root, Console(file=io.StringIO()), **how) if one.name.startswith(name))
 
 
+@pytest.mark.long
 def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None:
     for model, shares in (("small", {"react": 0.2, "cot": 0.5}), ("large", {"react": 0.9, "cot": 0.5})):
         written(tmp_path, shares, model=model)
@@ -41,6 +42,7 @@ def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None
         assert entry["success_low"] == pytest.approx(paired["success_low"][planner]), "as planners are compared"
 
 
+@pytest.mark.long
 def test_one_model_has_no_table_of_models(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "cot": 0.5})
     names = [one.name for one in print_report(tmp_path, Console(file=io.StringIO()))]
@@ -131,6 +133,7 @@ def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:
         by_value.by_value(rows, "case_id")
 
 
+@pytest.mark.long
 def test_the_query_of_models_gives_their_cases(tmp_path: Path) -> None:
     for model in ("small", "large"):
         written(tmp_path, {"react": 0.2}, model=model)

@@ -163,6 +163,7 @@ def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> Non
     assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", tables.ALL]
 
 
+@pytest.mark.long
 def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
     parts = [json.dumps({"planner": "1", "dataset": digest}) for digest in "xy"]
     a, b = (

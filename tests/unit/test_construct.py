@@ -133,6 +133,7 @@ def places(value: Json, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(place for key, part in inner for place in places(part, (*at, key)))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", [*STAGES, *QUERIES_FIRST])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)

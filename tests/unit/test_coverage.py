@@ -32,6 +32,7 @@ def shares(shapes: pd.DataFrame, questions: int, studies: int) -> pd.Series[floa
     return pd.concat(held)["holds"].astype(float)
 
 
+@pytest.mark.long
 def test_planted_coefficients_are_those_of_a_very_large_study(shapes: pd.DataFrame) -> None:
     """Every question ten times over: estimates come within their errors of what is called planted."""
     rng = np.random.default_rng(0)

@@ -97,6 +97,7 @@ def test_searches_can_recover_too(planner: str) -> None:
     assert not solved(rows("broken_tool", planner, "kqa_synthetic", recovery=0.0))
 
 
+@pytest.mark.long
 def test_recovery_is_the_share_of_cases_and_the_same_for_all_planners() -> None:
     found = {planner: rows("broken_tool", planner, "kqa_synthetic", 80, recovery=0.6) for planner in ("react", "fh")}
     assert solved(found["react"]) == solved(found["fh"])

@@ -93,6 +93,7 @@ def test_the_tree_is_that_of_brute_force(seed: int, above: float, least: float, 
         assert node.entropy == (None if told is None else pytest.approx(told, abs=1e-12))
 
 
+@pytest.mark.long
 @FEW
 @given(st.integers(0, 10_000))
 def test_a_threshold_of_0_branches_everywhere(seed: int) -> None:

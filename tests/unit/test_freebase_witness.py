@@ -234,6 +234,7 @@ def test_the_same_seed_gives_the_same_graph_in_every_process(made: Path, tmp_pat
         assert (tmp_path / "1" / name).read_bytes() != (made / name).read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "answers", "right"),
     [

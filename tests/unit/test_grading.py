@@ -134,6 +134,7 @@ def test_the_regression_is_of_verdicts(tmp_path: Path) -> None:
     assert duckdb.connect().execute(found.query).df()["success"].mean() == pytest.approx(after["success"].mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["left_out", "failure"])
 def test_a_verdict_that_could_not_be_read_is_unknown_and_counted(tmp_path: Path, how: str) -> None:
     rows = graded(tmp_path, 0.0, ["tools_forgiving"], unread=0.2)

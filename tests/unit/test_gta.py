@@ -138,6 +138,7 @@ def test_the_last_step_is_the_answer(small_gta: str) -> None:
     assert [more[name] for name in ("success", "instruction_accuracy", "answer_score")] == [False, 0, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("robustness", ["none", "extraneous"])
 @pytest.mark.parametrize("planner", solvers())
 def test_who_knows_the_gold_path_is_right_at_every_step(small_gta: str, planner: str, robustness: str) -> None:

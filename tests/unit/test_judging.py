@@ -192,6 +192,7 @@ class Mumbling(Answering):
         return Sampled(("Who knows?",) * n, Usage(llm_calls=n))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["tot", "lats", "mcts", "best_first", "tooltree"])
 def test_a_search_whose_judge_says_nothing_has_an_unknown_success(tmp_path: Path, planner: str) -> None:
     """That holds for every search: what it returns is not what its setting asks for."""

@@ -364,6 +364,7 @@ def test_demonstrations_are_the_nearest_training_questions(synthetic: KqaSynthet
     assert sum(same_last) > 0.5 * len(same_last)  # by chance about 8%
 
 
+@pytest.mark.long
 def test_what_demonstrations_leave_out(synthetic: KqaSynthetic) -> None:
     """By default questions of the case's own template; as published whatever is nearest is shown."""
     published = KqaSynthetic(demonstrations_hold_out="question")

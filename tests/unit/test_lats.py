@@ -206,6 +206,7 @@ def test_what_a_limit_cuts_short_backs_up_the_value_of_its_last_node() -> None:
     assert found.path == "a b", "the best complete path"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("oracle_stop", [False, True])
 def test_no_more_nodes_are_visited_than_the_limit_allows_and_what_is_done_is_what_would_be_without_it(

@@ -66,6 +66,7 @@ def test_it_is_in_the_record_of_the_run_and_the_latest_counts(results: Path) -> 
     assert store.runs(results).get("skipped") == {"other": {"a reason": 2}}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_it_stands_under_the_tables_of_its_data_set_and_on_the_page(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

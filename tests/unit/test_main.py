@@ -80,6 +80,7 @@ def test_info_takes_no_override_for_what_it_shows(given: list[str], expected: li
     assert arguments.completed(given) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [["--info", "planner=egb_logits"], ["--cfg", "job", "-p", "planner"]])
 def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Path) -> None:
     said = run("sweep", *words, folder=tmp_path)

@@ -89,6 +89,7 @@ def test_alternatives_stay_in_the_prompt_and_in_the_function(tmp_path: Path) -> 
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

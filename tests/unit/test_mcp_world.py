@@ -363,6 +363,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.long
 def test_a_server_dies_with_a_host_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True) as host:
         assert host.stdout is not None

@@ -141,6 +141,7 @@ def test_every_planner_is_shown_its_own_traces_word_for_word(tmp_path: Path, val
         assert all(text in prompt.text() for text in shown)
 
 
+@pytest.mark.long
 def test_a_trace_is_what_the_planner_did_and_what_that_returned(tmp_path: Path) -> None:
     unsure = SURE | {"tool_skill": 0.8, "argument_skill": 0.8, "case_spread": 3.0}
     folder = filled(tmp_path, "react", "reflexion", model=unsure, trials=2)

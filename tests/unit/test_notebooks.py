@@ -57,6 +57,7 @@ def printed_by(
     return capsys.readouterr().out.strip().split("\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("folder", ["another planner", "version 16", "no episodes", "no folder"])
 def test_a_folder_without_the_study_ends_with_a_sentence(
@@ -73,6 +74,7 @@ def test_a_folder_without_the_study_ends_with_a_sentence(
     assert not there or "of these there is neither" in printed[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_study_of_version_16_lacks_nothing(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -116,6 +116,7 @@ def test_figures_are_deterministic(swept: Reported, drawn: Sequence[Drawing]) ->
     assert all(one.svg in swept.text for one in drawn)
 
 
+@pytest.mark.long
 def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 5).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
@@ -134,6 +135,7 @@ def test_a_long_table_is_cut_and_says_so(swept: Reported) -> None:
     assert "of 3,000 rows" in long.notes[-1]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
 def test_a_browser_shows_it_and_reports_nothing_blocked(swept: Reported, tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]

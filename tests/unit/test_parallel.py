@@ -79,6 +79,7 @@ def solved(planner: Planner, engine: Any) -> tuple[Trajectory, Episode]:
     return asyncio.run(planner.solve(run)), run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize(
     "planner",

@@ -79,6 +79,7 @@ def test_one_trial_has_no_table(tmp_path: Path) -> None:
     assert written(tmp_path, {"react": [[True], [False]]}) is None
 
 
+@pytest.mark.long
 def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
     wins: list[list[bool | None]] = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
     table = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
@@ -96,6 +97,7 @@ def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) 
     assert asked["success"]["react"].mean() == pytest.approx(row["all_1"])
 
 
+@pytest.mark.long
 def test_a_terminal_shows_four_ks_and_files_all(tmp_path: Path) -> None:
     table = written(tmp_path, {"react": [[True] * 3 + [False] * 3, [True] * 6]})
     assert table is not None

@@ -80,6 +80,7 @@ def test_the_forecast_is_near_what_is_spent(tmp_path: Path, changes: dict[str, o
     assert list(tmp_path.iterdir()) == [], "a pilot keeps nothing"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", [{"_target_": "grid.planners.react.ReAct"}, VOTES])
 @pytest.mark.parametrize("calls", [1, 7, 40, 41, 100, 10_000])
 def test_no_more_calls_are_made_than_allowed(

@@ -7,6 +7,7 @@ import pytest
 from tests.studies.plan_mutations import rates, references_right, scored
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "seed"), [(300, 0), pytest.param(5_000, 7, marks=pytest.mark.slow)])
 def test_each_error_is_found_where_it_was_made(count: int, seed: int) -> None:
     found = scored(count, seed)

@@ -216,6 +216,7 @@ def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in table.notes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("label", "name"),
     [
@@ -263,6 +264,7 @@ def priced(seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) -> None:
     rows = priced(seed)
@@ -315,6 +317,7 @@ def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> 
     assert "cases of one step (k = 1)" in named(efficiency.tables(tmp_path))["stage"].caption
 
 
+@pytest.mark.long
 def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: Path) -> None:
     made = {"tiny": ["E1", "E5"], "large": ["E5"], "perfect": []}
     rows = [

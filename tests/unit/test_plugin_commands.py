@@ -35,6 +35,7 @@ def launch(script: str, lab: Path, *arguments: str) -> Ended:
         return in_process.launch(script, lab, *arguments)
 
 
+@pytest.mark.long
 def test_one_setting_and_a_grid_and_a_study(lab: Path) -> None:
     for values, settings, cells in (
         ((PLUGIN, "planner=telling"), 1, 2),
@@ -63,6 +64,7 @@ def test_pools_that_stay_know_a_plugins_models(lab: Path) -> None:
     assert "did you mean mylab?" in launch("replicas", lab, "status", "plugins=[mylib]", "model=served", *at).out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "why"),
     [

@@ -75,6 +75,7 @@ def run(
     return rows["episodes"], rows["steps"]
 
 
+@pytest.mark.long
 def test_an_oracle_resolves_every_case_of_slate() -> None:
     episodes, _ = run(Oracle(slate()), Null())
     assert len(episodes) == 300

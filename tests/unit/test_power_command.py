@@ -46,6 +46,7 @@ def numbers(text: str, name: str) -> list[str]:
     return next(line.split() for line in text.splitlines() if line.strip().startswith(f"{name} "))
 
 
+@pytest.mark.long
 def test_a_pilots_table_and_its_cost(run: Run, tmp_path: Path) -> None:
     root = pilot(tmp_path, {"egb_logits": 0.5, "react": 0.4}, money=0.01)
     ended = run(root, "--difference", 20, "--trials", "1,3")
@@ -134,6 +135,7 @@ def refused(ended: Said, told: str) -> None:
     assert len(line) < 2_100
 
 
+@pytest.mark.long
 def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     root = pilot(tmp_path / "three", {"react": 0.4, "egb_logits": 0.5, "never": 0.0, "always": 1.0})
     five = ("--difference", 5)

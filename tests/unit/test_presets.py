@@ -210,6 +210,7 @@ def test_a_preset_says_how_it_is_run_and_what_came_out(name: str) -> None:
     assert any("simulated policy" in line for line in head)
 
 
+@pytest.mark.long
 def test_the_study_has_all_of_its_families(cells: Cells) -> None:
     ran = cells("+experiment=planning_horizon")
     assert set(ran["dataset"]) == {

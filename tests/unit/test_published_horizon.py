@@ -116,6 +116,7 @@ def fitted(frame: pd.DataFrame) -> dict[str, Table]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("studies", [6, pytest.param(12, marks=pytest.mark.slow)])
 def test_planted_effects_come_back_family_by_family(studies: int) -> None:
     """Means over studies of each coefficient, levels and HotpotQA's controls among them, near what was planted."""

@@ -75,6 +75,7 @@ def test_tables_are_held_against_a_sweep(tmp_path: Path, page: Path, capsys: pyt
         assert page.read_text(encoding="utf-8") == written((mark, wrong)), "nothing is changed"
 
 
+@pytest.mark.long
 def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = written(
         ("refused (results): python launch/sweep.py -m planner=nonsense", "old\n"),

@@ -111,6 +111,7 @@ def test_a_broken_record_is_named(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("undrawn")
 def test_what_is_recorded_is_escaped_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulated.write(tmp_path, count=5)

@@ -45,6 +45,7 @@ def shares(cases: int, refining: Refining, **keys: Any) -> tuple[float, float]:
     return fixed / wrong, spoilt / right
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taxonomy", [False, True])
 def test_the_planted_effect_of_a_critique_is_recovered(taxonomy: bool) -> None:
     keys = {"tool_skill": 0.6, "repair": 0.3, "overcorrection": 0.1, "taxonomy": 0.4}

@@ -49,6 +49,7 @@ def test_nothing_replaced_has_no_share() -> None:
     assert all(map(math.isnan, wrong_share(frame(("a", 0, 0), ("b", 0, 0)))))
 
 
+@pytest.mark.long
 def test_the_report_has_a_row_a_setting_and_its_query_finds_the_same(tmp_path: Path) -> None:
     made = {"tools_forgiving": ((2, 1), (1, 0), (0, 0)), "tools_strict": (None,) * 3}
     cells: list[dict[str, Any]] = [

@@ -171,6 +171,7 @@ def written(root: Path, *settings: Restored) -> None:
     store.write(root, {"episodes": [outcome.episode for outcome in outcomes], "nodes": nodes})
 
 
+@pytest.mark.long
 def test_table_6_from_the_tables(tmp_path: Path) -> None:
     written(tmp_path, *ALL)
     (table,) = restoration.tables(tmp_path)

@@ -60,6 +60,7 @@ def test_the_oracle_has_the_right_tools_first_and_then_what_bm25_finds() -> None
     assert found(many, "x") == list(TOOLS), "all that are right, whatever top_k is"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_with_the_oracle_no_right_tool_is_missed(outline: str) -> None:
     for row in rows_of("oracle", outline, top_k=5, query_top_k=5):
@@ -131,6 +132,7 @@ AHEAD = ("cot", "fh", "zero_shot", "holistic", "stepwise_2", "stepwise_3")
 """Who decides on several calls at once."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", solvers())
 def test_every_planner_retrieves_by_what_it_saw_on_its_own_path(planner: str) -> None:
     setting = setting_of({"limit": 1, "outline": "hidden"}, dataset="slate", planner=planner)

@@ -81,6 +81,7 @@ def test_it_fits_whatever_ran(tmp_path: Path) -> None:
     assert any(re.search(r"^  and \d+ more$", line) for line in lines), "disturbances"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     ["[bold]x[/bold]", "n" * 200, "\u202eevil", "規劃器" * 20, "a\x1b[31mb\nc"],

@@ -53,6 +53,7 @@ def test_a_judge_that_always_says_the_same(planner: Any, plan: Plan, score: floa
     assert length == 0 if stops else length == 2 if plan.substeps else 1 <= length <= 3
 
 
+@pytest.mark.long
 @PLANNERS
 @pytest.mark.parametrize("said", ["Who knows?", '{"score": NaN}', '{"score": -3}', '{"score": 0.7}', "{" * 500])
 def test_a_judge_that_never_gives_a_score(planner: Any, said: str) -> None:
@@ -86,6 +87,7 @@ def test_a_world_in_which_all_fails(planner: Any, plan: Plan) -> None:
     assert len(found.world.executed) == len(set(found.world.executed)), "a failure is cached too"
 
 
+@pytest.mark.long
 @PLANNERS
 @pytest.mark.parametrize("plan", [Plan(()), OUTLINE], ids=["hidden", "given"])
 @pytest.mark.parametrize("count", [0, 1, 500])

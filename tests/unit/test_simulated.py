@@ -201,6 +201,7 @@ def test_choose_tells_what_samples_are_drawn_from_as_often_as_it_is_calibrated()
     assert low <= sum(same) <= high
 
 
+@pytest.mark.long
 def test_without_calibration_only_the_best_option_is_told() -> None:
     entropies: dict[bool, list[float]] = {True: [], False: []}
     right, others = [], []
@@ -239,6 +240,7 @@ def test_what_cannot_be_read_is_a_rate() -> None:
     assert all("no outline" in row["error_message"] for row in drafted)
 
 
+@pytest.mark.long
 def test_at_temperature_0_a_prompt_has_one_answer() -> None:
     rows = grid("react", cases=15, trials=3, planner_values={"temperature": 0.0}, tool_skill=0.7)
     assert set(successes(rows)) <= {0.0, 1.0}
@@ -303,6 +305,7 @@ def test_a_dataset_without_references_is_refused_before_the_sweep(monkeypatch: p
     assert invalid_reason(setting_of(model="lexical", dataset="slate")) is None
 
 
+@pytest.mark.long
 def test_reports_say_what_it_is_and_show_the_closed_form_beside_the_estimate(tmp_path: Path) -> None:
     rows = [grid(planner, cases=6) for planner in ("react", "egb_logits")]
     store.write(tmp_path, {frame: [row for found in rows for row in found[frame]] for frame in ("episodes", "steps")})

@@ -103,6 +103,7 @@ def test_the_cache_is_where_the_user_wants_it(slates: dict[int, Slate], cache: P
     assert not list(cache.rglob(".draft-*"))
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes_in_every_process(slates: dict[int, Slate], tmp_path: Path) -> None:
     code = "import pathlib, sys; from grid.datasets.slate.dataset import generate; "
     code += "generate(pathlib.Path(sys.argv[1]), 0, 300)"
@@ -127,6 +128,7 @@ def test_the_stock_breaks_no_rule() -> None:
     assert sorted(part.query_category for part in parts) == sorted(QUERY_CATEGORIES)
 
 
+@pytest.mark.long
 def test_every_outcome_and_query_follows_from_the_seeds_shop(slates: dict[int, Slate]) -> None:
     for seed, slate in slates.items():
         assert contradictions(list(slate.records.values()), load_all(), shop(seed)) == []
@@ -284,6 +286,7 @@ def test_wrong_values_are_refused() -> None:
             Slate(**wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [TOOLS, CASES])
 def test_an_incomplete_cache_is_made_again(lost: str) -> None:
     root = generated(5, 20)

@@ -84,6 +84,7 @@ def test_the_head_is_what_hubs_read(text: str) -> None:
     assert "{%" not in body
 
 
+@pytest.mark.long
 def test_every_figure_is_measured(slate: Slate, text: str) -> None:
     cells = rows(text)
     seeds = [Slate(library_seed=seed, cases=CASES) for seed in SEEDS]
@@ -150,6 +151,7 @@ def test_the_tables_are_the_simulators(slate: Slate, made: Path) -> None:
     assert len(lines) == CASES
 
 
+@pytest.mark.long
 def test_a_card_of_an_export_says_how_it_was_made_and_of_other_files_does_not(
     made: Path, exported: Path, text: str
 ) -> None:

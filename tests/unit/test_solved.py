@@ -75,6 +75,7 @@ def test_in_ids_it_stands_where_it_changes_something_and_seeds_are_paired() -> N
     assert of("kqa_synthetic", "other_half").id == of("kqa_synthetic", "none").id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dataset", "outline"), [("slate", "given"), ("slate", "hidden"), ("gta_generated", "hidden")])
 def test_all_terms_of_the_score_vary(monkeypatch: pytest.MonkeyPatch, dataset: str, outline: str) -> None:
     """Without solved plans g1 and h1 are unknown everywhere; g2 and h2 vary anyway."""

@@ -255,6 +255,7 @@ def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(filled: Path, m
     assert path.is_file()
 
 
+@pytest.mark.long
 def test_a_damaged_file_whose_rows_were_merged_before_harms_nobody(filled: Path) -> None:
     before = everything(filled)
     path = next((filled / "episodes").iterdir())

@@ -30,6 +30,7 @@ def test_the_best_planner_is_told_with_its_interval_difference_and_cost(tmp_path
     assert second.startswith("Not told from react: cot (+10.0); about ")
 
 
+@pytest.mark.long
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.4, "egb": 0.5})
     first, second = summary.lines(tables(tmp_path))
@@ -37,6 +38,7 @@ def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     assert second.startswith("Not told from react: egb (+10.0)")
 
 
+@pytest.mark.long
 def test_disturbed_rows_are_not_what_is_summed_up(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.3, "egb": 0.9})
     written(tmp_path, {"react": 1.0, "egb": 0.1}, "extraneous")

@@ -340,6 +340,7 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
             assert (queried["react"], bool(queried.isna()["best_first"])) == (0.25, True)
 
 
+@pytest.mark.long
 def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) -> None:
     for place, cases in (("case", 1), ("cluster", 3)):
         rows = [
@@ -377,6 +378,7 @@ def test_tables_fit_100_columns(tmp_path: Path, long: bool) -> None:
         assert all(cell in whole.getvalue() for cell in row), "all columns, whole labels"
 
 
+@pytest.mark.long
 def test_the_reference_stands_first_and_the_best_behind_it(tmp_path: Path) -> None:
     written(tmp_path, {"egb": 0.1, "react": 0.2, "cot": 0.7, "tot": 0.7})
     written(tmp_path, {"egb": 0.9, "react": 0.2, "cot": 0.3}, "extraneous")
@@ -451,6 +453,7 @@ def test_a_complete_sweep_marks_nothing(tmp_path: Path) -> None:
     assert "not complete" not in out.getvalue() + table.caption
 
 
+@pytest.mark.long
 def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_would_settle_it(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.4, "cot": 0.3, "tot": 1.0})
     table = print_report(tmp_path, Console(file=io.StringIO()))[1]
@@ -500,6 +503,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
     store.write(root, {"episodes": episodes, "steps": steps})
 
 
+@pytest.mark.long
 def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.7})
     text = printed(tmp_path)
@@ -523,6 +527,7 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     assert "nan" not in text.lower()
 
 
+@pytest.mark.long
 def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2})
     assert "unassigned" not in printed(tmp_path)

@@ -103,6 +103,7 @@ def test_only_first_trials_and_exact_choices_count(tmp_path: Path) -> None:
     assert (row["planner"], row["decisions"], row["j"], row["threshold"]) == ("egb_logits", 8, 1.0, 0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_of_a_sweep(outline: str, tmp_path: Path) -> None:
     """Wrong decisions of the simulated policy have higher entropies; without an outline a first pass is one."""

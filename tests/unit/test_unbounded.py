@@ -53,6 +53,7 @@ def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> Non
     assert unknowns.noted([table(*rows)])[0].notes == ["first"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("clusters", "cases", "said"), [(1, 1, unknowns.ONE_CASE), (1, 5, unknowns.ONE_CLUSTER)])
 def test_the_report_says_why_a_rate_has_no_interval(tmp_path: Path, clusters: int, cases: int, said: str) -> None:
     rows = [

@@ -72,6 +72,7 @@ def test_left_out_success_has_its_bounds(tmp_path: Path) -> None:
     assert (found["success_least"], found["success_most"]) == (pytest.approx(10 / 24), 1.0)
 
 
+@pytest.mark.long
 def test_every_table_of_success_has_bounds(tmp_path: Path) -> None:
     """In its rows, or among its notes with the settings that it shows; where all is known there are none."""
     _, tables = printed(planted(tmp_path))
@@ -100,6 +101,7 @@ def test_as_failures_success_is_the_truth(tmp_path: Path) -> None:
     assert of(tmp_path)["success_mean"] == 1.0, "the setting ends with the call"
 
 
+@pytest.mark.long
 def test_the_report_has_bounds_and_a_warning_and_its_query_says_the_same(tmp_path: Path) -> None:
     told: tuple[tuple[Any, str, str], ...] = (("left_out", "100.0", "+40.0"), ("failure", "41.7", "-8.3"))
     for how, success, difference in told:

@@ -194,6 +194,7 @@ def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None
     assert found["egb_logits"].bounds is None, "it has no success: nothing of it is unknown"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_unknown_cells_are_those_of_reports_whatever_ran_again(seed: int, tmp_path: Path) -> None:
     """Of settings with and without a known success; what could not be read counts in the latest row alone."""

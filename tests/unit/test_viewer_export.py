@@ -49,6 +49,7 @@ def test_an_export_links_to_itself_alone(root: Path, tmp_path: Path) -> None:
     assert check_links(tmp_path / "e") > 500
 
 
+@pytest.mark.long
 def test_a_cap_is_told_on_every_page(root: Path, tmp_path: Path) -> None:
     export([Run(root)], tmp_path / "e", most=7)
     episodes = list((tmp_path / "e/episode").iterdir())
@@ -58,6 +59,7 @@ def test_a_cap_is_told_on_every_page(root: Path, tmp_path: Path) -> None:
     check_links(tmp_path / "e")
 
 
+@pytest.mark.long
 def test_chosen_episodes_come_with_their_case(root: Path, tmp_path: Path) -> None:
     export([Run(root)], tmp_path / "e", most=1, only=["react-2-1"])
     names = {path.stem for path in (tmp_path / "e/episode").iterdir()}

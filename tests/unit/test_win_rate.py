@@ -188,6 +188,7 @@ def test_pairs_are_of_the_same_case_and_never_of_the_reference_itself(results: P
         pairs(results, "nobody")
 
 
+@pytest.mark.long
 def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     program: Any, monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

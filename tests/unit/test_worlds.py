@@ -97,6 +97,7 @@ def test_a_state_that_was_sent_is_the_same_and_behaves_so(name: str, places: lis
     assert told(world, sent, calls) == told(world, state, calls)
 
 
+@pytest.mark.long
 @every_world
 @given(places=PLACES, order=st.permutations(range(len(KOPL_CALLS))))
 def test_calls_from_a_kept_state_do_not_know_of_one_another(name: str, places: list[int], order: list[int]) -> None:

@@ -47,6 +47,7 @@ def test_choose_equals_teacher_forcing(folder: Path) -> None:
     assert all(distance(one, other) < 1e-5 for one, other in zip(few, forced, strict=False))
 
 
+@pytest.mark.long
 def test_a_bound_costs_no_more_than_it_says_and_who_shares_the_batch_nothing(folder: Path) -> None:
     exact = choices(folder, PROMPTS, mass_bound=0.0)
     bounded = choices(folder, PROMPTS, mass_bound=1e-2)
@@ -77,6 +78,7 @@ def test_what_is_counted_is_what_is_computed(folder: Path) -> None:
     assert choice.usage.input_tokens - choice.usage.cached_input_tokens == tokens + track
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("samples", [800, pytest.param(2000, marks=pytest.mark.slow)])
 def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path, samples: int) -> None:
     """With a token a byte there is one way to write a call: what is sampled under the schema is what is scored."""

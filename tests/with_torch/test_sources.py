@@ -116,6 +116,7 @@ def test_damage_is_noticed(converted: Path, tmp_path: Path, name: str, damage: C
     assert not is_whole(folder)
 
 
+@pytest.mark.long
 def test_a_damaged_cache_is_made_anew_and_a_whole_one_is_used_as_it_is(
     wheel: Wheels, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_greedy_completions_are_those_of_transformers(folder: Path) -> None:
         assert TorchModel(model, tokenizer).sample([Drawing(prompt, [0], 0.0, 24)]) == [[expected]], "a chain alone"
 
 
+@pytest.mark.long
 def test_every_token_is_drawn_from_the_models_own_distribution(folder: Path) -> None:
     from grid.engines.transformers.model import Drawing, TorchModel
 

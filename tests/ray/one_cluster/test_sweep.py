@@ -117,6 +117,7 @@ def test_rows_of_a_sweep(story: Story) -> None:
     assert all(json.loads(row["config"])["model"]["_target_"] == "grid.engines.lexical.engine.Lexical" for row in rows)
 
 
+@pytest.mark.long
 def test_one_setting_without_m(cluster: None, tmp_path: Path) -> None:
     ended = in_process.launch("sweep", tmp_path, "dataset.limit=1", "trials=1", "name=one")
     assert ended.status == 0, ended.err
