@@ -1,4 +1,4 @@
-"""How the tests share a machine: a process a core and one more; files that start Ray or an engine come first."""
+"""How the tests share a machine: a process a core; files that start Ray or an engine come first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST = {"ray", "vllm", "with_torch"}  # the longest, and much of the first ones
 TOGETHER = ("one_cluster/", "with_torch/")
 """Folders, by how their names end, each of which has one process: what its tests share takes seconds to start."""
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
-PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
+PROCESSES = 4  # at most: each imports and collects everything
 
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -48,7 +48,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """None where files are named: they begin at once and in this process, and a debugger works."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
-    return min(len(os.sched_getaffinity(0)) + 1, PROCESSES)
+    return min(len(os.sched_getaffinity(0)), PROCESSES)
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]

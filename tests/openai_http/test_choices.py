@@ -76,6 +76,7 @@ def chosen(model: TinyModel, asked: Prompt, prefix: str) -> tuple[Choice, list[d
         return asyncio.run(run(made))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefix", ["", "final: "])
 def test_choices_by_name_are_exact(prefix: str) -> None:
     model, called = TinyModel(), ("find_12", "find_123", "find", "send", "<|end|>")
@@ -121,6 +122,7 @@ def test_choices_are_exact(count: int, nodes: int, passes: int, prefix: str) -> 
     assert (found.usage.llm_calls, found.usage.output_tokens, found.usage.resent_requests) == (0, 0, 0)
 
 
+@pytest.mark.long
 def test_the_printed_form_and_the_bound_reach_the_search() -> None:
     model, asked = TinyModel(), choice_prompt(100)
 

@@ -56,6 +56,7 @@ def test_a_whole_set_is_written_and_an_oracle_resolves_all_of_it(
     assert len(tools) == 12 + 2 + 5 * 2
 
 
+@pytest.mark.long
 def test_the_same_questions_whatever_runs_side_by_side(tmp_path: Path) -> None:
     with LocalServer(right()) as server:
         one, many, other = (
@@ -147,6 +148,7 @@ def test_a_larger_set_keeps_what_there_is(tmp_path: Path, capsys: pytest.Capture
     assert of_stages(server) == asked + 3 * 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["tools", "outcomes"])
 def test_a_file_that_was_cut_off(stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with LocalServer(right()) as server:

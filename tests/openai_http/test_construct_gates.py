@@ -126,6 +126,7 @@ FLAWS: list[tuple[str, str, Callable[[dict[str, Any]], object]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("stage", "gate", "change"), FLAWS, ids=[f"{stage}-{gate}" for stage, gate, _ in FLAWS])
 def test_each_gate_refuses_and_a_repair_is_told_the_rule(
     stage: str,

@@ -157,6 +157,7 @@ def test_each_gate_refuses_and_a_repair_mends_it(
     assert len(Slate(path=str(tmp_path / "out")).records) == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", FILES)
 def test_a_model_that_writes_no_json_for_a_stage(
     stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -192,6 +193,7 @@ def test_one_plan_without_tools_is_counted_and_the_others_stay(
     assert users == {"customer"}
 
 
+@pytest.mark.long
 def test_a_construction_that_was_stopped_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     play = right()
     with LocalServer(play) as server:

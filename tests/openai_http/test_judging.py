@@ -37,6 +37,7 @@ def test_words_are_asked_for_under_the_schema_and_again_where_they_hold_no_score
     assert run.spent[JUDGE] == Usage(llm_calls=len(bodies), input_tokens=7 * len(bodies), output_tokens=3 * len(bodies))
 
 
+@pytest.mark.long
 def test_digits_are_the_expectation_by_brute_force() -> None:
     model = TinyModel()
     model.context = 4000

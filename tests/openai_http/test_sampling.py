@@ -137,6 +137,7 @@ HUGE = Reply(body=b'"' + b"x" * MAX_BYTES + b'"')
 ENDLESS = Reply(body=b'{"a":' * 100_000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reply", "says"),
     [

@@ -50,6 +50,7 @@ def judged(seed: int, size: int = 240, accuracy: float = 0.85, clusters: int = 6
     return pd.DataFrame(found, index=index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_measures_are_those_of_statsmodels_and_scikit_learn(seed: int) -> None:
     sk = pytest.importorskip("sklearn.metrics")

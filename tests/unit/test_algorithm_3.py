@@ -109,6 +109,7 @@ class Numbers:
         return scores
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @pytest.mark.parametrize("form", ["natural", "terminated", "padded", "printed"])
 def test_every_form_is_exact_for_2_to_120_options(form: str, tokenizer: str) -> None:

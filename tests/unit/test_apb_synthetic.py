@@ -80,6 +80,7 @@ def test_a_broken_recipe_is_refused_with_its_line_key_and_value(tmp_path: Path) 
         read(tmp_path / CASES)
 
 
+@pytest.mark.long
 def test_every_rule_holds_of_a_sample(some: list[Built]) -> None:
     assert {built.kind.task_family for built in some} == {*module.FAMILIES, "stages"}
     assert [line for built in some for line in broken_rules(built)] == []
@@ -230,6 +231,7 @@ def test_a_replacement_shares_neither_name_nor_parameters() -> None:
             assert len(old & {slot.name for slot in slots(takes)}) < max(len(old), 1) or not old
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("generated")
 def test_problems_offer_reject_and_are_measured() -> None:
     for family in get_args(Family):
@@ -248,6 +250,7 @@ def test_problems_offer_reject_and_are_measured() -> None:
                 assert scores["least_cost"] <= scores["plan_cost"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("generated")
 def test_the_filters_choose() -> None:
     assert len(ApbSynthetic().case_ids()) == 4315

@@ -60,6 +60,7 @@ def readable(call: dict[str, Json], offered: dict[str, ToolSpec]) -> bool:
     return action.call is not None and formed == action and refused(action.call, offered, BEFORE) is None
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(calls())
 def test_what_the_schema_takes_the_reader_takes_and_nothing_else(call: dict[str, Json]) -> None:

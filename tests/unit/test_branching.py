@@ -191,6 +191,7 @@ def test_which_cells_count(tmp_path: Path) -> None:
     assert found[LATER].dropna().to_dict() == {"case-2": 0, "case-3": 1}
 
 
+@pytest.mark.long
 def test_the_table_counts_cells_and_has_intervals_over_clusters(tmp_path: Path) -> None:
     written(tmp_path)
     (row,) = by_setting(of_cases(tmp_path)).to_dict("records")

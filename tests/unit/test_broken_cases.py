@@ -97,6 +97,7 @@ def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("error", "kind", "message", "success"),
     [

@@ -131,6 +131,7 @@ def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> Non
     assert len(table.rows) == 13
 
 
+@pytest.mark.long
 def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
     found, figures = calibration.tables(root), calibration.drawings(root)

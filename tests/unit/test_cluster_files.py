@@ -219,6 +219,7 @@ def test_the_token_is_the_users_alone_and_goes_with_the_job(allocation: Allocati
     assert not any(seen["token"] in line for name in ("output", "ray", "scontrol") for line in allocation.lines(name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [0, 1, 2])
 def test_the_exit_status_is_the_sweeps(allocation: Allocation, status: int) -> None:
     assert allocation.run("-m", status=status) == status

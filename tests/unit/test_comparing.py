@@ -104,6 +104,7 @@ def with_depth(root: Path) -> None:
     store.write(root, {"episodes": rows})
 
 
+@pytest.mark.long
 def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
     with_depth(tmp_path)
     found = of(tmp_path, "by depth", by=["depth"])

@@ -182,6 +182,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
     assert any("other contents under the same id" in note for note in compare(a, b).tables[0].notes)
 
 
+@pytest.mark.long
 def test_the_query_gives_the_cases(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 1]) + planted("sh", [1, 0, 0, 1]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0], model="m'x") + planted("sh", [0, 0, 0, 1], model="m'x"))

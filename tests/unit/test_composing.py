@@ -76,7 +76,6 @@ def attempt(compose: Callable[[], Composed]) -> object:
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("count", [25, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_setting_is_what_hydra_composes(hydra: tuple[Composer, DictConfig], count: int) -> None:
     draw = random.Random(count)
@@ -114,9 +113,9 @@ def test_choices_that_are_put_together_are_what_hydra_composes(
     asked = 0
     for _ in range(count):
         keys = draw.sample(list(CHOICES), 3)
-        products = product(*([f"{key}={value}" for value in CHOICES[key]] for key in keys))
+        settings = [*product(*([f"{key}={value}" for value in CHOICES[key]] for key in keys))]
         composer = Composer(GlobalHydra.instance().config_loader(), master)
-        for overrides in products:
+        for overrides in draw.sample(settings, min(len(settings), 10)):
             asked += compare(composer, master, list(overrides))
     print(f"{asked} settings, {sum(put_together)} of them put together")
     assert sum(put_together) > asked / 4

@@ -84,6 +84,7 @@ def test_no_study_shaped_folder_ends_its_report(tmp_path: Path, seed: int) -> No
     assert write_page(tmp_path, print_report(tmp_path, Console(file=io.StringIO()))).is_file()
 
 
+@pytest.mark.long
 def test_no_study_shaped_rows_end_their_regression() -> None:
     kinds = set()
     for seed in range(2, 8):

@@ -63,6 +63,7 @@ def pairs(points: Sequence[Point]) -> set[Two]:
     return {pair for point in points for pair in combinations(enumerate(point), 2)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lacking", [(), *((name,) for name in MAY_LACK), MAY_LACK])
 def test_of_ours_all_that_can_meet_meet_whatever_data_a_machine_lacks(
     ours: Subject, few: list[Point], lacking: Sequence[str]

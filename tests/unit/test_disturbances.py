@@ -90,6 +90,7 @@ def test_a_policy_that_minds_failures_replaces_the_tool_and_resolves_the_case(da
     assert not solved(rows("broken_tool", planner, dataset, recovery=0.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["mcts", "dfsdt"])
 def test_searches_can_recover_too(planner: str) -> None:
     before = len(solved(rows("none", planner, "kqa_synthetic")))
@@ -188,6 +189,7 @@ def test_what_is_done_behind_a_failure_is_told_by_rule(behind: list[Step], resol
     assert behaviour_of(Trajectory(path[:1], path[:1]), "old", "new", {"old"}, resolved) is None
 
 
+@pytest.mark.long
 def test_a_double_shares_no_word_with_its_tool_and_takes_its_calls() -> None:
     tools = Slate().tools
     for seed, tool in itertools.product(range(2), tools.values()):

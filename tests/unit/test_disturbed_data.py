@@ -136,6 +136,7 @@ def test_composites_reach_the_least_cost_which_is_that_of_brute_force(cases: lis
         assert cheapest.resolved == play(problem, calls).resolved
 
 
+@pytest.mark.long
 def test_everything_composes_and_has_its_cost(cases: list[Problem]) -> None:
     for problem in cases:
         found = disturb(problem, "extraneous", "broken_tool", "unsolvable", "costs")

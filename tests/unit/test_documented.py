@@ -45,6 +45,7 @@ def composes(command: Shown) -> bool:
     return command.program in COMPOSING and command.text not in RUN and not plugin
 
 
+@pytest.mark.long
 def test_every_command_is_run_held_against_its_program_or_excused() -> None:
     for command in shown():
         ways = [command.text in RUN, bool(documented.excuse(command)), program_of(command) is not None]

@@ -103,6 +103,7 @@ def test_a_reference_to_an_earlier_result_counts_as_written_or_as_run() -> None:
         assert failure_patterns([step], Reference({"0": wanted}, ()), LIKENESS) == ()
 
 
+@pytest.mark.long
 def test_the_table_has_the_shares_and_its_query_finds_them_too(tmp_path: Path) -> None:
     cells: list[dict[str, Any]] = [
         {

@@ -54,6 +54,7 @@ def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> QuestionAnswering
     return KqaSynthetic() if request.param == "kqa_synthetic" else GrailQA(path=write(tmp_path), held_out=0.0)
 
 
+@pytest.mark.long
 def test_an_answer_from_a_knowledge_base_has_one_of_four_grades(dataset: QuestionAnswering[Any]) -> None:
     case_id = next(iter(dataset.questions))
     question = dataset.questions[case_id]
@@ -100,6 +101,7 @@ def by_planner(table: Table) -> dict[str, float]:
     return {planner: float(row[f"success_{planner}"]) for planner in ("fh", "sh")}
 
 
+@pytest.mark.long
 def test_the_studys_tables_take_verdicts_where_there_are_any(tmp_path: Path) -> None:
     rows = graded(tmp_path, 0.5, ["tools_forgiving"])
     tables = {table.name: table for table in study.tables(tmp_path, None, beside.tables(tmp_path))}
@@ -123,6 +125,7 @@ def test_the_studys_tables_take_verdicts_where_there_are_any(tmp_path: Path) -> 
     assert any("no verdicts" in note for note in tables["robustness"].notes)
 
 
+@pytest.mark.long
 def test_the_regression_is_of_verdicts(tmp_path: Path) -> None:
     plain, other = tmp_path / "plain", tmp_path / "graded"
     simulated.write(plain, count=60)

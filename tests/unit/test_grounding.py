@@ -132,6 +132,7 @@ def _shouted(value: Any) -> Any:
     return [_shouted(item) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("judge", "answer"),
     [(False, ""), (True, '{"best": 0}'), (True, '{"best": 99}')],

@@ -209,6 +209,7 @@ def rows(built: Built, setting: Setting, case_ids: Sequence[str]) -> list[dict[s
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["fh", "sh", "react", "lats"])
 def test_who_is_always_right_reaches_the_ceiling_of_retrieval_and_no_more(
     lacking: dict[str, Any], planner: str

@@ -180,6 +180,7 @@ def test_maps_hold_what_columns_cannot(tmp_path: Path) -> None:
     assert pa.types.is_map(store.read(tmp_path, "episodes").schema.field(SCORES).type)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_of_two_rows_of_one_moment_the_same_counts_for_everybody(tmp_path: Path, first: str) -> None:
     """However the files are called; the later one counts whatever its try is called."""

@@ -18,6 +18,7 @@ def chains() -> list[Labelled]:
     return list(labelled(60, 3))
 
 
+@pytest.mark.long
 def test_half_are_right_and_the_same_seed_gives_the_same(chains: list[Labelled]) -> None:
     assert len(chains) == 60
     assert sum(one.truth.correct for one in chains) == 30

@@ -251,6 +251,7 @@ def test_digits_of_a_judge_that_cannot_choose_names_both_files(own_planner: None
     assert [len(check_sweep([one]).plan.settings) for one in (exact, judged(tmp_path, judge=judge))] == [1, 1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", ASKED)
 def test_tables_tell_judges_apart(tmp_path: Path, role: str) -> None:
     rows = list(map(simulated.row, simulated.episodes(0, 3, 1).to_dict("records")))

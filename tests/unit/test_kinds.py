@@ -41,6 +41,7 @@ def tables(folder: Path, counts: list[dict[str, list[int]] | None]) -> list[Tabl
     return [table for table in found if table.name.startswith("tool F1")]
 
 
+@pytest.mark.long
 def test_counts_are_summed_over_cells_before_they_are_divided(tmp_path: Path) -> None:
     (table,) = tables(tmp_path, [*COUNTS])
     assert table.name == "tool F1 by category lexical gta"
@@ -56,6 +57,7 @@ def test_counts_are_summed_over_cells_before_they_are_divided(tmp_path: Path) ->
     pd.testing.assert_frame_equal(one, other, check_dtype=False)
 
 
+@pytest.mark.long
 def test_many_kinds_are_shown_by_their_mean(tmp_path: Path) -> None:
     kinds = {f'kind "{place}" of $.tools': [place % 2, 1, 1] for place in range(33)}
     (table,) = tables(tmp_path, [kinds])
@@ -64,6 +66,7 @@ def test_many_kinds_are_shown_by_their_mean(tmp_path: Path) -> None:
     assert "33 kinds" in table.notes[0]
 
 
+@pytest.mark.long
 def test_without_counts_there_is_no_table(tmp_path: Path) -> None:
     assert tables(tmp_path, [None]) == []
 

@@ -48,6 +48,7 @@ def test_equal_on_the_references_own_example() -> None:
     assert_covered(compared(example_base(), seed=1, count=270), each=9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [2, 3])
 def test_equal_on_random_bases(seed: int) -> None:
     assert_covered(compared(random_base(seed, 120), seed, count=270), each=9)

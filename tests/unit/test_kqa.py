@@ -383,6 +383,7 @@ def test_what_demonstrations_leave_out(synthetic: KqaSynthetic) -> None:
     assert alike[True] > 30
 
 
+@pytest.mark.long
 def test_limit_takes_the_first_cases_and_wrong_values_are_refused(synthetic: KqaSynthetic) -> None:
     assert KqaSynthetic(limit=3).case_ids() == synthetic.case_ids()[:3]
     for wrong in ({"limit": 0}, {"seed": -1}, {"limit": "3"}, {"unknown": 1}):

@@ -89,6 +89,7 @@ def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -51,6 +51,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_report_has_them_with_unit_and_direction(root: Path) -> None:
     tables = {table.name: table for table in print_report(root, Console(file=io.StringIO(), width=200))}
     table = tables["metrics tiny slate"]
@@ -124,6 +125,7 @@ def library() -> Iterator[None]:
     forget("mylab")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("library")
 def test_a_plugins_sweep_has_them_in_every_table(tmp_path: Path) -> None:
     data = {"_target_": "mylab.datasets.library.Library"}

@@ -59,6 +59,7 @@ def shown(setting: Setting) -> dict[tuple[str, str], set[tuple[str, ...]]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_the_order_is_one_for_all_planners_and_trials_and_another_at_every_step_and_case(outline: str) -> None:
     values: dict[str, Any] = {"limit": 2, "outline": outline}
@@ -160,6 +161,7 @@ def test_a_uniform_policy_is_at_chance(request: pytest.FixtureRequest, dataset: 
     assert low <= hits <= high
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [0, 4, -1])
 @pytest.mark.parametrize("dataset", ["slate", "ultratool"])
 def test_always_the_same_place_is_at_chance(request: pytest.FixtureRequest, dataset: str, place: int) -> None:

@@ -93,6 +93,7 @@ def test_a_planted_order_is_recovered_and_its_reverse_is_the_reverse() -> None:
     assert (reverse.low, reverse.high) == (-found.high, -found.low)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("methods", [3, 5])
 def test_methods_that_are_equal_are_seldom_said_to_have_an_order(methods: int) -> None:
     published = list(range(methods))

@@ -115,6 +115,7 @@ def test_a_commit_is_dirty_with_changed_and_with_untracked_files(
     assert grid.settings.check.git_commit() == f"{clean}-dirty"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "complete"), [("model", True), ("code", False), ("infrastructure", False)])
 def test_a_failure_of_code_leaves_a_sweep_incomplete(
     tmp_path: Path, kind: str, complete: bool, capsys: pytest.CaptureFixture[str]

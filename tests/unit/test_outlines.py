@@ -108,6 +108,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("planner", ["react", "fh", "egb_logits"])
 @pytest.mark.parametrize("text", UNUSABLE)
 def test_an_outline_that_cannot_be_followed_is_the_models_failure(planner: str, text: str) -> None:

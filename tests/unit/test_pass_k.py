@@ -75,6 +75,7 @@ def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> 
     return found[0] if found else None
 
 
+@pytest.mark.long
 def test_one_trial_has_no_table(tmp_path: Path) -> None:
     assert written(tmp_path, {"react": [[True], [False]]}) is None
 

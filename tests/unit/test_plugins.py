@@ -168,6 +168,7 @@ def test_a_config_can_only_name_what_the_command_line_allowed(lab: Path) -> None
     assert sweep_config({**SHARED, "plugins": ["mylab"]}).plugins == ["mylab"]
 
 
+@pytest.mark.long
 def test_a_digest_knows_no_folder_and_no_yaml_but_the_code(lab: Path, tmp_path: Path) -> None:
     def digest(folder: Path) -> str:
         for cached in (code_digest, definition, _module, _file):

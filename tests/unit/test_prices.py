@@ -54,6 +54,7 @@ def test_the_money_of_several_roles_is_the_sum_of_each_at_its_own_price() -> Non
     assert money({}, spent) is None
 
 
+@pytest.mark.long
 def test_rows_and_attempts_hold_the_sum_over_all_roles(tmp_path: Path) -> None:
     dear = {"input": 100, "cached": None, "output": 1000}
     checked = plan(

@@ -226,6 +226,7 @@ def test_composites_run_their_parts_and_dear_plans_are_right() -> None:
     assert diagnose(dear, kind, wrong).errors == {"E5"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "seconds"), [(3_000, 8), pytest.param(10_000, 20, marks=pytest.mark.slow)])
 def test_thousands_of_calls_and_circles_take_bounded_time(count: int, seconds: int) -> None:
     started = time.process_time()

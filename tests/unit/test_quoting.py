@@ -109,6 +109,7 @@ def test_flags_come_before_overrides(given: list[str], first: list[str]) -> None
     assert arguments.flags_first(given) == first
 
 
+@pytest.mark.long
 def test_the_command_line_says_it(tmp_path: Path) -> None:
     lines = [
         ["model=openai_http", "model.model=org/m#1"],
@@ -132,6 +133,7 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_an_override_behind_a_flag_is_one(tmp_path: Path) -> None:
     lines = [
         ["planner=react", "--cfg", "job", "name=behind", "planner.temperature=0.25"],

@@ -90,6 +90,7 @@ def longest(needs: Mapping[str, set[str]], step: str) -> int:
     return 1 + max((longest(needs, producer) for producer in needs[step]), default=0)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_order_has_every_step_once_and_producers_first(needs: dict[str, set[str]]) -> None:
     found = order(calls_of(needs))
@@ -103,6 +104,7 @@ def test_depth_is_the_longest_chain(needs: dict[str, set[str]]) -> None:
     assert depth(calls_of(needs)) == max((longest(needs, step) for step in needs), default=0)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_final_steps_are_those_that_nothing_needs(needs: dict[str, set[str]]) -> None:
     used = set().union(*needs.values())

@@ -89,6 +89,7 @@ def test_a_refused_multirun_makes_no_results(sweep: Run, tmp_path: Path) -> None
     assert not (tmp_path / "results" / "default").exists()
 
 
+@pytest.mark.long
 def test_a_broken_line_of_a_dataset_is_named(sweep: Run, tmp_path: Path) -> None:
     data, work = tmp_path / "slate", tmp_path / "work"
     data.mkdir()

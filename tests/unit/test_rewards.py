@@ -42,6 +42,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return written(tmp_path_factory.mktemp("rewards"), CELLS)
 
 
+@pytest.mark.long
 def test_means_leave_out_what_nobody_can_tell_and_say_so(tables: dict[str, Table]) -> None:
     row = tables["rewards"].values.iloc[0]
     assert (row["reward"], row["reward_cases"], row["unknown"]) == (pytest.approx(1 / 3), 3, 1)
@@ -103,6 +104,7 @@ def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: in
     assert "nobody can tell" in write_page(tmp_path, list(tables.values())).read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_doing_nothing_and_transferring_stand_beside_as_rates_of_cases(tmp_path: Path) -> None:
     cells = [cell | {"nothing_success": case == 0, "transfer_success": case < 2} for case, cell in enumerate(CELLS)]
     cells[3] |= {"nothing_success": None, "transfer_success": None}

@@ -77,6 +77,7 @@ def test_a_judge_set_right_from_the_reference_stands_with_those_who_asked(tmp_pa
     assert order == [("no", "tooltree / judge own"), ("yes", "tooltree / judge own[restored=both]")]
 
 
+@pytest.mark.long
 def test_undisturbed_cases_come_first(tmp_path: Path) -> None:
     settings = [(planner, robustness) for planner in ("mcts", "react") for robustness in ("extraneous", "none")]
     write(tmp_path, [episode(planner, case, True, robustness=robustness, n_nodes=2)
@@ -99,6 +100,7 @@ def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
 # --- who is undominated
 
 
+@pytest.mark.long
 def test_a_dominated_planner_is_on_no_frontier(tmp_path: Path) -> None:
     """`costly` is as good as `good` at twice the tokens and seconds; `cheap` is worse and cheaper than both."""
     planted_ = {"cheap": (2, 1000, 1.0), "good": (6, 4000, 4.0), "costly": (6, 8000, 8.0)}
@@ -254,6 +256,7 @@ def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: 
     search.drawings(tmp_path)
 
 
+@pytest.mark.long
 def test_simulated_rows_are_said_to_be_in_figures_too(tmp_path: Path) -> None:
     write(tmp_path, [episode(planner, case, case < 2, engine="simulated", n_nodes=2)
                      for planner in ("mcts", "react") for case in range(4)])  # fmt: skip

@@ -167,6 +167,7 @@ def matches(rows: Rows) -> dict[tuple[str, str], set[bool]]:
     return found
 
 
+@pytest.mark.long
 def test_difficulty_is_shared_by_trials_and_planners_and_drawn_from_the_sweeps_seed() -> None:
     """Where it is all that counts, who asks makes no difference."""
     keys: dict[str, Any] = {"tool_skill": 0.5, "case_spread": 0.0, "step_spread": 99.0, "malformed": 0.0, "cases": 10}
@@ -229,6 +230,7 @@ def test_wrong_options_share_evenly_or_by_similarity_and_their_order_makes_no_di
     assert draws[0] == draws[1]
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_is_a_rate() -> None:
     steps = grid("react", malformed=0.25)["steps"]
     low, high = stats.binom.interval(0.999, len(steps), 0.25)

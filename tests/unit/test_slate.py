@@ -296,6 +296,7 @@ def test_an_incomplete_cache_is_made_again(lost: str) -> None:
     assert {path.name: path.read_bytes() for path in root.iterdir()} == before
 
 
+@pytest.mark.long
 def test_a_folder_is_read_as_what_was_generated(slates: dict[int, Slate], tmp_path: Path) -> None:
     generate(tmp_path, 1, 300)
     assert Slate(path=str(tmp_path)).version == slates[1].version

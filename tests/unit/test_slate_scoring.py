@@ -270,6 +270,7 @@ BAD = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "line", "said"), BAD)
 def test_what_is_no_prediction_is_one_line_with_its_place(
     exported: Path, tmp_path: Path, text: str, line: int | None, said: str
@@ -294,6 +295,7 @@ def test_a_missing_file_is_one_line(exported: Path, tmp_path: Path) -> None:
     assert found.stderr.endswith("nowhere.jsonl: no such file\n")
 
 
+@pytest.mark.long
 def test_intervals_cover_what_was_planted() -> None:
     """Of clusters whose cases are alike; and they are the same every time."""
     rng, covered, rounds = random.Random(3), 0, 200

@@ -224,6 +224,7 @@ def test_cells_whose_steps_were_damaged_run_again(tmp_path: Path) -> None:
     assert set(store.finished(tmp_path)) == {"a", "b", "c", "none"}
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_neither_merged_nor_removed(filled: Path) -> None:
     damaged = [next((filled / table).iterdir()) for table in get_args(store.Table)]
     contents = {}
@@ -437,6 +438,7 @@ def test_a_row_without_an_id_is_not_written(tmp_path: Path) -> None:
         store.write(tmp_path, {"steps": [{"step": 1}]})
 
 
+@pytest.mark.long
 def test_a_listing_that_misses_a_merged_file_and_those_it_replaces_is_made_again(
     filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

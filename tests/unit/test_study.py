@@ -148,6 +148,7 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
         assert len(rows_of(drawing.query)) == (60 if drawing.name == "instances" else 60 * 2 * 2)
 
 
+@pytest.mark.long
 def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     tables = {table.name: table for table in study.tables(folder)}
     published = [table for table in beside.tables(folder) if table.name.startswith(study.OF_PAPER)]
@@ -171,6 +172,7 @@ def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_figures_say_that_a_policy_is_simulated(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 20).assign(engine="simulated")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})

@@ -18,6 +18,7 @@ def tables(root: Path) -> list[Table]:
     return print_report(root, Console(file=io.StringIO()))
 
 
+@pytest.mark.long
 def test_the_best_planner_is_told_with_its_interval_difference_and_cost(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.1, "egb": 1.0, "cot": 0.2})
     found = tables(tmp_path)
@@ -45,6 +46,7 @@ def test_disturbed_rows_are_not_what_is_summed_up(tmp_path: Path) -> None:
     assert "egb solves most, 90.0%" in summary.lines(tables(tmp_path))[0]
 
 
+@pytest.mark.long
 def test_one_planner_alone_is_told_without_a_comparison(tmp_path: Path) -> None:
     written(tmp_path, {"cot": 0.5})
     (line,) = summary.lines(tables(tmp_path))

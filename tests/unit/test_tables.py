@@ -179,6 +179,7 @@ def test_no_differences_without_the_reference() -> None:
     assert not paired_differences(frame.assign(planner=["react", "egb", "egb"])).empty
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
 def test_entropy_bins_partition_all_steps(steps: list[tuple[float, bool]]) -> None:
     values, wrong = [value for value, _ in steps], [error for _, error in steps]
@@ -207,6 +208,7 @@ def test_equal_entropies_and_single_steps(count: int, value: float, place: int) 
     assert found["error_rate"].dropna().tolist() == [1.0]
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
 def test_centres_of_entropy_are_those_of_right_and_of_wrong_choices(steps: list[tuple[float, bool]]) -> None:
     frame = entropies([value for value, _ in steps], [error for _, error in steps])
@@ -224,6 +226,7 @@ def test_entropy_bins_by_setting() -> None:
     assert found.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.long
 def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path: Path) -> None:
     """Argmax and a deterministic fill repeat themselves: `± 0.0` would tell of runs that never were."""
     rows = [row("egb_logits", case, trial, float(case % 2)) for case in range(4) for trial in range(3)]
@@ -357,6 +360,7 @@ def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) ->
         assert "one cluster" in " ".join(tables["differences react lexical slate"].notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("long", [False, True])
 def test_tables_fit_100_columns(tmp_path: Path, long: bool) -> None:
     """Labels of any length take several lines; no figure is cut."""
@@ -445,6 +449,7 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
     assert "tot on slate (none): 0 of 40 cells" in text
 
 
+@pytest.mark.long
 def test_a_complete_sweep_marks_nothing(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.5})
     out = io.StringIO()
@@ -464,6 +469,7 @@ def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_woul
     assert stars == {"egb": "+20.0  ", "cot": "+10.0  ", "tot": "+80.0*†"}
 
 
+@pytest.mark.long
 def test_pass_at_k_and_pass_to_the_k_stand_in_the_wide_table_of_results(tmp_path: Path) -> None:
     rows = [row("react", case, trial, float(case == 0 or trial == 0)) | {"success": case == 0 or trial == 0}
             for case in range(4) for trial in range(2)]  # fmt: skip
@@ -549,6 +555,7 @@ def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
     assert "begin with" not in tables["costs plain slate"].caption
 
 
+@pytest.mark.long
 def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb[samples=3]": 0.7}, "[bold]", "lexical[temperature=1]")
     text = printed(tmp_path)

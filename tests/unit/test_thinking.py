@@ -145,6 +145,7 @@ def test_planners_without_a_thought_before_the_action_are_refused() -> None:
         assert (reason is not None and "retriever.mode=thought" in reason) is (planner != "react")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["hidden", "given"])
 @pytest.mark.parametrize("model", ["simulated", "lexical"])
 def test_cases_run_to_their_end_and_offer_what_their_rows_say(model: str, outline: str) -> None:

@@ -317,6 +317,7 @@ def folder(tmp_path: Path) -> tuple[Path, list[Cell], list[Sequence[store.Reques
 Folder = tuple[Path, list[Cell], list[Sequence[store.Request | None]]]
 
 
+@pytest.mark.long
 def test_compaction_changes_no_transcript_and_drops_repeats(folder: Folder) -> None:
     root, chunk, before = folder
     rows = store.read(root, "sections").num_rows
@@ -332,6 +333,7 @@ def row_count(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["messages", "sections"])
 def test_damage_loses_parts_of_transcripts_and_no_result(folder: Folder, table: str) -> None:
     root, chunk, before = folder

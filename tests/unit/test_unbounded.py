@@ -74,6 +74,7 @@ def test_a_report_with_intervals_says_nothing(tmp_path: Path) -> None:
     assert "no 95% interval" not in out.getvalue()
 
 
+@pytest.mark.long
 def test_calls_of_extraneous_tools_have_no_bound_below_0(tmp_path: Path) -> None:
     """Three of 30 cases have all such calls: Student's interval begins below 0."""
     rows = [

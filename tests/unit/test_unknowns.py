@@ -172,6 +172,7 @@ def test_a_warning_says_why(tmp_path: Path, more: dict[str, Any], kind: str) -> 
     assert of(tmp_path, unknown="failure")["success_mean"] == pytest.approx(10 / 24)
 
 
+@pytest.mark.long
 def test_a_setting_without_a_success_has_none_to_fail(tmp_path: Path) -> None:
     """No scorer says which plans are right: an outage of one cell makes no 0% of that."""
     rows = [row("react", case, 0, None, **({"status": "ok"} if case else OUTAGE)) for case in range(CASES)]
@@ -205,6 +206,7 @@ def test_a_share_of_cut_answers_above_one_percent_is_a_column(tmp_path: Path, cu
     assert asked["cut"].tolist() == [pytest.approx(cut / 100)]
 
 
+@pytest.mark.long
 def test_a_share_of_unreadable_answers_above_one_percent_is_a_column(tmp_path: Path) -> None:
     """Where any row has it, it is a column of all rows; below half there is no warning."""
     steps = [
@@ -224,6 +226,7 @@ def test_a_share_of_unreadable_answers_above_one_percent_is_a_column(tmp_path: P
     assert "unreadable" in write_page(tmp_path, list(tables.values()), ()).read_text()
 
 
+@pytest.mark.long
 def test_a_terminal_of_100_columns_shows_all_of_it(tmp_path: Path) -> None:
     """The results are there also where every column that warns is."""
     more = {"cut_answers": 50, "money": 0.123456}

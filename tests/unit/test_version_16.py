@@ -65,6 +65,7 @@ def test_every_table_is_read_with_what_it_had(root: Path, table: store.Table) ->
             assert found[name].null_count == len(found), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "where",
     [

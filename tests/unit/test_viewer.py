@@ -302,6 +302,7 @@ def test_classes_of_failures_take_the_place_of_what_rows_say(root: Path) -> None
     assert "here it failed: wrong tool" in text
 
 
+@pytest.mark.long
 def test_the_classes_are_those_of_the_failures(root: Path) -> None:
     from analysis.tables.failed import classes
     from analysis.viewer import matrix
@@ -458,6 +459,7 @@ def test_nothing_of_a_hostile_folder_is_markup(tmp_path: Path) -> None:
         assert str(4321 * 1234) not in answer.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/", "/cases", "/episode?cell=tooltree-0-0", "/tree?cell=tooltree-0-0", "/nothing"])
 def test_every_answer_forbids_what_is_not_the_viewers(path: str, root: Path) -> None:
     answer = client(root).get(path)

@@ -237,6 +237,7 @@ class Fails(Voter):
         raise EngineError("the server is gone")
 
 
+@pytest.mark.long
 def test_an_evaluator_that_is_gone_stops_and_what_was_compared_stays(
     program: Any, monkeypatch: pytest.MonkeyPatch, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,6 +76,7 @@ def told(world: World, state: State, calls: Sequence[ToolCall]) -> list[object]:
     return [world.resolved(state), world.answer(state), *(at_once(world.apply(state, call)) for call in calls)]
 
 
+@pytest.mark.long
 @every_world
 @given(places=PLACES)
 def test_equal_paths_give_equal_states_and_those_behave_alike(name: str, places: list[int]) -> None:

