@@ -134,6 +134,7 @@ class Pages:
         filters = filters.but(page=min(filters.page, last))
         first = (filters.page - 1) * matrix.PAGE
         progress = run.watch()
+        rows = table.rows(order[first : first + matrix.PAGE])
         return self._page(
             "cases.html",
             addresses,
@@ -143,7 +144,8 @@ class Pages:
             settings=table.settings,
             reference=places.reference_of(table.settings, filters),
             summaries=index.summed_up(filters.cells),
-            rows=table.rows(order[first : first + matrix.PAGE]),
+            rows=rows,
+            again=run.again([row.case_id for row in rows]) if rows else None,
             count=len(order),
             first=first,
             last=last,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +16,11 @@ import pyarrow as pa
 
 from analysis.viewer.index import Index
 from grid.core.errors import StoreError
+from grid.store.runs import runs
 
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
 _LOOK_SECONDS = 1.0
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@%+-]*")  # that neither a shell nor Hydra reads otherwise
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,16 @@ class Run:
     def name(self) -> str:
         """The sweep's."""
         return self.root.resolve().name
+
+    def again(self, case_ids: Sequence[str]) -> str | None:
+        """The newest run's command with these cases and another name; None where no run is known, or an id is odd."""
+        try:
+            ran = runs(self.root)["runs"]
+        except StoreError:  # a report says so; cases are shown all the same
+            return None
+        if not ran or not all(map(_PLAIN_ID.fullmatch, case_ids)):
+            return None
+        return f"{ran[-1]['command']} name={self.name}-again 'cases=[{','.join(case_ids)}]'"
 
     def index(self) -> Index:
         """The cells as they are now, or were a moment ago.

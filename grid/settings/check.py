@@ -37,7 +37,8 @@ from grid.episode.episode import Planner
 from grid.planners.refining import writes_plans
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.build import build, build_engine, code_of, engine_of
-from grid.settings.config import SweepConfig, sweep_config
+from grid.settings.config import ALL_CASES, SweepConfig, sweep_config
+from grid.settings.named import named
 from grid.settings.parts import Parts, key_of, lacking, parts_of, with_ordering
 from grid.settings.plan import Plan
 from grid.settings.remembered import line_of, with_contents
@@ -87,6 +88,7 @@ class _Found:
     def __init__(self, shared: SweepConfig) -> None:
         self._shared = shared
         self._ids_of: dict[str, Sequence[str]] = {}
+        self._named = named(shared.cases)
         self.valid: list[Setting] = []
         self.invalid: list[tuple[Setting, str]] = []
         self.cut: list[str | None] = []
@@ -122,9 +124,16 @@ class _Found:
         """The ids of the cases: once for all settings of a dataset, as there may be many of both."""
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in self._ids_of:
-            self._ids_of[key] = part_of(dataset.case_ids(), self._shared.part)
+            every = dataset.case_ids()
+            own = self._named.among(setting.labels["dataset"], every) if self._named else every
+            self._ids_of[key] = part_of(own, self._shared.part)
             _check_cases(dataset, self._ids_of[key], setting.labels["dataset"])
         return self._ids_of[key]
+
+    def expect_named(self) -> None:
+        """Raise ConfigError where a case that was named is none of any data set."""
+        if self._named and self.valid:
+            self._named.expect_all()
 
 
 def check_sweep(jobs: Sequence[Job]) -> Checked:
@@ -142,6 +151,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
     for setting in settings:
         found.add(setting)
+    found.expect_named()
     if not found.valid:
         reason = found.invalid[0][1]
         raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {reason}")
@@ -205,6 +215,8 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     settings: dict[str, Setting] = {}
     for job in jobs:
         config = _groups(job.config)
+        if shared.cases != ALL_CASES and "limit" in config["dataset"]:  # which cases these are changes no id of a cell
+            config["dataset"] = {**config["dataset"], "limit": None}
         labels = {group: label for group, label in job.labels.items() if group in config}
         setting = Setting(config, labels, shared.seed, shared.budget.of_episode.identity)
         _check_alike(jobs[0].config, job.config)

@@ -23,6 +23,8 @@ _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
+CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
+CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a line, or {FAILED_OF}results/NAME"
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
@@ -121,6 +123,15 @@ def _dry_run(value: object) -> object:
     return value
 
 
+def _cases(value: object) -> object:
+    """A text, or ids in brackets, some of them numbers for YAML; a union's own errors would name both."""
+    if isinstance(value, list) and all(isinstance(one, str | int) and not isinstance(one, bool) for one in value):
+        return [str(one) for one in value]
+    if not isinstance(value, str):
+        raise ConfigError(CASES, value, CASES_ALLOWED)
+    return value
+
+
 def _allowed(names: list[str]) -> list[str]:
     for name in names:
         if name not in plugins.allowed():
@@ -139,11 +150,19 @@ class SweepConfig(_Section):
     trials: Annotated[int, Field(ge=1, le=10_000)]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     part: Part = "all"
+    cases: Annotated[str | list[str], BeforeValidator(_cases)] = ALL_CASES
     dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     accept_code: bool = False
     budget: SweepBudgetConfig
     cluster: ClusterConfig
+
+    @model_validator(mode="after")
+    def _are_whole(self) -> SweepConfig:
+        """Halves are those of the data set's cases, not of some that are named."""
+        if self.cases != ALL_CASES and self.part != "all":
+            raise ConfigError("part", self.part, f"all, where cases are named ({CASES})")
+        return self
 
 
 def sweep_config(config: Mapping[str, Any]) -> SweepConfig:

@@ -30,8 +30,13 @@ from analysis.viewer.matrix import Matrix, against_planner
 from analysis.viewer.runs import Progress, Run
 from grid import store
 from grid.core.errors import StoreError
+from grid.store.runs import RunRecord, record_run
 from tests import viewed
 
+RUN: RunRecord = {
+    "started_at": "2026-11-28T12:00:00+00:00", "command": "", "git_commit": None, "versions": {}, "seed": 0,
+    "system": "Linux", "cpu": "", "cpus": 2, "gpus": {},
+}  # fmt: skip
 HOST = {"host": "127.0.0.1:8321"}
 
 
@@ -439,6 +444,27 @@ def test_runs_without_common_cases_are_told(root: Path, tmp_path: Path) -> None:
     viewed.write(tmp_path / "far", first=50)
     html = client(root, tmp_path / "far").get(addresses.address("/cases", {"against": OTHER})).text
     assert "no case of these planners in common" in texts(html)
+
+
+def test_the_cases_shown_can_be_run_again_by_the_line_that_stands_there(tmp_path: Path) -> None:
+    """The newest run's command with the ids of the page; none without a run, or where an id needs quotes."""
+    viewed.write(tmp_path / "small")
+    viewed.write(tmp_path / "evil", viewed.EVIL)
+    pages = []
+    for name in ("small", "evil"):
+        pages.append(client(tmp_path / name).get("/cases?outcome=failed").text)
+        (tmp_path / name / "run.json").write_text("no JSON")
+        pages.append(client(tmp_path / name).get("/cases?outcome=failed").text)
+        (tmp_path / name / "run.json").unlink()
+        record_run(tmp_path / name, {**RUN, "command": f"agent-grid sweep -m name={name} planner=react"}, {})
+        pages.append(client(tmp_path / name).get("/cases?outcome=failed").text)
+    without, damaged, line, *evil = map(texts, pages)
+    rows = re.findall(r"case-\d+", without)
+    assert (
+        f"agent-grid sweep -m name=small planner=react name=small-again 'cases=[{','.join(dict.fromkeys(rows))}]'"
+        in line
+    )
+    assert not any("cases=[" in page for page in (without, damaged, *evil))
 
 
 def test_nothing_of_a_hostile_folder_is_markup(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""Named cases: `cases` has a sweep run these cases of its data sets and no others, whatever `dataset.limit` is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+from grid import store
+from grid.core.errors import ConfigError, StoreError
+from grid.settings.config import ALL_CASES, CASES, CASES_ALLOWED, FAILED_OF
+
+_MOST_BYTES = 10_000_000
+_SHOWN = 3
+
+
+@dataclass
+class Named:
+    """The ids that were named, in their order; `of` has those of each data set where a folder of results named them."""
+
+    given: str
+    ids: Sequence[str] = ()
+    of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _labels: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def among(self, label: str, case_ids: Sequence[str]) -> Sequence[str]:
+        """Those that a data set has, of all of its cases; raises ConfigError where it has none of them."""
+        wanted = self.of.get(_name(label), ()) if self.of else self.ids
+        known = {*case_ids}
+        found = [case_id for case_id in wanted if case_id in known]
+        self._seen.update(found)
+        self._labels[label] = case_ids
+        if not found and self.of:
+            raise ConfigError(CASES, self.given, f"a folder in which a case of {label} failed")
+        if not found:
+            raise ConfigError(CASES, _listed(wanted), f"ids of cases of {label}{self._meant(wanted[0])}")
+        return found
+
+    def expect_all(self) -> None:
+        """Raise ConfigError where a name is no case of any data set of the sweep."""
+        lacking = [case_id for case_id in self.ids if case_id not in self._seen]
+        if lacking:
+            raise ConfigError(
+                CASES, _listed(lacking), f"ids of cases of {', '.join(self._labels)}{self._meant(lacking[0])}"
+            )
+
+    def _meant(self, name: str) -> str:
+        every = [case_id for case_ids in self._labels.values() for case_id in case_ids]
+        near = get_close_matches(name, every[:10_000], 1)
+        return f"; did you mean {near[0]}?" if near else f", such as {every[0]}" if every else ""
+
+
+def named(given: str | Sequence[str]) -> Named | None:
+    """What the key names; None: all cases.
+
+    Raises:
+        ConfigError: a file or a folder that names none, or cannot be read.
+    """
+    if given == ALL_CASES:
+        return None
+    if not isinstance(given, str):
+        return Named(_listed(given), _each_once(given, _listed(given)))
+    if given.startswith(FAILED_OF):
+        return Named(given, of=_failed(given))
+    path = Path(given)
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            raise ConfigError(CASES, given, f"{CASES_ALLOWED}; a file has at most {_MOST_BYTES:,} bytes")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise ConfigError(CASES, given, f"a file of UTF-8 text with one id a line ({error})") from None
+    return Named(given, _each_once([line.strip() for line in lines if line.strip()], given))
+
+
+def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
+    if not ids:
+        raise ConfigError(CASES, given, f"at least one id: {CASES_ALLOWED}")
+    return [*dict.fromkeys(ids)]
+
+
+def _failed(given: str) -> dict[str, list[str]]:
+    """By data set the cases of which a cell failed, did not succeed, or nobody can tell whether it did."""
+    root = Path(given.removeprefix(FAILED_OF))
+    try:
+        store.check_there(root)
+        rows = store.read(root, "episodes", ["dataset", "case_id", "success"]).to_pylist()
+    except StoreError as error:
+        raise ConfigError(CASES, given, f"a folder of results ({error})") from None
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if not row["success"]:
+            found.setdefault(_name(row["dataset"]), {})[row["case_id"]] = None
+    if not found:
+        raise ConfigError(CASES, given, "a folder of results in which a cell failed or did not succeed")
+    return {name: sorted(ids) for name, ids in found.items()}
+
+
+def _name(label: str) -> str:
+    """A data set's name without the keys that its label tells."""
+    return label.partition("[")[0]
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ",".join(ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else "")
