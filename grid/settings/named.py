@@ -1,4 +1,8 @@
-"""Named cases: `cases` has a sweep run these cases of its data sets and no others, whatever `dataset.limit` is."""
+"""Named cases: `cases` has a sweep run these cases of its data sets and no others, whatever `dataset.limit` is.
+
+It stands apart from `check`, its one reader: who changes what a folder or a file may name need not know how a sweep is
+checked.
+"""
 
 from __future__ import annotations
 
