@@ -111,6 +111,16 @@ def _retry(value: object) -> object:
     return value
 
 
+def _fail_fast(value: object) -> object:
+    """A count or a share; a union's own errors would name both."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
+    if value is not None and not whole and not (isinstance(value, float) and 0 < value < 1):
+        raise ConfigError(
+            "fail_fast", value, "null, a whole number of cells from 1, or a share of cells between 0 and 1"
+        )
+    return value
+
+
 def _dry_run(value: object) -> object:
     """`{pilot: N}`, or a boolean; a union's own errors would name both."""
     if isinstance(value, Mapping):
@@ -153,6 +163,7 @@ class SweepConfig(_Section):
     cases: Annotated[str | list[str], BeforeValidator(_cases)] = ALL_CASES
     dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
+    fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
     accept_code: bool = False
     budget: SweepBudgetConfig
     cluster: ClusterConfig

@@ -33,7 +33,7 @@ class Plan:
 
     `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
     dollars that all runs of the name may take; None: without limit. `metrics`: what its cells may be
-    measured by, by name.
+    measured by, by name. `fail_fast`: so many failed cells, or such a share of them, end a run early.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Plan:
     transcripts_bytes: int = 0
     money: float | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    fail_fast: int | float | None = None
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

@@ -75,6 +75,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
+            failures = Failures(plan.fail_fast)
             for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
@@ -83,7 +84,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
                 if not again:
                     record(plan, checked.skipped_by_reason(), checked.cut)
-                stopped = _run(checked, console, fleet, done, pending, tally, spending)
+                stopped = _run(checked, console, fleet, done, pending, tally, spending, failures)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
                 done = plan.finished("none")
@@ -150,8 +151,9 @@ def _run(
     pending: Mapping[str, int],
     tally: TranscriptTally,
     spending: Spending,
+    failures: Failures,
 ) -> bool:
-    """Run the cells that are not `done`; whether that was interrupted, or stopped by `budget.money`."""
+    """Run the cells that are not `done`; whether that was interrupted, or stopped by `budget.money` or `fail_fast`."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     with SweepProgress(console, plan.root, needing, pending) as progress:
@@ -162,16 +164,17 @@ def _run(
             metrics.count(report)
             tally.count(report)
             spending.count(report)
-            stop_if_spent()
+            failures.count(report)
+            stop_if_reached()
 
         def tick() -> None:
             progress.tick(fleet, run.cells_in_flight.total(), run.signs_in_flight)
             metrics.look(run.cells_in_flight)
-            stop_if_spent()
+            stop_if_reached()
 
-        def stop_if_spent() -> None:
+        def stop_if_reached() -> None:
             over = run.stopping or progress.done == sum(pending.values())
-            if not over and (told := spending.reached(run)):
+            if not over and (told := spending.reached(run) or failures.reached(run)):
                 run.stop()
                 progress.state = STOPPING
                 progress.say(told)
@@ -316,6 +319,36 @@ def spent(root: Path) -> tuple[float, int]:
     cells = store.read(root, "episodes", ["money"], untold)
     dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
     return dollars, int(cells["money"].null_count)
+
+
+_FEWEST = 50  # cells that have ended before a share of them says anything
+
+
+class Failures:
+    """The failed cells of a run, held against `fail_fast`: so many, or such a share of those that have ended."""
+
+    def __init__(self, limit: int | float | None) -> None:
+        self._limit, self._ended, self._failed = limit, 0, 0
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self._ended += report.ok + report.failed
+        self._failed += report.failed
+
+    def reached(self, run: Run) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        signs = [sign for _, sign in run.signs_in_flight]
+        ended = self._ended + sum(sign.ended for sign in signs)
+        failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
+        if self._limit is None or not failed:
+            return None
+        share = self._limit < 1
+        if failed < (self._limit * ended if share else self._limit) or (share and ended < _FEWEST):
+            return None
+        return (
+            f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} cells that have ended failed; no "
+            "further cells are begun, those in flight are finished; the same command with retry_failed=true goes on"
+        )
 
 
 # What a sweep records of itself beside its rows: command line, versions and machine, for the head of its page.
