@@ -93,6 +93,7 @@ class ClusterConfig(_Section):
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     ready_seconds: _Seconds = 1800.0
     case_seconds: _Seconds = 3600.0
+    retries: Annotated[int, Field(ge=0, le=100)] = 1
     worker_memory_gib: Annotated[float, Field(gt=0, le=100_000)] = 8.0
     dashboard: bool = True
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import platform
 import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any, cast
@@ -37,7 +37,6 @@ from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
 from grid.cluster import connection as cluster
-from grid.cluster.batch import Run
 from grid.cluster.fleet import Fleet, Totals
 from grid.cluster.metrics import Meters
 from grid.cluster.worker import Report
@@ -49,9 +48,11 @@ from grid.settings.plan import Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
 from grid.sweeps.arguments import GIVEN
+from grid.sweeps.ending import Failures, Spending
 from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
 
+_RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # before cells are tried again, three times as long each time
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
@@ -62,6 +63,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
+    loaded = {setting.id for setting in plan.settings}
     with ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
         if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
@@ -75,22 +77,28 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
-            failures = Failures(plan.fail_fast)
-            for again in range(_PASSES):
+            lost_again, retries = _PASSES, iter(range(1, plan.cluster.retries + 1))
+            for turn in count():
                 if told := spending.reached():
                     say(console, told)
                     break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
-                fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
-                if not again:
+                if fleet is None or not loaded.issuperset(setting.id for setting in needing):
+                    engines.close()
+                    fleet = engines.enter_context(fleet_of(plan, needing, console))
+                    loaded = {setting.id for setting in needing}
+                if not turn:
                     record(plan, checked.skipped_by_reason(), checked.cut)
-                stopped = _run(checked, console, fleet, done, pending, tally, spending, failures)
-                engines.close()
-                fleet, lost = None, _put_aside(plan, console)
+                stopped = _run(checked, console, fleet, done, pending, tally, spending)
+                lost_again -= 1
+                lost = _put_aside(plan, console) and lost_again
                 done = plan.finished("none")
                 pending = plan.missing(done)
-                if stopped or not lost:
+                if not stopped and not lost and (broken := _tried_again(plan, console, retries)):
+                    done, pending = broken
+                elif stopped or not lost:
                     break
+            engines.close()
             _compact(plan, console)
             if kept := tally.line(store.size(plan.root, TABLES)):
                 say(console, kept)
@@ -151,10 +159,10 @@ def _run(
     pending: Mapping[str, int],
     tally: TranscriptTally,
     spending: Spending,
-    failures: Failures,
 ) -> bool:
     """Run the cells that are not `done`; whether that was interrupted, or stopped by `budget.money` or `fail_fast`."""
     started, plan = time.monotonic(), checked.plan
+    failures = Failures(plan.fail_fast)
     needing = [setting for setting in plan.settings if pending[setting.id]]
     with SweepProgress(console, plan.root, needing, pending) as progress:
         metrics = SweepMetrics(plan.name, needing)
@@ -199,6 +207,27 @@ def _sampled(since: dt.datetime, cells: int) -> str:
         f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
         f"UTC: of chunks that began later, {100 * REST_SHARE:g}% of the cells are kept"
     )
+
+
+def _tried_again(
+    plan: Plan, console: Console, retries: Iterator[int]
+) -> tuple[store.CellIds, dict[str, int]] | None:
+    """Wait for what failed to be well again. The cells that are done, and how many others each setting has.
+
+    None where no cell failed for reasons of infrastructure, or `cluster.retries` are used up.
+    """
+    done = plan.finished("infrastructure")
+    pending = plan.missing(done)
+    if not any(pending.values()) or (turn := next(retries, None)) is None:
+        return None
+    seconds = min(_RETRY_SECONDS * 3 ** (turn - 1), _MOST_RETRY_SECONDS)
+    say(
+        console,
+        f"{sum(pending.values()):,} cells failed for reasons of infrastructure: tried again in {seconds:g} s "
+        f"(cluster.retries, {turn} of {plan.cluster.retries})",
+    )
+    time.sleep(seconds)
+    return done, pending
 
 
 def _put_aside(plan: Plan, console: Console) -> bool:
@@ -271,84 +300,6 @@ def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> b
             "failures of code: error_traceback in episodes shows where; once the code is mended, they run again",
         )
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
-
-
-# What all runs of a sweep's name have cost, held against `budget.money`.
-
-
-class Spending:
-    """The US dollars of a sweep until now. Hold the folder's lock from here to the run's end.
-
-    What cells in flight have spent is known once they end, so that a sweep goes beyond its limit by these at most.
-    """
-
-    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._limit, self.dollars = plan.money, 0.0
-        self._say, self._told = say, False
-        if plan.money is not None:
-            self.dollars, unknown = spent(plan.root)
-            if unknown:
-                say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
-
-    def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
-        self.dollars += report.money or 0.0
-        if self._limit is not None and report.usage.uncounted_answers and not self._told:
-            self._told = True
-            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
-
-    def reached(self, run: Run | None = None) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
-        dollars = self.dollars + (run.money_in_flight if run else 0.0)
-        if self._limit is None or dollars < self._limit:
-            return None
-        return (
-            f"budget.money={self._limit:g} is reached: all runs of this name have spent {dollars:.6g} US dollars; "
-            "no further cells are begun, those in flight are finished; the same command with more goes on"
-        )
-
-
-def spent(root: Path) -> tuple[float, int]:
-    """The US dollars of all tries of a results folder; of those that do not say, of the cells that do.
-
-    Such tries were killed before they could, or some of their cells have no price or uncounted tokens. And of how many
-    cells these are not known.
-    """
-    tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
-    untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
-    cells = store.read(root, "episodes", ["money"], untold)
-    dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
-    return dollars, int(cells["money"].null_count)
-
-
-_FEWEST = 50  # cells that have ended before a share of them says anything
-
-
-class Failures:
-    """The failed cells of a run, held against `fail_fast`: so many, or such a share of those that have ended."""
-
-    def __init__(self, limit: int | float | None) -> None:
-        self._limit, self._ended, self._failed = limit, 0, 0
-
-    def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
-        self._ended += report.ok + report.failed
-        self._failed += report.failed
-
-    def reached(self, run: Run) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
-        signs = [sign for _, sign in run.signs_in_flight]
-        ended = self._ended + sum(sign.ended for sign in signs)
-        failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
-        if self._limit is None or not failed:
-            return None
-        share = self._limit < 1
-        if failed < (self._limit * ended if share else self._limit) or (share and ended < _FEWEST):
-            return None
-        return (
-            f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} cells that have ended failed; no "
-            "further cells are begun, those in flight are finished; the same command with retry_failed=true goes on"
-        )
 
 
 # What a sweep records of itself beside its rows: command line, versions and machine, for the head of its page.

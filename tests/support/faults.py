@@ -193,7 +193,7 @@ def noticed(fault: Fault, scratch: Path, tests: Sequence[str] = ()) -> dict[str,
             command, cwd=copy, env=os.environ | own, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
         )
         by = re.findall(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.M)
-        how = "noticed" if ended.returncode == 1 else "not noticed" if ended.returncode == 0 else "broken"
+        how = "noticed" if by else "not noticed" if ended.returncode == 0 else "broken"  # -x ends with 1 or with 2
     except subprocess.TimeoutExpired:
         by, how = [], "noticed"  # it does not end
     shutil.rmtree(copy)

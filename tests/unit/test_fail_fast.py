@@ -12,7 +12,7 @@ from grid.cluster.signs import Sign
 from grid.cluster.worker import Report
 from grid.core.errors import ConfigError
 from grid.settings.check import check_sweep
-from grid.sweeps.session import Failures
+from grid.sweeps.ending import Failures
 from tests.configs import job
 
 

@@ -1,4 +1,4 @@
-"""A sweep whose server fails ends early where `fail_fast` says so, and goes on from there."""
+"""A sweep whose server fails tries again what failed, and ends early where `fail_fast` says so."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grid.sweeps import session
 from tests.commands import Ended
 from tests.http_server import Asked, LocalServer, Reply, completion, models, refusal
 from tests.in_process import launch
@@ -15,13 +16,14 @@ GOOD = 61  # answers, the one that loading asks included, before the server refu
 
 
 @pytest.fixture(autouse=True)
-def on_the_cluster(cluster: None) -> None:
-    """All sweeps run in this process."""
+def on_the_cluster(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sweeps run in this process, and wait for nobody."""
+    monkeypatch.setattr(session, "_RETRY_SECONDS", 0.1)
 
 
 def sweep(folder: Path, url: str, *values: str) -> Ended:
     model = ("model=openai_http", "model.model=m", f"model.base_url={url}", "model.structured=false")
-    cells = ("dataset=null_cases", "dataset.limit=400", "planner=react", "trials=1", "cluster.chunk_cells=10")
+    cells = ("dataset=null_cases", "dataset.limit=400", "trials=1", "planner=react", "cluster.chunk_cells=10")
     return launch("sweep", folder, *model, *cells, "name=x", *values)
 
 
@@ -50,3 +52,26 @@ def test_it_ends_early_and_the_same_command_goes_on(tmp_path: Path, limit: str) 
         again = sweep(tmp_path, server.url, f"fail_fast={limit}", "retry_failed=true")
         assert (again.status, len(again.rows("x"))) == (0, 400), again.out
         assert "is reached" not in again.out
+
+
+@pytest.mark.parametrize(("retries", "bad", "failed"), [(0, 20, 20), (1, 20, 0), (2, 1000, 30)])
+def test_what_failed_is_tried_again_before_the_sweep_ends(tmp_path: Path, retries: int, bad: int, failed: int) -> None:
+    """A server that refuses so many requests, after the first ones, and is well again."""
+    answered = 0
+
+    def refusing(asked: Asked) -> Reply:
+        nonlocal answered
+        if asked.path == "/v1/models":
+            return models("m")
+        answered += 1
+        return refusal(400, "not now") if 11 < answered <= 11 + bad else completion(CALL)
+
+    with LocalServer(refusing) as server:
+        ended = sweep(tmp_path, server.url, "dataset.limit=40", f"cluster.retries={retries}")
+    rows = ended.rows("x")
+    assert len(rows) == 40
+    assert sum(row["status"] == "failed" for row in rows) == failed
+    assert ended.status == (1 if failed else 0), ended.out
+    tried = ended.out.count("failed for reasons of infrastructure: tried again in")
+    assert tried == min(retries, 2 if failed else 1)
+    assert f"(cluster.retries, {retries} of {retries})" in ended.out or not retries

@@ -1,0 +1,88 @@
+"""What ends a sweep early: the US dollars that all runs of its name have cost, or too many failed cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from grid import store
+from grid.cluster.batch import Run
+from grid.cluster.worker import Report
+from grid.settings.plan import Plan
+
+_FEWEST = 50  # cells that have ended before a share of them says anything
+
+
+class Spending:
+    """The US dollars of a sweep until now. Hold the folder's lock from here to the run's end.
+
+    What cells in flight have spent is known once they end, so that a sweep goes beyond its limit by these at most.
+    """
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self._limit, self.dollars = plan.money, 0.0
+        self._say, self._told = say, False
+        if plan.money is not None:
+            self.dollars, unknown = spent(plan.root)
+            if unknown:
+                say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self.dollars += report.money or 0.0
+        if self._limit is not None and report.usage.uncounted_answers and not self._told:
+            self._told = True
+            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
+
+    def reached(self, run: Run | None = None) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        dollars = self.dollars + (run.money_in_flight if run else 0.0)
+        if self._limit is None or dollars < self._limit:
+            return None
+        return (
+            f"budget.money={self._limit:g} is reached: all runs of this name have spent {dollars:.6g} US dollars; "
+            "no further cells are begun, those in flight are finished; the same command with more goes on"
+        )
+
+
+def spent(root: Path) -> tuple[float, int]:
+    """The US dollars of all tries of a results folder; of those that do not say, of the cells that do.
+
+    Such tries were killed before they could, or some of their cells have no price or uncounted tokens. And of how many
+    cells these are not known.
+    """
+    tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
+    untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
+    cells = store.read(root, "episodes", ["money"], untold)
+    dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
+    return dollars, int(cells["money"].null_count)
+
+
+class Failures:
+    """The failed cells of a run, held against `fail_fast`: so many, or such a share of those that have ended."""
+
+    def __init__(self, limit: int | float | None) -> None:
+        self._limit, self._ended, self._failed = limit, 0, 0
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self._ended += report.ok + report.failed
+        self._failed += report.failed
+
+    def reached(self, run: Run) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        signs = [sign for _, sign in run.signs_in_flight]
+        ended = self._ended + sum(sign.ended for sign in signs)
+        failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
+        if self._limit is None or not failed:
+            return None
+        share = self._limit < 1
+        if failed < (self._limit * ended if share else self._limit) or (share and ended < _FEWEST):
+            return None
+        return (
+            f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} cells that have ended failed; no "
+            "further cells are begun, those in flight are finished; the same command with retry_failed=true goes on"
+        )
