@@ -174,6 +174,19 @@ def test_wrong_records_are_skipped_with_their_line_and_reason(make: Make, wrong:
     assert len(skipped.reason) < 300
 
 
+def test_a_record_at_its_limits_is_a_case_and_one_beyond_is_not(make: Make) -> None:
+    def of(tools: int, parameters: int) -> Any:
+        own = [tool(f"tool_{place}") for place in range(tools - len(TOOLS) - 1)]
+        wide = tool("wide", *(f"p{place}" for place in range(parameters)))
+        return row(f"{tools}/{parameters}", tools_json=[*TOOLS, *own, wide])
+
+    data = make(of(256, 128), of(257, 128), of(256, 129))
+    assert data.case_ids() == ["apb-256/128"]
+    assert [one.reason for one in data.skipped] == [
+        "it has no list of 1 to 256 tools", "a tool with more than 128 parameters",
+    ]  # fmt: skip
+
+
 def test_a_line_that_is_too_long_costs_itself_only(make: Make) -> None:
     data = make(row("1"), '{"id": "' + "x" * 9_000_000 + '"}', row("3"))
     assert len(data.case_ids()) == 2

@@ -181,25 +181,24 @@ def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "other"),
+    ("key", "default", "other"),
     [
-        ("planner.fit_tokens", True),
-        ("model.least_temperature", 1.0),
-        ("dataset.demonstrations_hold_out", "question"),
-        ("dataset.answering", "after"),
-        ("dataset.without", ["Finance"]),
-        ("retriever.found_by", "description"),
-        ("dataset.plan_f1", "calls"),
-        ("planner.solved", "other_half"),
-        ("planner.state_visits", "own"),
-        ("planner.result", "greedy"),
-        ("planner.post_pruned", "left_out"),
-        ("planner.stop_by", "root"),
-        ("planner.empty_rollouts", "free"),
+        ("planner.fit_tokens", False, True),
+        ("model.least_temperature", 0.0, 1.0),
+        ("dataset.demonstrations_hold_out", "template", "question"),
+        ("dataset.answering", "none", "after"),
+        ("dataset.without", [], ["Finance"]),
+        ("retriever.found_by", "all", "description"),
+        ("dataset.plan_f1", "links", "calls"),
+        ("planner.solved", "none", "other_half"),
+        ("planner.state_visits", "below", "own"),
+        ("planner.result", "best", "greedy"),
+        ("planner.post_pruned", "kept", "left_out"),
+        ("planner.stop_by", "trajectory", "root"),
+        ("planner.empty_rollouts", "counted", "free"),
     ],
 )
-def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, other: object) -> None:
+def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, default: object, other: object) -> None:
     group, _, name = key.partition(".")
-    default = grid.settings.setting.LATER[key]
     assert [cell.cell_id for cell in enumerated(changed(group, name, default))] == [c.cell_id for c in enumerated()]
     assert not {cell.cell_id for cell in enumerated(changed(group, name, other))} & {c.cell_id for c in enumerated()}

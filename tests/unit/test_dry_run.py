@@ -10,12 +10,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra_plugins.grid_sweeper import register, settings
 from omegaconf import OmegaConf
 
-from grid.cells.pilot import Batch, Estimate, Pilot, Took
+from grid.cells.pilot import Batch, Estimate, Pilot, Took, forecast
 from grid.cluster.batch import Side
 from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
 from grid.sweeps.arguments import with_pilot
-from grid.sweeps.dry_run import clock, told
+from grid.sweeps.dry_run import Tried, _sums, clock, told
 from tests.configs import CONF
 
 SETTING = Setting({group: {"name": group} for group in GROUPS}, {}, 0)
@@ -86,6 +86,15 @@ SERVER, MODEL = (Side([SETTING], 20, pooled=True, capacity=capacity) for capacit
 def test_how_long_cells_take_by_hand(side: Side, tried: Pilot, cells: int, seconds: float) -> None:
     assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: cells}) == pytest.approx(seconds)
     assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: 0}) == 0.0
+
+
+def test_a_sweep_takes_its_start_its_models_and_its_cells() -> None:
+    tried, cells = pilot((10, 9.0, 10.0, 0.0)), {SETTING.id: 100}
+    lines = _sums(
+        Tried({SETTING.id: tried}, (TASKS,), start=7.0, loading=5.0, gpus=2), cells, {SETTING.id: forecast(tried, 100)}
+    )
+    took = "1:02: 0:07 to start, 0:05 to load models, 0:50 for the cells; 110 GPU seconds"
+    assert f"wall time on this cluster: {took}" in lines
 
 
 def test_figures_as_they_are_told() -> None:

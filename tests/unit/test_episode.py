@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.run import Stamp, episode_of, run_cell, solve
-from grid.core.errors import ToolError
+from grid.core.errors import ContextError, ToolError
 from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem, Reference
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State
@@ -151,6 +151,18 @@ def test_a_state_that_cannot_be_hashed_is_a_failure_of_the_tool() -> None:
     found = row(ReAct(), Unhashable(small_world().entries, small_world().resolution))
     assert (found["status"], found["error_kind"], found["success"]) == ("failed", "tool", None)
     assert found["error_message"] == "Unhashable: a state must be hashable (unhashable type: 'list')"
+
+
+def test_a_prompt_as_long_as_the_budget_allows_is_sent_and_none_longer() -> None:
+    def asked(most: int) -> list[int]:
+        run = episode(Scripted(certain(), right_arguments), budget=Budget(prompt_characters=most))
+        asyncio.run(ReAct().solve(run))
+        return [message.prompt.size() for message in run.messages]
+
+    sizes = asked(10**6)
+    assert asked(max(sizes)) == sizes
+    with pytest.raises(ContextError, match=f"prompt_characters={max(sizes) - 1}"):
+        asked(max(sizes) - 1)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from grid.core.engine import PlanAnswer, ToolCallAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
+from grid.episode.planning import ASK_LAST, ASK_SUBSTEPS
 from grid.metrics import stepwise
 from grid.planners.horizon import ASK_AGAIN, GO_ON, FullHorizon, SingleStepHorizon
 from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
@@ -266,6 +267,14 @@ def test_a_plan_for_an_outline_has_an_entry_for_each_substep_that_is_left() -> N
         None,
         None,
     ]
+
+
+def test_a_plan_of_the_last_substep_alone_is_asked_for_as_one_entry() -> None:
+    engine = Script([plan(*[number("one")] * 2, number("too"), number("two")), plan(number("two"))])
+    solved(FullHorizon(), engine, outline=OUTLINE)
+    first, again = (prompt.entries("instruction") for prompt in engine.prompts)
+    assert ASK_SUBSTEPS.format(first="1", last="4") in first
+    assert ASK_LAST.format(first="4") in again
 
 
 @pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])

@@ -39,6 +39,7 @@ from grid.settings.remembered import Memory
 from grid.settings.setting import Setting
 from grid.store.files import name_of
 from grid.store.schema import TIMES
+from tests import plan_rows
 from tests.configs import ENDS, job, solvers, yaml
 
 LIMIT = 16
@@ -315,6 +316,15 @@ def test_what_cannot_be_remembered_is_told_in_a_line(tmp_path: Path, validation:
         check_sweep([Job({**one.config, "memory": "traces"}, one.labels) if what == "group" else one])
     assert isinstance(told.value, ConfigError | StoreError)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(("planners", "rest"), [("abc", ""), ("abcd", ", ...")])
+def test_of_many_settings_that_a_folder_has_three_are_named(tmp_path: Path, planners: str, rest: str) -> None:
+    plan_rows.write(tmp_path, [plan_rows.episode(one, None, 0, success=True, dataset="data") for one in planners])
+    with pytest.raises(ConfigError) as refused:
+        check_sweep(asked(tmp_path, "react", memory={"path": str(tmp_path)}))
+    named = ", ".join(f"tiny x {one} x data x none" for one in "abc")
+    assert f"this one has {named}{rest}; the seed" in str(refused.value)
 
 
 def test_what_is_planted_is_gained_where_a_trace_shows_the_right_tool(tmp_path: Path) -> None:

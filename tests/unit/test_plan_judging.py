@@ -39,6 +39,7 @@ from grid.episode.plan_judging import (
     UNSOLVABLE,
     JudgedTask,
     behaviour_by_rule,
+    by_rule,
     executed_examine,
     plan_examine,
     plan_prompt,
@@ -249,11 +250,11 @@ def test_step_wise_the_reference_has_as_many_steps_as_are_predicted() -> None:
 
 def test_a_broken_tool_is_judged_by_rule_but_for_other_tools() -> None:
     about = task("broken", broken="fetch_rates", replacement="rates_service")
-    by_rule = {
+    known = {
         ("fetch_rates", "rates_service"): "retry", ("rates_service",): "replace", ("no_such_tool",): "other",
         (): "other", ("sum_up", "fetch_rates"): None,
     }  # fmt: skip
-    for names, behaviour in by_rule.items():
+    for names, behaviour in known.items():
         assert behaviour_by_rule(about, chain(*names)) == behaviour
     assert behaviour_by_rule(about, chain(refusal="it is broken")) == "refuse"
     for correct, behaviour in ((True, "alter"), (False, "other")):
@@ -264,6 +265,14 @@ def test_a_broken_tool_is_judged_by_rule_but_for_other_tools() -> None:
     assert examined(engine, about, predicted(chain("rates_service")))["success"] is True
     assert examined(engine, about, predicted(chain("fetch_rates")))["success"] is False
     assert not vars(engine)["asked"]
+
+
+def test_without_a_judge_a_rule_tells_behaviour_and_success_behind_a_broken_tool() -> None:
+    about = task("broken", broken="fetch_rates", replacement="rates_service")
+    for name, behaviour, success in (("rates_service", "replace", True), ("fetch_rates", "retry", False)):
+        own = by_rule(about, predicted(chain(name)))
+        assert (own["behaviour"], own["success"]) == (behaviour, success)
+    assert not {"behaviour", "success"} & set(by_rule(about, predicted(chain("sum_up")))), "a judge has to tell"
 
 
 def test_an_unsolvable_request_is_judged_where_the_plan_may_be_a_refusal() -> None:

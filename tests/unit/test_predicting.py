@@ -17,10 +17,10 @@ from grid.engines.http.chat import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.episode.episode import Planner
-from grid.planners.apb import Holistic, Stepwise
+from grid.planners.apb import ASK_ENTRIES, ASK_MOST, Holistic, Stepwise
 from grid.text.answers import read_chain, read_messages
 from tests.plans import CALLS, Says, plan_episode, simulated
-from tests.world import TOOLS
+from tests.world import TOOLS, episode
 
 PLANNERS: list[Planner] = [Holistic(), Stepwise(), Stepwise(k=2), Stepwise(k=3)]
 REFUSAL = '{"status": "REJECT", "reason": "there is no such order"}'
@@ -101,6 +101,16 @@ def test_a_chain_is_cut_to_the_steps_that_a_case_asks_for() -> None:
     found = asyncio.run(Holistic().solve(plan_episode(Says([long]), decisions=2)))
     assert found.chain is not None
     assert [call.name for call in found.chain.calls] == ["find", "quote"]
+
+
+def test_a_chain_is_asked_for_as_far_as_it_is_wanted() -> None:
+    """So many calls of a case that asks for so many; each substep where there is an outline."""
+    free, guided = (Says([chain(*[("find", {"order": "A-1"})] * 4)]) for _ in range(2))
+    asyncio.run(Holistic().solve(plan_episode(free, done=1, decisions=2)))
+    asyncio.run(Holistic().solve(episode(guided)))
+    asked = [engine.prompts[0].entries("instruction") for engine in (free, guided)]
+    assert ASK_MOST.format(first="1", most=2) in asked[0]
+    assert ASK_ENTRIES.format(first="1.1", last="2.2") in asked[1]
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
