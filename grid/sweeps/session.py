@@ -209,9 +209,7 @@ def _sampled(since: dt.datetime, cells: int) -> str:
     )
 
 
-def _tried_again(
-    plan: Plan, console: Console, retries: Iterator[int]
-) -> tuple[store.CellIds, dict[str, int]] | None:
+def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
     """Wait for what failed to be well again. The cells that are done, and how many others each setting has.
 
     None where no cell failed for reasons of infrastructure, or `cluster.retries` are used up.
