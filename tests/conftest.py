@@ -33,6 +33,7 @@ FIRST = {"ray", "vllm", "with_torch"}  # the longest, and much of the first ones
 TOGETHER = ("one_cluster/", "with_torch/")
 """Folders, by how their names end, each of which has one process: what its tests share takes seconds to start."""
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
+WITHOUT_LONG = "not slow and not long"  # as pyproject.toml has it
 PROCESSES = 4  # at most: each imports and collects everything
 
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
@@ -42,6 +43,12 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Ray's workers give way to all else by default: on a busy machine they would get next to nothing.
 os.environ.setdefault("RAY_worker_niceness", "0")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where files are named, their long tests run too."""
+    if config.args_source == pytest.Config.ArgsSource.ARGS and config.option.markexpr == WITHOUT_LONG:
+        config.option.markexpr = "not slow"
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
