@@ -30,14 +30,13 @@ from analysis.stats.power import MOST, Row, Wanted, doubts, endless, false_alarm
 from analysis.tables import measures
 from analysis.tables.rates import reference_of
 from grid import store
-from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, nearest, one_line
 from grid.core.problem import Dataset
 from grid.core.untrusted import shown
 from grid.metrics.scores import SUCCESS
 from grid.settings.make import make
 from grid.store.schema import LONG
 from grid.sweeps import session
-from grid.sweeps.arguments import nearest
 
 PLACE = ("model", "dataset", "robustness")
 """What the two planners of a pilot share; where it has several, `key=value` says which."""

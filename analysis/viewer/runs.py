@@ -20,7 +20,7 @@ from grid.store.runs import runs
 
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
 _LOOK_SECONDS = 1.0
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@%+-]*")  # that neither a shell nor Hydra reads otherwise
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # that a shell and Hydra read as it is, in quotes
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class Run:
             return None
         if not ran or not all(map(_PLAIN_ID.fullmatch, case_ids)):
             return None
-        return f"{ran[-1]['command']} name={self.name}-again 'cases=[{','.join(case_ids)}]'"
+        command, quoted = ran[-1]["command"], ",".join(f'"{case_id}"' for case_id in case_ids)
+        halves = " part=all" if " part=" in command else ""
+        return f"{command}{halves} name={self.name}-again 'cases=[{quoted}]'"
 
     def index(self) -> Index:
         """The cells as they are now, or were a moment ago.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -33,6 +35,12 @@ def one_line(text: object, limit: int = _LINE) -> str:
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
     return escaped(cut)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """What may have been meant, as part of a sentence."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def shown_value(value: object) -> str:

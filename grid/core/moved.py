@@ -282,8 +282,9 @@ grid.sweeps.composing grid.sweeps.plugins launch.composing launch.plugins
 grid.sweeps.dry_run launch.dry_run
 grid.sweeps.jobs grid.sweeps.folders grid.sweeps.stand_ins launch.folders launch.jobs launch.stand_ins
 grid.sweeps.progress grid.sweeps.progress_file grid.sweeps.told launch.progress launch.told
-grid.sweeps.session grid.sweeps.in_process grid.sweeps.metrics grid.sweeps.recording grid.sweeps.spending
-grid.sweeps.session grid.sweeps.summary launch.in_process launch.metrics launch.recording launch.session launch.spending
+grid.sweeps.ending grid.sweeps.spending launch.spending
+grid.sweeps.session grid.sweeps.in_process grid.sweeps.metrics grid.sweeps.recording
+grid.sweeps.session grid.sweeps.summary launch.in_process launch.metrics launch.recording launch.session
 grid.sweeps.session launch.summary
 grid.synthesis.asking grid.datasets.slate.construct.asking grid.datasets.slate.construct.items
 grid.synthesis.asking grid.datasets.slate.construct.journal grid.datasets.slate.construct.rules

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from grid import store
-from grid.core.errors import ConfigError, StoreError
+from grid.core.errors import ConfigError, StoreError, nearest
 from grid.settings.config import ALL_CASES, CASES, CASES_ALLOWED, FAILED_OF
 
 _MOST_BYTES = 10_000_000
@@ -52,8 +53,7 @@ class Named:
 
     def _meant(self, name: str) -> str:
         every = [case_id for case_ids in self._labels.values() for case_id in case_ids]
-        near = get_close_matches(name, every[:10_000], 1)
-        return f"; did you mean {near[0]}?" if near else f", such as {every[0]}" if every else ""
+        return nearest(name, every[:10_000]) or f", such as {every[0]}"
 
 
 def named(given: str | Sequence[str]) -> Named | None:
@@ -89,13 +89,13 @@ def _failed(given: str) -> dict[str, list[str]]:
     root = Path(given.removeprefix(FAILED_OF))
     try:
         store.check_there(root)
-        rows = store.read(root, "episodes", ["dataset", "case_id", "success"]).to_pylist()
+        failed = pc.field("success").is_null() | ~pc.field("success")
+        rows = store.read(root, "episodes", ["dataset", "case_id"], failed)
     except StoreError as error:
         raise ConfigError(CASES, given, f"a folder of results ({error})") from None
-    found: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if not row["success"]:
-            found.setdefault(_name(row["dataset"]), {})[row["case_id"]] = None
+    found: dict[str, set[str]] = {}
+    for row in rows.group_by(["dataset", "case_id"]).aggregate([]).to_pylist():
+        found.setdefault(_name(row["dataset"]), set()).add(row["case_id"])
     if not found:
         raise ConfigError(CASES, given, "a folder of results in which a cell failed or did not succeed")
     return {name: sorted(ids) for name, ids in found.items()}

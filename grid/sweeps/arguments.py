@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import shutil
@@ -20,7 +19,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, Overri
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, nearest, one_line
 from grid.settings.setting import FURTHER, GROUPS
 
 # What cannot be composed, in one line: the key, its value and what is allowed.
@@ -72,12 +71,6 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
         f"no such key{nearest(key.rpartition('.')[2], siblings)}; the keys here are {', '.join(siblings) or 'none'}"
     )
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """What may have been meant, as part of a sentence."""
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 # The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key.

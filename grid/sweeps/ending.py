@@ -1,4 +1,7 @@
-"""What ends a sweep early: the US dollars that all runs of its name have cost, or too many failed cells."""
+"""What ends a sweep early: the US dollars that all runs of its name have cost, or too many failed cells.
+
+It stands apart from `session`, its one reader: who adds a limit need not know how a sweep is run.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,6 @@ from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
 
 _RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # before cells are tried again, three times as long each time
-_PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
 def run_checked(checked: Checked, report: bool = True) -> bool:
@@ -77,7 +76,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
-            lost_again, retries = _PASSES, iter(range(1, plan.cluster.retries + 1))
+            mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
                 if told := spending.reached():
                     say(console, told)
@@ -90,8 +89,8 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                 if not turn:
                     record(plan, checked.skipped_by_reason(), checked.cut)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
-                lost_again -= 1
-                lost = _put_aside(plan, console) and lost_again
+                lost = _put_aside(plan, console) and not mended  # cells whose files were damaged behind the run
+                mended = mended or lost
                 done = plan.finished("none")
                 pending = plan.missing(done)
                 if not stopped and not lost and (broken := _tried_again(plan, console, retries)):

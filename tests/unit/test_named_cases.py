@@ -12,6 +12,7 @@ from grid import store
 from grid.core.errors import ConfigError
 from grid.settings.check import Job, check_sweep
 from grid.settings.plan import Plan
+from grid.sweeps.composing import multirun
 from tests.configs import job
 from tests.searched import episode
 
@@ -43,6 +44,15 @@ def test_named_cases_run_in_their_order_whatever_the_limit_and_keep_their_ids(tm
     assert ids(found) == [every[40], every[1], every[7]]
     known = cells(plan(tmp_path, "all", dataset__limit=50))
     assert cells(found) == {case_id: known[case_id] for case_id in ids(found)}
+
+
+def test_ids_in_quotes_are_taken_as_they_are_written() -> None:
+    """So the viewer writes them: without quotes some would be numbers, or nothing."""
+    odd = ["007", "1_000", "1e5", "null", "true", "a b", "x/y:z@1"]
+    quoted = ",".join(f'"{one}"' for one in odd)
+    with multirun([f"cases=[{quoted}]"]) as composed:
+        one = next(composed)
+        assert list(one.config.cases) == odd
 
 
 def test_a_file_names_a_case_a_line(tmp_path: Path, every: list[str]) -> None:

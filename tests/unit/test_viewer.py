@@ -456,14 +456,12 @@ def test_the_cases_shown_can_be_run_again_by_the_line_that_stands_there(tmp_path
         (tmp_path / name / "run.json").write_text("no JSON")
         pages.append(client(tmp_path / name).get("/cases?outcome=failed").text)
         (tmp_path / name / "run.json").unlink()
-        record_run(tmp_path / name, {**RUN, "command": f"agent-grid sweep -m name={name} planner=react"}, {})
+        record_run(tmp_path / name, {**RUN, "command": "agent-grid sweep -m part=test planner=react"}, {})
         pages.append(client(tmp_path / name).get("/cases?outcome=failed").text)
     without, damaged, line, *evil = map(texts, pages)
     rows = re.findall(r"case-\d+", without)
-    assert (
-        f"agent-grid sweep -m name=small planner=react name=small-again 'cases=[{','.join(dict.fromkeys(rows))}]'"
-        in line
-    )
+    quoted = ",".join(f'"{row}"' for row in dict.fromkeys(rows))
+    assert f"agent-grid sweep -m part=test planner=react part=all name=small-again 'cases=[{quoted}]'" in line
     assert not any("cases=[" in page for page in (without, damaged, *evil))
 
 
