@@ -88,15 +88,18 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                     loaded = {setting.id for setting in needing}
                 if not turn:
                     record(plan, checked.skipped_by_reason(), checked.cut)
-                stopped = _run(checked, console, fleet, done, pending, tally, spending)
+                stopped, failed = _run(checked, console, fleet, done, pending, tally, spending)
                 lost = _put_aside(plan, console) and not mended  # cells whose files were damaged behind the run
                 mended = mended or lost
                 done = plan.finished("none")
                 pending = plan.missing(done)
-                if not stopped and not lost and (broken := _tried_again(plan, console, retries)):
-                    done, pending = broken
-                elif stopped or not lost:
+                if stopped:
                     break
+                if not lost:
+                    again = _tried_again(plan, console, retries) if failed else None
+                    if again is None:
+                        break
+                    done, pending = again
             engines.close()
             _compact(plan, console)
             if kept := tally.line(store.size(plan.root, TABLES)):
@@ -158,8 +161,8 @@ def _run(
     pending: Mapping[str, int],
     tally: TranscriptTally,
     spending: Spending,
-) -> bool:
-    """Run the cells that are not `done`; whether that was interrupted, or stopped by `budget.money` or `fail_fast`."""
+) -> tuple[bool, int]:
+    """Run the cells that are not `done`: whether that was interrupted, or a limit ended it, and how many failed."""
     started, plan = time.monotonic(), checked.plan
     failures = Failures(plan.fail_fast)
     needing = [setting for setting in plan.settings if pending[setting.id]]
@@ -197,7 +200,7 @@ def _run(
         say(console, _sampled(*run.room.since))
     if totals:
         wide(console).print(replicas_table(totals))
-    return run.stopping
+    return run.stopping, told["failed"]
 
 
 def _sampled(since: dt.datetime, cells: int) -> str:
