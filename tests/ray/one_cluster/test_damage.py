@@ -19,9 +19,9 @@ ROOT, BEFORE = Path("results/x"), Path("before")
 run = session._run
 
 
-def once_broken(*arguments: Any) -> bool:
+def once_broken(*arguments: Any) -> tuple[bool, int]:
     """After the cells have run, what they wrote is kept elsewhere, and a bit of each table's first file is flipped."""
-    stopped = run(*arguments)
+    ended = run(*arguments)
     if not BEFORE.exists():
         shutil.copytree(ROOT, BEFORE)
         for table in ("episodes", "steps", "attempts", "messages", "sections"):
@@ -29,7 +29,7 @@ def once_broken(*arguments: Any) -> bool:
             content = bytearray(path.read_bytes())
             content[500] ^= 1
             path.write_bytes(content)
-    return stopped
+    return ended
 
 
 def test_files_that_break_while_a_sweep_runs_are_put_aside_and_their_cells_run_again(
