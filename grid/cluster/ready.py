@@ -29,9 +29,8 @@ class _Loading:
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
         self._handles = {name: pool.handles[name] for pool in pools for name in pool.names}
-        self.pending = {
-            handle.load.remote(pool.probes): name for pool in pools for name, handle in pool.handles.items()
-        }
+        self._probes = {name: pool.probes for pool in pools for name in pool.names}
+        self.pending = {handle.load.remote(self._probes[name]): name for name, handle in self._handles.items()}
         self.ready: set[str] = set()
         self.late: dict[str, Late] = {}
         self._again: set[str] = set()
@@ -71,7 +70,7 @@ class _Loading:
             else:
                 self._again.add(name)
                 self._say(f"replica {name} ended while it loaded; it is started once more")
-                self.pending[self._handles[name].load.remote()] = name
+                self.pending[self._handles[name].load.remote(self._probes[name])] = name
 
     def _warn(self, label: str, share: float | None) -> None:
         """Tell once of a model that does not choose."""

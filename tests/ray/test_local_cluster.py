@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from grid.cluster import connection
 from grid.cluster.connection import connect
 from grid.core.errors import ConfigError
 from grid.settings.config import ClusterConfig
@@ -26,6 +29,20 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("RAY_ADDRESS", ELSEWHERE)
+
+
+@pytest.mark.parametrize(("length", "own"), [(17, True), (18, False)])
+def test_sessions_lie_where_temporary_files_do_while_sockets_paths_fit(
+    length: int, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path has 107 characters; Ray needs 70 of them below this folder, and the user's own 20."""
+    above = Path(tempfile.mkdtemp(dir="/tmp", prefix="".ljust(length - len("/tmp/") - 8, "x")))  # noqa: S108
+    try:
+        assert len(str(above)) == length
+        monkeypatch.setattr(tempfile, "gettempdir", lambda: str(above))
+        assert connection._own_folder().is_relative_to(above) is own
+    finally:
+        shutil.rmtree(above)
 
 
 def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, cast, get_args
 
 import pyarrow.compute as pc
 import pytest
@@ -41,6 +42,17 @@ def fill(root: Path, chunks: int = 12) -> None:
                     "metrics": [metric(f"m{number}_{attempt_id}")],
                 },
             )
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 30), (30, 1)])
+def test_files_are_merged_until_they_make_a_large_one(rows: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By rows as by bytes: of small files, as many as it takes, and each in one group."""
+    monkeypatch.setattr(compacting, "ROWS", 100)
+    monkeypatch.setattr(compacting, "BYTES", 100)
+    files = [SimpleNamespace(of_now=True, rows=rows, size=size, place=place) for place in range(10)]
+    found = cast(Any, compacting._groups)(files)
+    groups = [[file.place for file in group] for group in found]
+    assert groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 @pytest.fixture

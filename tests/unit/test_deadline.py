@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from grid.cells.deadline import CaseLoop, CaseTime, asking, run
+from grid.cells.deadline import CaseLoop, CaseTime, LoopClock, asking, run
 
 T = TypeVar("T")
+
+
+def test_what_the_kernel_says_of_waiting_is_in_nanoseconds(tmp_path: Path) -> None:
+    """The second number of schedstat (proc(5))."""
+    (tmp_path / "schedstat").write_text("7000000000 1000000000 9\n")
+    clock = LoopClock()
+    clock.close()
+    clock._delays = os.open(tmp_path / "schedstat", os.O_RDWR)
+    assert clock._delay() == 1.0
+    before = clock.now()
+    os.pwrite(clock._delays, b"7000000000 3601000000000 9\n", 0)
+    assert clock.now() == before, "an hour of waiting more: time does not go on, and never back"
+    clock.close()
 
 
 async def used(work: Coroutine[Any, Any, Any], seconds: float = 600.0) -> float:

@@ -24,6 +24,7 @@ from grid.metrics.failure_patterns import (
     WRONG,
     Likeness,
     failure_patterns,
+    normalised,
 )
 from grid.metrics.scores import PATTERNS
 
@@ -128,3 +129,10 @@ def test_the_table_has_the_shares_and_its_query_finds_them_too(tmp_path: Path) -
     assert queried[["cells", *PATTERNS, "none"]].to_dict("records") == table.values[
         ["cells", *PATTERNS, "none"]
     ].to_dict("records")
+
+
+def test_texts_are_read_as_values_up_to_a_length() -> None:
+    """Longer ones are compared as they stand: reading them would take its time, and they are no numbers or lists."""
+    for length, read in ((10_000, True), (10_001, False)):
+        text = "[" + "1,".ljust(length - 2) + "]"
+        assert (normalised(text) == [1]) is read

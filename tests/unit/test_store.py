@@ -18,6 +18,7 @@ import pytest
 
 from grid import store
 from grid.core.errors import ErrorKind, StoreError
+from grid.store import files as store_files
 from grid.store.schema import COST, SCHEMA_VERSION, TABLES
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -317,6 +318,19 @@ def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
             holder.wait()
     with store.locked(tmp_path):
         pass
+
+
+def test_a_large_file_that_is_known_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small one is, where its columns are wanted: its footer is read with them."""
+    store.write(tmp_path, {"episodes": [episode("a")]})
+    (path,) = (tmp_path / "episodes").glob("*.parquet")
+    monkeypatch.setattr(store_files, "_SETTLED_SECONDS", -1)
+    for small, again in ((0, False), (2**20, True)):
+        monkeypatch.setattr(store_files, "SMALL", small)
+        store_files.forget()
+        first = store_files.look(path, "episodes", ("cell_id",))
+        assert (store_files.look(path, "episodes", ("cell_id",)) is not first) is again
+        assert store_files.look(path, "episodes") is not None
 
 
 def test_leading_zeros_stay(tmp_path: Path) -> None:
