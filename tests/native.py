@@ -17,7 +17,8 @@ HERMES = (
     "{%- for tool in tools %}\n{{ tool | tojson }}{%- endfor %}\n</tools>\n"
     'Calls: <tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|im_end|>\n'
     "{%- endif %}{% for message in messages %}{% if not (tools and message.role == 'system') %}"
-    "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endif %}{% endfor %}<|im_start|>assistant\n"
+    "<|im_start|>{{ message.role }}\n{{ message.content }}{% for call in message.tool_calls %}<tool_call>\n"
+    "{{ call.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n{% endif %}{% endfor %}<|im_start|>assistant\n"
 )
 """A chat template in the manner of Hermes: definitions and form behind the system's message."""
 

@@ -74,13 +74,26 @@ class MessagesAnswer:
 SectionKind = Literal[
     "role", "notes", "task", "plan", "demonstrations", "memory", "lessons", "history", "tools", "request", "siblings",
     "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors",
-    "critique", "thought",
+    "critique", "thought", "conversation",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 NATIVE = "native tool calls"
 """What an engine provides that is handed tools as functions (`functions.py`): the key `model.tools`."""
+MESSAGES = "conversations"
+"""What an engine provides that is handed what was done so far as messages: the key `model.history`."""
 Tools = Literal["prompt", "native"]
+History = Literal["text", "messages"]
+
+
+def shown_as(history: History | None, tools: Tools) -> History:
+    """How a model is shown what was done so far: as `model.history` says, else as it is handed tools.
+
+    Models with native calls were trained on messages with calls and results.
+    """
+    return history or ("messages" if tools == "native" else "text")
+
+
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
 """Tokens are drawn from softmax(logits / temperature) and nothing else: what every engine does where it can."""
 
@@ -277,7 +290,8 @@ class Sampled:
     """Completions, what they cost, and the seconds in which they were being computed, waiting left out.
 
     `cut` has the places of those that the limit on tokens ended, `withheld` those of which the server kept back what
-    the model wrote (they are empty), with its words; `sources` are those who answered, where a server did.
+    the model wrote (they are empty), with its words; `sources` are those who answered, where a server did. `reasoning`
+    has, by the completion's place, what the server told of a thought, behind its key of the message.
     """
 
     completions: tuple[str, ...]
@@ -286,6 +300,7 @@ class Sampled:
     cut: frozenset[int] = frozenset()
     sources: frozenset[Source] = field(default=frozenset(), compare=False)
     withheld: Mapping[int, str] = field(default_factory=dict)
+    reasoning: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -308,9 +323,9 @@ class Choice:
 class Engine(Protocol):
     """Something that answers prompts. Building one checks its values and loads nothing.
 
-    `provides` names the verbs it can do, and NATIVE, `name` the kind of engine in tables. `home` says where it lives:
-    in every task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds weights),
-    or in one actor through which all requests pass (its limits are those of the whole sweep).
+    `provides` names the verbs it can do, NATIVE and MESSAGES, `name` the kind of engine in tables. `home` says where
+    it lives: in every task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds
+    weights), or in one actor through which all requests pass (its limits are those of the whole sweep).
     """
 
     @property
@@ -325,7 +340,7 @@ class Engine(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Of SAMPLE, CHOOSE and NATIVE, what it can do as it is configured."""
+        """Of SAMPLE, CHOOSE, NATIVE and MESSAGES, what it can do as it is configured."""
         ...
 
     @property

@@ -305,7 +305,9 @@ class Step:
     an answered case `written` is then the finish, and the observation what the world took for the answer. A finish that
     it refused is a failed `call`, and ended nothing.
     `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
-    found by what was `sought` besides. Tokens are None where nobody told how many there were.
+    found by what was `sought` besides. Tokens are None where nobody told how many there were. `reasoning` is what the
+    server told of the thought, behind its key of the message. `with_last`: it was called in the answer that holds the
+    step before.
     """
 
     branch: int
@@ -326,6 +328,8 @@ class Step:
     input_tokens: int | None = 0
     cached_input_tokens: int | None = 0
     output_tokens: int | None = 0
+    reasoning: tuple[str, str] | None = None
+    with_last: bool = False
 
     @property
     def chosen(self) -> str | None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from grid.core.engine import (
     ACTOR,
@@ -27,7 +27,7 @@ from grid.core.engine import (
 )
 from grid.core.errors import ContextError, EngineDiedError, ModelError
 from grid.core.problem import Reference
-from grid.core.types import Parameter, ToolSpec, Verdict
+from grid.core.types import Parameter, ToolSpec, Verdict, to_json
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,24 @@ _FRUIT = (
 )
 CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
 CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
+PROBED_WORDS = "Lisbon", "half past nine"
+"""What has to be seen of the conversation that is tried: an argument of its call, and the result."""
+
+
+def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
+    """An answer, with a native call or one in words and perhaps a thought, and what the call returned."""
+    of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
+    called: dict[str, Any] = {
+        "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
+    }
+    if native:
+        call = {"id": of["id"], "name": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}
+        called = {"content": "", "calls": [call]}
+    answer = {"role": "assistant", **called, **dict([reasoning] if reasoning else [])}
+    lines = answer, of | {"content": f"Step 0 returned {PROBED_WORDS[1]}"}
+    return Prompt((*CALL_PROBE.sections, Section("conversation", tuple(map(to_json, lines)))), CALL_PROBE.answer)
+
+
 CHOICE_PROBE = Prompt(
     (
         Section("role", ("You answer questions.",)),

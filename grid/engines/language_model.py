@@ -14,21 +14,27 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import (
     CHOOSE,
+    MESSAGES,
     NATIVE,
     PLAIN_SAMPLER,
     SAMPLE,
     Choice,
     ChoiceAnswer,
+    History,
     Home,
     Prompt,
     Tools,
     option_numbers,
+    shown_as,
 )
 from grid.core.errors import ConfigError, ContextError, ModelError
 from grid.core.types import Usage
 from grid.core.util import STRICT
 from grid.engines import choice
 from grid.engines.choice import ChoiceSearch, NumberSearch, Prefix
+from grid.engines.functions import handed_over
+from grid.engines.hosted import PROBED_WORDS, conversation_probe
+from grid.engines.messages import Message, broken_up, messages
 from grid.engines.wheels import HUB_ENVIRONMENT, Hub, Wheels, from_hub, from_wheels, model_folder
 
 Labels = Literal["natural", "terminated", "padded"]
@@ -89,6 +95,8 @@ class LanguageModel:
         chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
         tools: `prompt` lists them in the prompt; `native` hands them to the chat template, whose own format the calls
             have. An answer may hold several calls then.
+        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
+            their calls, and the result of each. Null: as messages where tools are native.
         structured: JSON answers are sampled under their schema; a choice and native calls never are, whose format is
             each template's own.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
@@ -107,6 +115,7 @@ class LanguageModel:
     answer_prefix: str = ""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     tools: Tools = "prompt"
+    history: History | None = None
     structured: bool = True
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
@@ -127,8 +136,9 @@ class LanguageModel:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Both verbs; native tool calls where they are asked for, of a chat template that load() looks at."""
-        return frozenset({SAMPLE, CHOOSE, *([NATIVE] if self.tools == "native" else [])})
+        """Both verbs; native calls and conversations where they are asked for, of a chat template that load() tries."""
+        native, told = self.tools == "native", shown_as(self.history, self.tools)
+        return frozenset({SAMPLE, CHOOSE, *[NATIVE] * native, *[MESSAGES] * (told == "messages")})
 
     def folder(self) -> Path:
         """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
@@ -151,6 +161,10 @@ class LanguageModel:
         if self.tools == "native" and not renderer.takes_tools():
             raise ConfigError(
                 "model.tools", self.tools, f"prompt: the chat template of {folder} has no place for tools"
+            )
+        if MESSAGES in self.provides and not renderer.takes_results(self.tools == "native"):
+            raise ConfigError(
+                "model.history", self.history, f"text: the chat template of {folder} does not show a call's result"
             )
         return renderer
 
@@ -190,9 +204,7 @@ class LanguageModel:
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound)
 
 
-# A prompt as a model's chat: role as the system's message, all else as the user's, in the sections' order.
-#
-# Without a place for a system's message in the chat template, the role begins the user's.
+# A prompt as a model's chat, in its own template.
 
 
 _PROBE = "a system's message"
@@ -241,19 +253,10 @@ class Renderer:
     def text(self, prompt: Prompt) -> str:
         """The prompt in the tokenizer's chat template, up to where the model answers.
 
-        Control tokens that are written out in the prompt's own words are broken up: they are data. Functions are the
-        template's `tools`.
+        Functions are the template's `tools`.
         """
-        roles: dict[str, list[str]] = {"system": [], "user": []}
-        for section in prompt.sections:
-            if section.kind == "functions":
-                continue
-            role = "system" if section.kind == "role" and self._system else "user"
-            roles[role].append("\n".join(section.lines(self._padded)))
-        messages = [
-            {"role": role, "content": self._plain("\n\n".join(texts))} for role, texts in roles.items() if texts
-        ]
-        return self._chat(messages, self._plain_values(prompt.functions()))
+        told = messages(prompt, self._plain, padded=self._padded, system=self._system)
+        return self._chat(told, broken_up(prompt.functions(), self._plain))
 
     def takes_tools(self) -> bool:
         """Whether the template has a place for tools: some leave them out without a word."""
@@ -266,6 +269,20 @@ class Renderer:
             )
         except TemplateError:
             return False
+
+    def takes_results(self, native: bool) -> bool:
+        """Whether the template shows a conversation of ours: an answer (with a native call), and its result behind it.
+
+        Some leave calls out without a word, or want messages in another order.
+        """
+        from jinja2 import TemplateError
+
+        try:
+            probe = conversation_probe(native)
+            shown = self.text(handed_over(probe) if native else probe)
+        except (TemplateError, TypeError, KeyError, AttributeError):
+            return False
+        return all(word in shown for word in PROBED_WORDS)
 
     def labels(self, count: int) -> list[Prefix]:
         """The tokens of so many options' numbers where the model's answer begins."""
@@ -298,9 +315,9 @@ class Renderer:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def _chat(self, messages: list[dict[str, str]], tools: list[Any] | None = None) -> str:
+    def _chat(self, told: list[Message], tools: list[Any] | None = None) -> str:
         text: str = self.tokenizer.apply_chat_template(
-            messages,
+            told,
             tools=tools or None,
             tokenize=False,
             add_generation_prompt=True,
@@ -325,11 +342,3 @@ class Renderer:
 
     def _plain(self, text: str) -> str:
         return self._special.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
-
-    def _plain_values(self, value: Any) -> Any:
-        """Control tokens in definitions of functions are broken up, as in the prompt."""
-        if isinstance(value, dict):
-            return {self._plain(key): self._plain_values(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._plain_values(item) for item in value]
-        return self._plain(value) if isinstance(value, str) else value

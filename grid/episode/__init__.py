@@ -2,7 +2,8 @@
 
 Read it in this order: `episode` (the object, which keeps to its budget), `progress` (what a budget allows, and what was
 spent), `requests` (each request: counted, recorded; a try after an answer that could not be used), `options` (what a
-decision may choose among, and in which order), `prompts` (the text of the sections that prompts share), `acting` (a
+decision may choose among, and in which order), `prompts` (the text of the sections that prompts share),
+`conversation` (what was done so far as messages, for models that take them), `acting` (a
 path of decisions, what each looks at, and how long it may be; the config keys that all planners share; refusing a
 case), `asking` (one decision: which sections, in which order, and reading its answer), `planning` (asks for a whole
 plan, reads it and runs it), `answering` (the answer in words after the calls), `outline` (substeps that are drafted

@@ -181,7 +181,7 @@ class Action:
     """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
 
     Where finishing answers the question (`Case.answered`) the finish is a `call` to be run. `given_up`: the path leads
-    nowhere. `unreadable` says why an answer could not be used.
+    nowhere. `unreadable` says why an answer could not be used. `reasoning`: as of Step.
     """
 
     call: ToolCall | None
@@ -190,6 +190,7 @@ class Action:
     thought: str | None = None
     unreadable: str | None = None
     given_up: bool = False
+    reasoning: tuple[str, str] | None = None
 
     @property
     def tool(self) -> str:
@@ -206,7 +207,7 @@ class Decision:
     `selected` is the tool that was decided for, also where its arguments could not be read.
     `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
     their arguments when they are needed. `behind`: further actions of the same answer, to be executed behind it.
-    `view`: what it was taken from, where its tools were retrieved only then.
+    `view`: what it was taken from, where its tools were retrieved only then. `with_last`: as of Step.
     """
 
     action: Action
@@ -219,6 +220,7 @@ class Decision:
     calls: dict[str, list[Action]] = field(default_factory=dict)
     behind: tuple[Action, ...] = ()
     view: View | None = None
+    with_last: bool = False
 
 
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
@@ -288,7 +290,7 @@ async def rollout(
         view = View(substep, done.path, options, whole, seen, lessons, answered=episode.case.answered)
         decision = await policy(episode, view, f"pass{branch}")
         view = decision.view or view
-        for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
+        for taken in (decision, *(Decision(action, Usage(), with_last=True) for action in decision.behind)):
             if taken is not decision:
                 if substep is None or (over and over(done.path)):
                     break
@@ -376,6 +378,8 @@ def _step(view: View, decision: Decision, executed: Executed, branch: int) -> St
         input_tokens=spent["input_tokens"],
         cached_input_tokens=spent["cached_input_tokens"],
         output_tokens=spent["output_tokens"],
+        reasoning=action.reasoning,
+        with_last=decision.with_last,
     )
 
 

@@ -14,6 +14,7 @@ from grid.core.types import FINISH, Substep, Trajectory
 from grid.episode import prompts
 from grid.episode.acting import Action, Path, View, filled
 from grid.episode.asking import ASK_CALL, read_answers
+from grid.episode.conversation import past
 from grid.episode.episode import Episode
 
 ASK = "No further call is made. Answer the query from what the calls returned."
@@ -50,7 +51,7 @@ async def _told(episode: Episode, view: View, temperature: float) -> Action:
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))
-    before = (prompts.notes_section(episode), prompts.task_section(episode), prompts.history_section(view.history))
+    before = (prompts.notes_section(episode), prompts.task_section(episode), past(episode, view))
     prompt = prompts.prompt(answer, prompts.ROLE, *before, card, Section("instruction", (ASK, form)))
     asked = await episode.sample(prompt, _DECISION, view.substep.id, temperature=temperature, max_tokens=_MAX_TOKENS)
     (actions,) = read_answers(asked, {FINISH: prompts.TELL_TOOL}, may_decline=False)

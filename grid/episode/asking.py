@@ -12,6 +12,7 @@ from grid.core.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, 
 from grid.engines.functions import Named
 from grid.episode import prompts
 from grid.episode.acting import Acting, Action, Decision, View, checked, results
+from grid.episode.conversation import ordered, past
 from grid.episode.episode import Episode
 from grid.episode.requests import Answers, Rejected, again, rejected
 from grid.text.answers import NO_CALL, read_call
@@ -133,6 +134,8 @@ def read_answers(
     for place, actions in enumerate(answers):
         if reasons := [action.unreadable for action in actions if action.unreadable is not None]:
             asked.message.unreadable[place] = reasons[0]
+    for place, reasoning in asked.reasoning.items():
+        answers[place][0] = replace(answers[place][0], reasoning=reasoning)
     return [[in_form(action, offered) for action in actions] for actions in answers]
 
 
@@ -232,7 +235,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = 
     instruction, native = _instruction(guided, acting.thought > 0, several)
     answer = ToolCallAnswer(view.offer.cards, guided, acting.thought, native, results(view))
     before = sections(episode, view, view.offer.section, acting)
-    return prompts.prompt(answer, *before, prompts.request_section(view.substep), instruction)
+    return prompts.prompt(answer, *ordered(before, prompts.request_section(view.substep), instruction))
 
 
 @cache
@@ -284,7 +287,7 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         prompts.task_section(episode),
         prompts.plan_section(view.plan),
         prompts.lessons_section(view.lessons),
-        prompts.history_section(view.history),
+        past(episode, view),
         *behind,
         prompts.siblings_section(view.siblings),
         prompts.thought_section(view.thought),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from grid.core.engine import ACTOR, JUDGE, Choice, Engine, Prompt, Role
+from grid.core.engine import ACTOR, JUDGE, Choice, Engine, Prompt, Role, Tools
 from grid.core.errors import BudgetError, ContextError, ToolError, VerdictError
 from grid.core.problem import Candidates, Demonstrations, Mode
 from grid.core.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
@@ -96,6 +96,11 @@ class Episode:
     def usage(self) -> Usage:
         """What the acting model has spent."""
         return self.spent[ACTOR]
+
+    @property
+    def converses(self) -> Tools | None:
+        """Whether the acting model is shown its history as messages, with calls in text or native; None: as text."""
+        return self.__requests.converses
 
     @property
     def retrieved(self) -> Mode:

@@ -218,10 +218,15 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
     called = f"{place} -> {thought}{step.written.text()}"
     if not observed or step.observation is None:
         return called
-    outcome = _observed(step.substep, step.observation)
-    if most is not None and len(outcome) > most:
-        outcome = f"{outcome[:most]}..."
-    return f"{called} {'failed:' if step.observation.failed else 'returned'} {outcome}"
+    return f"{called} {'failed:' if step.observation.failed else 'returned'} {told_of(step, step.observation, most)}"
+
+
+def told_of(step: Step, observation: Observation, most: int | None = None) -> str:
+    """The outcome as JSON, `most` characters of it; a world's own name of a result is shown as what stands for it."""
+    shown = observation.text()
+    if has_handle(observation):
+        shown = to_json({**observation.content, RESULT: reference(step.substep.id, RESULT)})
+    return shown if most is None or len(shown) <= most else f"{shown[:most]}..."
 
 
 def with_message(line: str, message: str | None) -> str:
@@ -259,13 +264,6 @@ def has_handle(observation: Observation) -> bool:
     """
     handle = observation.content.get(RESULT)
     return len(observation.content) > 1 and isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
-
-
-def _observed(substep: Substep, observation: Observation) -> str:
-    """The outcome as JSON; a world's own name of a result is shown as what stands for it."""
-    if not has_handle(observation):
-        return observation.text()
-    return to_json({**observation.content, RESULT: reference(substep.id, RESULT)})
 
 
 def _demonstration_text(solved: Demonstration, answered: bool) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.core.engine import ACTOR, NATIVE, Choice, Engine, Prompt, Role, Sampled, Section, Source
+from grid.core.engine import ACTOR, MESSAGES, NATIVE, Choice, Engine, Prompt, Role, Sampled, Section, Source, Tools
 from grid.core.errors import ContextError
 from grid.core.types import Usage
 from grid.core.untrusted import shown
@@ -47,7 +47,7 @@ class Answers(NamedTuple):
     """Completions, what they cost, and the message that keeps them.
 
     `cut` has the places of those that the limit on tokens ended, `withheld` those that the server kept back, with its
-    words; `most` characters of one are read.
+    words; `most` characters of one are read. `reasoning` is as of `Sampled`.
     """
 
     texts: tuple[str, ...]
@@ -56,6 +56,7 @@ class Answers(NamedTuple):
     cut: frozenset[int] = frozenset()
     most: int = MOST_CHARACTERS
     withheld: Mapping[int, str] = MappingProxyType({})
+    reasoning: Mapping[int, tuple[str, str]] = MappingProxyType({})
 
     def read(self, place: int = 0) -> str:
         """A completion that can be read.
@@ -97,6 +98,14 @@ class Requests:
         self.fit_tokens = False
         self._engines, self._seed, self._allow = engines, seed, allow
 
+    @property
+    def converses(self) -> Tools | None:
+        """Whether the acting model is shown its history as messages, with calls in text or native; None: as text."""
+        provided = self._engines[ACTOR].provides
+        if MESSAGES not in provided:
+            return None
+        return "native" if NATIVE in provided else "prompt"
+
     async def sample(
         self, role: Role, prompt: Prompt, *key: object, n: int, temperature: float, max_tokens: int
     ) -> Answers:
@@ -113,7 +122,13 @@ class Requests:
         self.sources[role] |= sampled.sources
         message.answers, message.usage = sampled.completions, sampled.usage
         return Answers(
-            sampled.completions, sampled.usage, message, sampled.cut, self.answer_characters, sampled.withheld
+            sampled.completions,
+            sampled.usage,
+            message,
+            sampled.cut,
+            self.answer_characters,
+            sampled.withheld,
+            sampled.reasoning,
         )
 
     async def _sampled(self, role: Role, message: Message, n: int, temperature: float, max_tokens: int) -> Sampled:

@@ -35,6 +35,7 @@ from grid.episode.acting import (
     trajectory,
 )
 from grid.episode.asking import in_form, read_action, single_pass
+from grid.episode.conversation import past
 from grid.episode.episode import Episode
 from grid.episode.planning import Asking, Drafted, Refine, drafted, run_plan, whole_view
 from grid.episode.requests import Answers
@@ -130,7 +131,7 @@ def asking(
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.memory_section(episode),
         prompts.task_section(episode),
-        prompts.history_section(view.history),
+        past(episode, view),
         Section("instruction", (*form.ask, *form.form, values, *refuse)),
     )
     key = ("predict", len(view.path.steps))

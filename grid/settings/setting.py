@@ -11,7 +11,7 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any, Literal, get_args
 
-from grid.core.engine import ASKED, CRITIC, JUDGE
+from grid.core.engine import ASKED, CRITIC, JUDGE, shown_as
 from grid.core.errors import ConfigError, Status
 from grid.core.moved import named_first
 from grid.core.types import to_json
@@ -32,6 +32,7 @@ WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in (*DATA, "command", *WHICH_CASES)),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
+    *(f"{role}.history" for role in ASKED),
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),
 )
@@ -149,16 +150,26 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Robustness settings are in their order. Classes have the names that they had first, wherever they are now.
     """
+    groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
+    groups["model"] = _told(groups["model"])
     found = named_first(
         {
-            group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
-            for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
-            if group in config
+            group: {key: value for key, value in keys.items() if _counts(f"{group}.{key}", value)}
+            for group, keys in groups.items()
         }
     )
     if _OWN_DEMONSTRATIONS in config["dataset"]:
         found["planner"].pop("solved", None)
     return found | {"robustness": [*found["robustness"].items()]}
+
+
+def _told(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model whose key `history` says what it comes to, where that is not text: as all were told before it came."""
+    if "history" not in model:
+        return dict(model)
+    told = shown_as(model["history"], model["tools"])
+    others = {key: value for key, value in model.items() if key != "history"}
+    return others if told == "text" else others | {"history": told}
 
 
 def _counts(key: str, value: object) -> bool:

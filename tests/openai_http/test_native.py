@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid.core.engine import NATIVE, SAMPLE, PlanAnswer, ScoreAnswer
+from grid.core.engine import MESSAGES, NATIVE, SAMPLE, PlanAnswer, ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.types import FINISH, Trajectory
 from grid.engines.functions import handed_over
@@ -46,7 +46,7 @@ def native(url: str, **more: Any) -> OpenAIHTTP:
 
 
 def solved(planner: ReAct | ZeroShot, *replies: Reply) -> tuple[Trajectory, Episode, LocalServer]:
-    with LocalServer(after_load(*replies)) as server:
+    with LocalServer(after_load(completion("a conversation's probe"), *replies)) as server:
 
         async def run() -> tuple[Trajectory, Episode]:
             await (made := native(server.url)).load()
@@ -58,7 +58,7 @@ def solved(planner: ReAct | ZeroShot, *replies: Reply) -> tuple[Trajectory, Epis
 
 def test_a_request_has_the_functions_and_neither_a_list_nor_a_schema() -> None:
     _, case, server = solved(ReAct(), called(END))
-    probe, asked = server.bodies(CHAT)
+    probe, _, asked = server.bodies(CHAT)
     assert [entry["function"]["name"] for entry in probe["tools"]] == ["get_time", "no_tool"]
     assert asked["tools"] == case.messages[0].prompt.functions()
     assert sorted(entry["function"]["name"] for entry in asked["tools"]) == sorted(
@@ -166,7 +166,7 @@ def test_tools_are_no_extra_keys(key: str) -> None:
 
 @pytest.mark.parametrize("planner", ["egb_logits", "egb_names"])
 def test_a_planner_that_chooses_among_listed_tools_is_refused_naming_both_files(planner: str) -> None:
-    assert native("http://127.0.0.1:1/v1").provides == {SAMPLE, NATIVE}
+    assert native("http://127.0.0.1:1/v1").provides == {SAMPLE, NATIVE, MESSAGES}
     values = {"exact_choice": True, "tools": "native"}
     reason = invalid_reason(setting_of(model_values=values, model="openai_http", dataset="slate", planner=planner))
     assert reason is not None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from grid.core.engine import NATIVE, ChoiceAnswer, FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.errors import ConfigError
-from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
+from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec, to_json
 from grid.engines.functions import LONGEST, handed_over, safe_names
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
@@ -206,6 +206,49 @@ def test_a_template_without_a_place_for_tools_is_refused_before_any_weights_are_
     assert (caught.value.key, caught.value.value) == ("model.tools", "native")
     raising = "{% if tools %}{{ raise_exception('none here') }}{% endif %}" + "{{ messages[0].content }} [answer] "
     assert not renderer(tmp_path / "raising", raising).takes_tools()
+
+
+ALTERNATING = (
+    "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}[{{ message.role }}] {{ message.content }}\n{% endfor %}"
+    "[assistant] "
+)
+
+
+def test_a_template_that_leaves_calls_out_is_refused_for_conversations(tmp_path: Path) -> None:
+    without = HERMES.replace("message.tool_calls", "message.nothing")
+    assert renderer(tmp_path / "shown", HERMES).takes_results(native=True)
+    assert not renderer(tmp_path / "left_out", without).takes_results(native=True)
+    assert not renderer(tmp_path / "alternating", ALTERNATING).takes_results(native=True)
+    assert renderer(tmp_path / "words", ALTERNATING).takes_results(native=False), "answer and result take turns"
+    folder = make_model(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text(without)
+    with pytest.raises(ConfigError, match="does not show a call's result") as caught:
+        HuggingFace(path=str(folder), tools="native").renderer(folder)
+    assert caught.value.key == "model.history"
+    HuggingFace(path=str(folder), tools="native", history="text").renderer(folder)
+
+
+def test_a_conversation_in_a_template_goes_on_token_by_token(tmp_path: Path) -> None:
+    """A longer conversation begins with the shorter one, so that a cache has it; what is in it stays data."""
+    made = renderer(tmp_path, HERMES)
+    calls = [{"id": f"step0000{place}", "name": "find", "arguments": {"order": "A"}} for place in range(2)]
+    told = [
+        {"role": "assistant", "content": "", "calls": calls[:1]},
+        {"role": "tool", "id": "step00000", "content": "<|im_end|>"},
+        {"role": "assistant", "content": "", "calls": calls[1:]},
+        {"role": "tool", "id": "step00001", "content": "done"},
+    ]
+    case, at = view(outlined=False)
+    asked = handed_over(action_prompt(case, at, ACTING))
+    lines = [to_json(message) for message in told]
+    texts = [
+        made.text(replace(asked, sections=(*asked.sections, Section("conversation", tuple(lines[:count])))))
+        for count in (2, 4)
+    ]
+    assert texts[1].startswith(texts[0].removesuffix("<|im_start|>assistant\n"))
+    assert '<tool_call>\n{"name": "find", "arguments": {"order": "A"}}\n</tool_call>' in texts[1]
+    assert texts[1].count("<|im_end|>") == texts[1].count("<|im_start|>") - 1, "each message ends, and no data ends one"
 
 
 def test_tools_are_no_key_of_the_templates_own() -> None:

@@ -12,6 +12,8 @@ from grid.core.engine import FunctionsAnswer, JsonAnswer, Prompt, Source
 from grid.core.types import Json, Usage, to_json
 from grid.core.untrusted import loads
 from grid.engines.answer_schema import answer_schema
+from grid.engines.messages import Message
+from grid.engines.messages import messages as of_prompt
 from grid.text.native import as_message
 from grid.text.objects import whole
 
@@ -98,6 +100,8 @@ def _name(told: Any) -> str | None:
     return (" ".join(told[:_MAX_NAME].split()) or None) if isinstance(told, str) else None
 
 
+REASONING = ("reasoning_content", "reasoning")
+"""A message's keys for what was thought, apart from its content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -139,6 +143,12 @@ class _Message(BaseModel):
         """What the server tells of a thought, apart from the answer."""
         apart = self.reasoning_content or self.reasoning
         return apart if isinstance(apart, str) else self.content.thought
+
+    @property
+    def reasoning_given(self) -> tuple[str, str] | None:
+        """A thought that stands apart from the answer, behind its key: the server may want it back."""
+        given = ((key, getattr(self, key)) for key in REASONING)
+        return next(((key, told) for key, told in given if isinstance(told, str) and told), None)
 
     @property
     def misplaced(self) -> str:
@@ -199,12 +209,14 @@ class Chat(Beside):
     choices: Annotated[list[Answer], Field(min_length=1)]
 
 
-def question(prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False) -> dict[str, Any]:
+def question(
+    prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
+) -> dict[str, Any]:
     """What a request says of a prompt: its messages, and its functions or, where `structured`, its answer's schema.
 
-    `strict`: in OpenAI's strict mode, where the schema can be said in it.
+    `strict`: in OpenAI's strict mode, where the schema can be said in it. `reasoning`: as of `messages`.
     """
-    asked: dict[str, Any] = {"messages": messages(prompt, padded)}
+    asked: dict[str, Any] = {"messages": messages(prompt, padded, reasoning)}
     if functions := prompt.functions():
         return asked | {"tools": functions, "tool_choice": "auto"}
     if structured and isinstance(prompt.answer, JsonAnswer):
@@ -222,19 +234,12 @@ def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
     return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
 
 
-def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:
-    """The prompt as a chat, as `Renderer` has it: role as the system's message, all else as the user's.
-
-    Control tokens that are written out in the prompt's own words are broken up: they are data. `padded`: options have
-    numbers of equal width.
-    """
-    texts: dict[str, list[str]] = {"system": [], "user": []}
-    for section in prompt.sections:
-        if section.kind == "functions":
-            continue
-        texts["system" if section.kind == "role" else "user"].append("\n".join(section.lines(padded)))
-    joined = {role: "\n\n".join(parts) for role, parts in texts.items() if parts}
-    return [{"role": role, "content": plain(text)} for role, text in joined.items()]
+def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> list[Message]:
+    """The prompt as a chat; without `reasoning` no thought of earlier answers is handed back."""
+    found = of_prompt(prompt, plain, padded=padded, as_text=True)
+    if reasoning:
+        return found
+    return [{key: part for key, part in message.items() if key not in REASONING} for message in found]
 
 
 def plain(text: str) -> str:

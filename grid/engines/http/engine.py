@@ -20,16 +20,19 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import (
     ACTOR,
     CHOOSE,
+    MESSAGES,
     NATIVE,
     SAMPLE,
     Choice,
     ChoiceAnswer,
+    History,
     Home,
     Prompt,
     Sampled,
     Source,
     Tools,
     option_numbers,
+    shown_as,
 )
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import Usage
@@ -37,11 +40,12 @@ from grid.core.util import STRICT, derive_seed
 from grid.engines import choice
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
-from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe, Span, covered
+from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe, Span, conversation_probe, covered
 from grid.engines.http import client as http_sampler
 from grid.engines.http.chat import OWN, Beside, Chat, Counts, Models, counts, messages, plain, question, told
 from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
 from grid.engines.language_model import Labels, check_labels, number_search
+from grid.engines.messages import Message
 from grid.text.http import is_loopback
 
 _SEED_BITS = 31  # servers take no more
@@ -75,6 +79,9 @@ class OpenAIHTTP:
         limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
             servers `max_tokens` only.
         tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
+        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
+            their calls and, where the server tells them and takes them back, their thoughts; the result of each call.
+            Null: as messages where tools are native.
         structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
         strict: in OpenAI's strict mode: without it the schema is a hint there. Arguments left out are null in it.
         exact_choice: the server returns what exact choices need; load() asks it.
@@ -99,6 +106,7 @@ class OpenAIHTTP:
     reasoning_tokens: Annotated[int, Field(ge=0)] = 0
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tools: Tools = "prompt"
+    history: History | None = None
     structured: bool = True
     strict: bool = False
     exact_choice: bool = False
@@ -131,13 +139,15 @@ class OpenAIHTTP:
             raise ConfigError("model.strict", True, "false where model.structured is")
         self._server: tuple[HTTPClient, TokenServer] | None = None
         self._tried = set[Probe]()
+        self._takes_reasoning = True
         self.counts = True
 
     @property
     def provides(self) -> frozenset[str]:
         """Choices only where the server returns what they need."""
-        native = [NATIVE] if self.tools == "native" else []
-        return frozenset({SAMPLE, *([CHOOSE] if self.exact_choice else []), *native})
+        converses = shown_as(self.history, self.tools) == "messages"
+        can = {CHOOSE: self.exact_choice, NATIVE: self.tools == "native", MESSAGES: converses}
+        return frozenset({SAMPLE, *(what for what, whether in can.items() if whether)})
 
     @property
     def version(self) -> str:
@@ -185,6 +195,8 @@ class OpenAIHTTP:
             )
             allowed += "or no thinking first: model.extra.chat_template_kwargs or reasoning_effort"
             raise ConfigError("model.reasoning_tokens", self.reasoning_tokens, allowed)
+        if MESSAGES in self.provides:
+            await self._converse(probed.reasoning.get(0))
         if self.exact_choice:
             try:
                 await self._server[1].labels(self._numbers(_LABELS))
@@ -216,6 +228,19 @@ class OpenAIHTTP:
             raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
         self._tried.add(probe)
         return found
+
+    async def _converse(self, reasoning: tuple[str, str] | None) -> None:
+        """Try a conversation; if its thought is refused, no request hands one back. Raises as `load`."""
+        asked = conversation_probe(self.tools == "native", reasoning)
+        asked = handed_over(asked) if self.tools == "native" else asked
+        for self._takes_reasoning in (True, False) if reasoning else (True,):
+            try:
+                await self.sample(asked, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
+                return
+            except RefusedError as error:
+                refused = error
+        allowed = f"text: the server does not take an answer and its result as messages ({refused})"
+        raise ConfigError("model.history", self.history or "null (messages, as tools are native)", allowed)
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
         """What to change where the server refuses a request; `told` says how it was asked."""
@@ -262,7 +287,7 @@ class OpenAIHTTP:
         body = {
             **self._keys,
             "model": self.model,
-            **question(prompt, self.structured, self.labels == "padded", self.strict),
+            **question(prompt, self.structured, self.labels == "padded", self.strict, self._takes_reasoning),
             "temperature": temperature,
             self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
         }
@@ -290,7 +315,9 @@ class OpenAIHTTP:
         usage = sum(await gathered(self._spent(body, chat) for chat in chats), usage)
         texts = tuple(told(prompt, found[place], self.strict) if place in found else "" for place in range(n))
         sources = frozenset(chat.source for chat in chats)
-        return Sampled(texts, usage, covered(answer.span for answer in answers), cut, sources, withheld)
+        span = covered(answer.span for answer in answers)
+        reasoning = {place: given for place in found if (given := found[place].message.reasoning_given)}
+        return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
         """What an answer took: as the server says or, where it says nothing that can be, by its tokenizer."""
@@ -357,8 +384,8 @@ class OpenAIHTTP:
     def _numbers(self, count: int) -> tuple[str, ...]:
         return option_numbers(count, self.labels == "padded")
 
-    def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
-        return messages(prompt, self.labels == "padded")
+    def _messages(self, prompt: Prompt) -> list[Message]:
+        return messages(prompt, self.labels == "padded", self._takes_reasoning)
 
     def _loaded(self) -> tuple[HTTPClient, TokenServer]:
         if self._server is None:
@@ -381,7 +408,7 @@ _BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of al
 _BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
 MAX_IDS = 128  # that vLLM takes in `logprob_token_ids`
 
-Messages = Sequence[Mapping[str, str]]
+Messages = Sequence[Message]
 
 
 class _Logs(BaseModel):

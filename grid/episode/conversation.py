@@ -1,0 +1,116 @@
+"""What was done so far as the messages of a conversation: calls with their ids, and each call's result.
+
+It stands apart from `prompts`, which tells the same in lines: for models that were trained on conversations
+(`model.history`). A section of kind `conversation` has a message a line, as JSON: `role` (assistant, tool or user) and
+`content`; an assistant's `calls` have `id`, `name` and `arguments`, and a tool's message the `id` of its call. The
+engine puts them into its server's form, or its chat template's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from grid.core.engine import Section
+from grid.core.types import NO_TOOL, Step, ToolCall, to_json
+from grid.engines.functions import safe_names
+from grid.episode import prompts
+from grid.episode.acting import View
+from grid.episode.episode import Episode
+
+UNREADABLE = "(an answer that could not be read)", "That answer could not be read as a tool call."
+NOT_RUN = "It was not run."
+_NONE = ToolCall(NO_TOOL, {})
+
+
+def past(episode: Episode, view: View) -> Section:
+    """What a decision sees of the path: as messages where its model takes them, else in lines.
+
+    A decision that sees calls and no results has lines in any case: a conversation has each call's result.
+    """
+    if episode.converses is None or view.seen != "all" or not view.path.steps:
+        return prompts.history_section(view.history)
+    native, answers = episode.converses == "native", episode.before.answers
+    told = [message for steps in _answers(view) for message in _messages(view, steps, native, answers)]
+    return Section("conversation", tuple(map(to_json, told)))
+
+
+def ordered(before: Sequence[Section], request: Section, instruction: Section) -> tuple[Section, ...]:
+    """A decision's sections; the same instruction at every point stands in front of the conversation, which goes on."""
+    place = next((place for place, part in enumerate(before) if part.kind == "conversation"), None)
+    if place is None or request.entries:
+        return (*before, request, instruction)
+    return (*before[:place], instruction, *before[place:])
+
+
+def _answers(view: View) -> Iterator[list[tuple[int, Step]]]:
+    """The steps of each answer, with their places in the path."""
+    answer: list[tuple[int, Step]] = []
+    for place, step in enumerate(view.path.steps):
+        if answer and not step.with_last:
+            yield answer
+            answer = []
+        answer.append((place, step))
+    yield answer
+
+
+def _messages(
+    view: View, steps: Sequence[tuple[int, Step]], native: bool, answers: Mapping[int, str | None]
+) -> Iterator[dict[str, Any]]:
+    """An answer, the results of its calls one by one, and what the user said behind it.
+
+    `answers` were given at the ends of earlier turns, by the places of their steps.
+    """
+    at, first = steps[0]
+    reasoning = dict([first.reasoning]) if first.reasoning else {}
+    called = [(place, step) for place, step in steps if step.written is not None and not step.malformed]
+    if called and native:
+        calls = [
+            {"id": _id(place), "name": _function(view, step.written.tool), "arguments": dict(step.written.arguments)}
+            for place, step in called
+            if step.written is not None
+        ]
+        yield {"role": "assistant", "content": first.thought or "", **reasoning, "calls": calls}
+    else:
+        words = _words(first, native, answers.get(at, view.path.answer))
+        yield {"role": "assistant", "content": words, **reasoning}
+    for place, step in steps:
+        if first.malformed:
+            yield {"role": "user", "content": UNREADABLE[1]}
+        elif step.written is not None:
+            of = {"role": "tool", "id": _id(place)} if native else {"role": "user"}
+            yield of | {"content": _result(view, step)}
+        if (said := view.path.said.get(place)) is not None:
+            yield {"role": "user", "content": said}
+
+
+def _words(step: Step, native: bool, answer: str | None) -> str:
+    """A step without native calls, in the form in which it is asked for; `answer` is what it ended with, if it did."""
+    if step.malformed:
+        return UNREADABLE[0]
+    finish = prompts.finishing(answer) if step.finished else _NONE
+    if native:
+        return str(finish.arguments.get("answer", finish.tool))
+    call = step.written or finish
+    thought = {"thought": step.thought} if step.thought else {}
+    return to_json({**thought, "action": {"tool": call.tool, "arguments": dict(call.arguments)}})
+
+
+def _result(view: View, step: Step) -> str:
+    """What a call returned, as a line of a history has it; the step's number is what references name."""
+    if step.observation is None:
+        return f"Step {step.substep.id}: {NOT_RUN}"
+    outcome = prompts.told_of(step, step.observation, view.most_observed)
+    return f"Step {step.substep.id} {'failed:' if step.observation.failed else 'returned'} {outcome}"
+
+
+def _id(place: int) -> str:
+    """Nine letters and digits, which all servers take; the same for a step in every conversation that has it."""
+    return f"step{place:05}"
+
+
+def _function(view: View, tool: str) -> str:
+    """The name of a tool's function, as it is handed over (`engines.functions`)."""
+    names = [card.name for card in view.offer.cards]
+    functions = dict(zip(names, safe_names(names), strict=True))
+    return functions.get(tool) or safe_names([tool])[0]
