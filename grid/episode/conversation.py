@@ -30,8 +30,10 @@ def past(episode: Episode, view: View) -> Section:
     """
     if episode.converses is None or view.seen != "all" or not view.path.steps:
         return prompts.history_section(view.history)
-    native, answers = episode.converses == "native", episode.before.answers
-    told = [message for steps in _answers(view) for message in _messages(view, steps, native, answers)]
+    functions = _functions(view) if episode.converses == "native" else None
+    told = [
+        message for steps in _answers(view) for message in _messages(view, steps, functions, episode.before.answers)
+    ]
     return Section("conversation", tuple(map(to_json, told)))
 
 
@@ -55,31 +57,31 @@ def _answers(view: View) -> Iterator[list[tuple[int, Step]]]:
 
 
 def _messages(
-    view: View, steps: Sequence[tuple[int, Step]], native: bool, answers: Mapping[int, str | None]
+    view: View,
+    steps: Sequence[tuple[int, Step]],
+    functions: Mapping[str, str] | None,
+    answers: Mapping[int, str | None],
 ) -> Iterator[dict[str, Any]]:
     """An answer, the results of its calls one by one, and what the user said behind it.
 
-    `answers` were given at the ends of earlier turns, by the places of their steps.
+    `functions` are names by those of tools where calls are native; `answers` were given at the ends of earlier turns,
+    by the places of their steps.
     """
     at, first = steps[0]
     reasoning = dict([first.reasoning]) if first.reasoning else {}
     called = [(place, step) for place, step in steps if step.written is not None and not step.malformed]
-    if called and native:
-        calls = [
-            {"id": _id(place), "name": _function(view, step.written.tool), "arguments": dict(step.written.arguments)}
-            for place, step in called
-            if step.written is not None
-        ]
+    if called and functions is not None:
+        calls = [_call(place, step.written, functions) for place, step in called if step.written is not None]
         yield {"role": "assistant", "content": first.thought or "", **reasoning, "calls": calls}
     else:
-        words = _words(first, native, answers.get(at, view.path.answer))
+        words = _words(first, functions is not None, answers.get(at, view.path.answer))
         yield {"role": "assistant", "content": words, **reasoning}
-    for place, step in steps:
-        if first.malformed:
-            yield {"role": "user", "content": UNREADABLE[1]}
-        elif step.written is not None:
-            of = {"role": "tool", "id": _id(place)} if native else {"role": "user"}
-            yield of | {"content": _result(view, step)}
+    for place, step in called:
+        of = {"role": "user"} if functions is None else {"role": "tool", "id": _id(place)}
+        yield of | {"content": _result(view, step)}
+    if any(step.malformed for _, step in steps):
+        yield {"role": "user", "content": UNREADABLE[1]}
+    for place, _ in steps:
         if (said := view.path.said.get(place)) is not None:
             yield {"role": "user", "content": said}
 
@@ -109,8 +111,12 @@ def _id(place: int) -> str:
     return f"step{place:05}"
 
 
-def _function(view: View, tool: str) -> str:
-    """The name of a tool's function, as it is handed over (`engines.functions`)."""
+def _call(place: int, call: ToolCall, functions: Mapping[str, str]) -> dict[str, Any]:
+    name = functions.get(call.tool) or safe_names([call.tool])[0]
+    return {"id": _id(place), "name": name, "arguments": dict(call.arguments)}
+
+
+def _functions(view: View) -> dict[str, str]:
+    """The names of functions by those of the tools on offer, as they are handed over (`engines.functions`)."""
     names = [card.name for card in view.offer.cards]
-    functions = dict(zip(names, safe_names(names), strict=True))
-    return functions.get(tool) or safe_names([tool])[0]
+    return dict(zip(names, safe_names(names), strict=True))

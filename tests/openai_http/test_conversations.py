@@ -101,6 +101,15 @@ def test_an_episode_is_a_conversation_that_each_request_goes_on_with() -> None:
     ]
 
 
+def test_results_follow_their_calls_though_one_of_the_calls_could_not_be_read() -> None:
+    _, _, bodies = solved(as_asked(called(FIND, ("nobody", {}), QUOTE), called(END)))
+    told = bodies[1]["messages"][2:]
+    assert [message["role"] for message in told] == ["assistant", "tool", "tool", "user"]
+    assert [call["function"]["name"] for call in told[0]["tool_calls"]] == ["find", "quote"]
+    assert [message["tool_call_id"] for message in told[1:3]] == [call["id"] for call in told[0]["tool_calls"]]
+    assert told[3]["content"] == "That answer could not be read as a tool call."
+
+
 @pytest.mark.parametrize("ids", [(), ("same", "same"), (None, None), ("a" * 500, "")])
 def test_results_have_their_calls_ids_whatever_the_server_gave(ids: Sequence[str | None]) -> None:
     _, _, bodies = solved(as_asked(called(FIND, QUOTE, ids=ids), called(END)))
