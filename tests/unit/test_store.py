@@ -19,6 +19,7 @@ import pytest
 from grid import store
 from grid.core.errors import ErrorKind, StoreError
 from grid.store import files as store_files
+from grid.store import scanning, writing
 from grid.store.schema import COST, SCHEMA_VERSION, TABLES
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -331,6 +332,38 @@ def test_a_large_file_that_is_known_is_not_opened_again(tmp_path: Path, monkeypa
         first = store_files.look(path, "episodes", ("cell_id",))
         assert (store_files.look(path, "episodes", ("cell_id",)) is not first) is again
         assert store_files.look(path, "episodes") is not None
+
+
+def test_a_scan_begins_again_where_files_were_replaced_meanwhile(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode("a")]})
+    tries = list[int]()
+
+    def use(scan: scanning.Scan) -> int:
+        tries.append(len(tries))
+        if len(tries) == 1:
+            store.write(tmp_path, {"episodes": [episode("b")]})
+            raise FileNotFoundError("it was merged with others")
+        return len(tries)
+
+    assert scanning.scan(tmp_path, "episodes", use) == 2
+
+    def broken(scan: scanning.Scan) -> None:
+        raise OSError("not again")
+
+    with pytest.raises(StoreError, match="not again"):
+        scanning.scan(tmp_path, "episodes", broken)
+
+
+def test_drafts_of_the_last_ten_minutes_are_left(tmp_path: Path) -> None:
+    scratch = tmp_path / writing._SCRATCH
+    scratch.mkdir()
+    ages = {"new": 599, "then": 600, "old": 601}
+    for name, age in ages.items():
+        (scratch / f"{name}.parquet").touch()
+        os.utime(scratch / f"{name}.parquet", (1_000_000 - age,) * 2)
+    (scratch / "other.txt").touch()
+    writing.clear_drafts(tmp_path, 1_000_000)
+    assert sorted(path.stem for path in scratch.iterdir()) == ["new", "other", "then"]
 
 
 def test_leading_zeros_stay(tmp_path: Path) -> None:

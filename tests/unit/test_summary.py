@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from analysis import summary
@@ -74,3 +78,24 @@ def test_any_planner_has_a_place_in_the_figure(name: str, tmp_path: Path) -> Non
 
 def test_nothing_is_said_of_no_tables() -> None:
     assert (summary.lines([]), summary.drawings([])) == ([], [])
+
+
+def test_the_picture_of_success_has_its_intervals_in_percent() -> None:
+    rows = [
+        {
+            "planner": planner,
+            "robustness": "none",
+            "cells": 9,
+            "success_mean": mean,
+            "success_low": low,
+            "success_high": high,
+        }
+        for planner, mean, low, high in (("react", 0.4, 0.25, 0.5), ("egb", 0.75, 0.5, 1.0))
+    ]
+    axis = Figure().add_subplot()
+    summary._panel(axis, cast(Any, SimpleNamespace(title="a title", values=pd.DataFrame(rows))))
+    (bars,) = axis.containers
+    points, _, (lines,) = cast(Any, bars)
+    assert points.get_xdata().tolist() == [40.0, 75.0]
+    assert points.get_ydata().tolist() == [1.0, 0.0], "the best one on top"
+    assert [[x for x, _ in line] for line in lines.get_segments()] == [[25.0, 50.0], [50.0, 100.0]]

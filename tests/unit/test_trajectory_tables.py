@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,17 @@ def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     tables: list[Table] = [*trajectories.tables(tmp_path, found), *trajectories.scaling_tables(tmp_path, found)]
     drawings: list[Drawing] = trajectories.drawings(tmp_path, found, "")
     assert hostile not in html.page(tmp_path, tables, drawings)
+
+
+def test_headers_are_their_metrics_names() -> None:
+    """But for those that papers call otherwise."""
+    paper = {
+        "exact_match": "EM",
+        "inclusion_set": "inclusion (set)",
+        "passed": "pass rate",
+        "hallucinated": "hallucination",
+    }
+    for name, (header, _) in trajectories.METRICS.items():
+        words = re.split(r"[ \-()]+", paper.get(name, header).strip(")"))
+        assert header == paper.get(name, header)
+        assert name in paper or set(name.split("_")) >= {word.lower() for word in words}, name
