@@ -255,8 +255,7 @@ def coefficients(fits: Fits) -> pd.DataFrame:
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
     """As the formula has them: a fit may lack the first ones."""
-    terms = (":".join(part.column for part in term) for term in spec.parsed.terms)
-    return [name for name in terms if name in names]
+    return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
 def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:
