@@ -190,8 +190,19 @@ def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> 
     return list(found.model_spec.column_names), np.asarray(found, dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class _Level:
+    """What formulaic has for a level: of a bare text that begins with `__` it makes no column, and says nothing."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def _levels(values: pd.Series[Any], base: str) -> pd.Categorical:
-    return pd.Categorical(values, [base, *sorted(set(values) - {base})])
+    texts = [base, *sorted(set(values) - {base})]
+    return pd.Categorical.from_codes(pd.Categorical(values, texts).codes, [*map(_Level, texts)])
 
 
 def _check(found: Design) -> None:
