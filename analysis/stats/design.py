@@ -200,9 +200,9 @@ class _Level:
         return self.text
 
 
-def _levels(values: pd.Series[Any], base: str) -> pd.Categorical:
-    texts = [base, *sorted(set(values) - {base})]
-    return pd.Categorical.from_codes(pd.Categorical(values, texts).codes, [*map(_Level, texts)])
+def _levels(values: pd.Series[Any], base: str) -> pd.Series[Any]:
+    levels = {text: _Level(text) for text in [base, *sorted(set(values) - {base})]}
+    return values.astype("category").cat.rename_categories(levels).cat.set_categories([*levels.values()])
 
 
 def _check(found: Design) -> None:
