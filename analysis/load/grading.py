@@ -27,9 +27,9 @@ def added(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def taken(cells: pd.DataFrame) -> pd.DataFrame:
-    """With COLUMN as `success`."""
+    """With COLUMN, and the same as `success`."""
     found = added(cells)
-    return found.assign(success=found[COLUMN]).drop(columns=COLUMN)
+    return found.assign(success=found[COLUMN])
 
 
 def sql() -> str:

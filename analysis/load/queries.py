@@ -122,11 +122,10 @@ def _told_apart(root: Path, cells: str) -> str:
     )
 
 
-def latest(root: Path, condition: str = "true", graded: bool = False) -> str:
+def latest(root: Path, condition: str = "true") -> str:
     """The common table expression `e`: one row per cell, where a condition holds; success as it is counted now."""
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n  QUALIFY {sql.COUNTS}"
-    found = unknowns.sql(cells)
-    return f"WITH e AS (SELECT *, {grading.sql()}\nFROM ({found}))" if graded else f"WITH e AS ({found})"
+    return f"WITH e AS ({unknowns.sql(cells)})"
 
 
 def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: str, keys: Sequence[str] = ()) -> str:
@@ -164,10 +163,12 @@ def steps(root: Path, columns: Sequence[str], condition: str) -> str:
     )
 
 
-def rows(root: Path, columns: Sequence[str], condition: str) -> str:
-    """The rows that a regression was given; `success` is `grading.COLUMN`."""
-    named = [f"{grading.COLUMN} AS success" if name == "success" else name for name in columns]
-    return f"{latest(root, graded=True)}\nSELECT {', '.join(named)}\nFROM e WHERE {condition}\nORDER BY ALL"
+def rows(columns: Sequence[str], condition: str) -> str:
+    """A query of the rows that a regression is given, in the order of `e`; `success` is `grading.COLUMN`."""
+    every = dict.fromkeys(["model", "planner", *columns, "error_kind"])
+    named = [f"{grading.COLUMN}::DOUBLE AS success" if name == "success" else name for name in every]
+    order = "model, dataset, robustness <> 'none', robustness, planner, trial, case_id"
+    return f"SELECT {', '.join(named)}\nFROM e WHERE {condition}\nORDER BY {order}"
 
 
 def where(rows: Mapping[str, Sequence[str]]) -> str:

@@ -40,6 +40,8 @@ def folded(episodes: pd.DataFrame) -> pd.DataFrame:
 def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 2: for each dataset, model and robustness, accuracy and mean tokens a case for FH and SH.
 
+    `episodes` are cells, here and below, or each case's means over them.
+
     Columns: `cases` and their `clusters` (that both planners have; `unpaired` are other cases), each measure with
     `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with
     `_low` and `_high`, its 95% interval; NaN where there is none.

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import grading, provenance, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import FIRST_SECTION, Column, Table, bounded, count, mean, texts
 from analysis.papers import horizon
 from analysis.papers import published as coefficients
@@ -29,7 +30,7 @@ from grid.core.types import to_json
 from grid.core.untrusted import shown
 
 PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
-COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS, *grading.SOURCES]
+COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", "task_family", *horizon.REPEATS, *grading.SOURCES]
 SUCCESS = {"success": grading.COLUMN}
 """What queries have as success."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
@@ -61,21 +62,33 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
     Raises:
         StoreError: the folder cannot be read.
     """
+    return horizon.folded(_cells(root, further))
+
+
+def _cells(root: Path, further: Sequence[str]) -> pd.DataFrame:
+    """The same with labels as queries have them."""
     planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
     run = planner & pc.field("task_family").is_null()
-    return horizon.folded(grading.taken(load.episodes(root, [*COLUMNS, *further], run)))
+    return grading.taken(load.episodes(root, [*COLUMNS, *further], run))
 
 
 def regressed(root: Path, spec: Spec) -> pd.DataFrame:
-    """The episodes that a regression takes, with success as `rows` has it.
+    """The rows that a regression takes, with success as `rows` has it.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = horizon.folded(grading.taken(load.episodes(root, [*spec.columns(), *grading.SOURCES])))
-    for name, values in spec.rows.items():
-        found = found[found[name].astype(str).isin(values)]
-    return found
+    return _fitted(grading.taken(load.episodes(root, [*spec.columns(), *grading.SOURCES])), spec).rows
+
+
+def _fitted(cells: pd.DataFrame, spec: Spec) -> Asked:
+    """The rows that enter the regression."""
+    named = {name if name == "planner" else f"{name}::VARCHAR": values for name, values in spec.rows.items()}
+    return _folded(ask(cells, queries.rows(spec.columns(), queries.where(named))))
+
+
+def _folded(asked: Asked) -> Asked:
+    return asked._replace(rows=horizon.folded(asked.rows))
 
 
 def tables(
@@ -90,7 +103,8 @@ def tables(
         AnalysisError: the regression's file is wrong.
         StoreError: the folder cannot be read.
     """
-    episodes = rows(root, provenance.COLUMNS)
+    cells = _cells(root, provenance.COLUMNS)
+    episodes = horizon.folded(cells)
     found: list[Table] = []
     regressions: list[Table] = []
     if analysis is None and not both(episodes):
@@ -100,13 +114,14 @@ def tables(
     same = spec.estimates_as(own)
     if both(episodes):
         makers = (accuracy_tables, robustness_tables, repeated_tables)
-        found = [table for make in makers for table in make(root, episodes, spec.family)]
+        found = [table for make in makers for table in make(root, cells, spec.family)]
         found += example_tables(root, episodes)
     if analysis or found:
-        taken = regressed(root, spec)
-        fits, graded = regression.fits(taken, spec), grading.notes(taken)
+        taken = grading.taken(load.episodes(root, [*spec.columns(), *grading.SOURCES]))
+        asked = _fitted(taken, spec)
+        fits, graded = regression.fits(asked.rows, spec), grading.notes(regression.wanted(horizon.folded(taken), spec))
         title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
-        regressions = regression.tables(root, title, spec, fits)
+        regressions = regression.tables(title, spec, fits, queries.of_files(root, asked.query))
         regressions = [replace(one, notes=[*one.notes, *graded]) for one in regressions]
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=horizon.coefficients(brief.values, spec.per))
@@ -140,12 +155,13 @@ def both(episodes: pd.DataFrame) -> bool:
     return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
 
 
-def accuracy_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def accuracy_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Table]:
     """Table 2, one for each robustness setting."""
     found = []
-    for robustness, part in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
-        group, labels = _by_family(part, family)
-        own = episodes[episodes["robustness"] == robustness]
+    for robustness in _robustness(cells):
+        asked = _asked(cells, SUCCESS | {name: name for name in TOKENS}, [robustness])
+        group, labels = _by_family(horizon.accuracy_and_tokens(asked.rows), family)
+        own = horizon.folded(cells[cells["robustness"] == robustness])
         found.append(
             Table(
                 name=f"accuracy {robustness}",
@@ -159,7 +175,7 @@ def accuracy_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[
                     *_tokens("output_tokens", "out"),
                 ],
                 values=group,
-                query=queries.by_case(root, SUCCESS | {name: name for name in TOKENS}, _where(str(robustness))),
+                query=queries.of_files(root, asked.query),
                 about=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its logarithm, none "
                 "where no case differs in it",
                 breaks=_breaks(group),
@@ -170,9 +186,12 @@ def accuracy_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[
     return found
 
 
-def robustness_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def robustness_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Table]:
     """Table 4; none where the two settings were not both run."""
-    changes = horizon.robustness_change(episodes)
+    settings = (horizon.HIGH, horizon.LOW)
+    changed = [name for name in _robustness(cells) if load.name_of(name) in settings]
+    asked = _asked(cells, SUCCESS, sorted({*settings, *changed}))
+    changes = horizon.robustness_change(asked.rows)
     if changes.empty:
         return []
     changes, labels = _by_family(changes, family)
@@ -184,16 +203,16 @@ def robustness_tables(root: Path, episodes: pd.DataFrame, family: Family) -> lis
             by=labels,
             columns=[*_OF_CASES, *(_column(name, header, "+.3f") for name, header in names.items())],
             values=changes,
-            query=queries.by_case(root, SUCCESS, _where(horizon.HIGH, horizon.LOW)),
+            query=queries.of_files(root, asked.query),
             about=PAIRED,
             breaks=_breaks(changes),
-            notes=grading.notes(episodes),
+            notes=grading.notes(horizon.folded(cells)),
             reading=horizon.robustness(changes),
         )
     ]
 
 
-def repeated_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[Table]:
+def repeated_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Table]:
     """Table 5, one for each robustness setting."""
     found = []
     parts = {horizon.FH: ("FH", ".1f"), horizon.SH: ("SH", ".1f"), "difference": ("SH − FH", "+.1f")}
@@ -202,8 +221,9 @@ def repeated_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[
         for column, name in horizon.REPEATS.items()
         for end, (header, form) in parts.items()
     ]
-    for robustness, part in horizon.repeated_calls(episodes).groupby("robustness", sort=False):
-        group, labels = _by_family(part, family)
+    for robustness in _robustness(cells):
+        asked = _asked(cells, list(horizon.REPEATS), [robustness])
+        group, labels = _by_family(horizon.repeated_calls(asked.rows), family)
         found.append(
             Table(
                 name=f"repeated {robustness}",
@@ -211,7 +231,7 @@ def repeated_tables(root: Path, episodes: pd.DataFrame, family: Family) -> list[
                 by=labels,
                 columns=[*_OF_CASES, *columns],
                 values=group,
-                query=queries.by_case(root, list(horizon.REPEATS), _where(str(robustness))),
+                query=queries.of_files(root, asked.query),
                 about=_REPEATED,
                 breaks=_breaks(group),
                 notes=_unpaired(group),
@@ -232,8 +252,16 @@ def _breaks(rows: pd.DataFrame) -> list[str]:
     return ["family"] * bool((rows["family"] != rows["dataset"]).any())
 
 
-def _where(*robustness: str) -> str:
-    return queries.where({**PLANNERS, "robustness": list(robustness)})
+def _robustness(cells: pd.DataFrame) -> list[str]:
+    """The settings in the order of their tables."""
+    places = cells[horizon.PLACE].drop_duplicates().sort_values(horizon.PLACE)
+    return [*map(str, places["robustness"].unique())]
+
+
+def _asked(cells: pd.DataFrame, values: Sequence[str] | Mapping[str, str], robustness: Sequence[str]) -> Asked:
+    """Each case's means under these settings."""
+    condition = f"{queries.where({**PLANNERS, 'robustness': robustness})} AND task_family IS NULL"
+    return _folded(ask(cells, queries.of_cases(values, condition)))
 
 
 _OF_CASES = [count("cases"), count("clusters")]

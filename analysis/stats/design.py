@@ -14,11 +14,10 @@ import pandas as pd
 import scipy  # its parts load where they are first used: a report without a regression needs none
 
 from analysis.errors import AnalysisError
-from analysis.stats.spec import Formula, Link, Part, Spec, Term, spelt_out
+from analysis.stats.spec import Formula, Link, Spec, spelt_out
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
-INTERCEPT = "Intercept"
 _TINY = 1e-9
 _WHY = {"breadth_edges": " (a plan without a dependency has none)"}
 
@@ -147,7 +146,7 @@ def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tu
     Where all plans are equally deep, nothing can be said of depth, but all that can be said of the rest.
     """
     flat = [name for name in scored if np.ptp(frame[name].to_numpy(dtype=np.float64)) < _TINY]
-    terms = tuple(term for term in formula.terms if not any(part.column in flat for part in term))
+    terms = tuple(term for term in formula.terms if not any(name in flat for name in term))
     if not terms:
         raise AnalysisError(f"nothing varies: {', '.join(flat)} are the same in all of {len(frame):,} rows")
     there = {name: f"{float(frame[name].iloc[0]):g} in all of {len(frame):,} rows" for name in flat}
@@ -158,7 +157,7 @@ def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tu
 def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:
     """The reference level of each factor: the one named, else the first that is not pooled; and where it is another."""
     found, notes = {}, []
-    for name in formula.factors():
+    for name in formula.factors:
         there = sorted(levels.frame[name].unique(), key=lambda level: (level == levels.pools.get(name), level))
         wanted = spec.reference.get(name, there[0])
         found[name] = wanted if wanted in there else there[0]
@@ -174,35 +173,36 @@ def _units(matrix: Floats, raw: Floats) -> Floats | None:
 
 
 def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
-    columns: dict[str, Floats] = {INTERCEPT: np.ones(len(frame))}
-    for term in formula.terms:
-        columns |= _columns(frame, term, bases)
-    return list(columns), np.column_stack(list(columns.values()))
+    """Names and columns: the intercept, a number itself, and a factor's levels but for its reference, as formulaic has.
 
+    It is told names of columns alone, and evaluates nothing.
+    """
+    from formulaic import SimpleFormula
+    from formulaic.parser.types import Factor, Term
 
-def _columns(frame: pd.DataFrame, term: Term, bases: Mapping[str, str]) -> dict[str, Floats]:
-    """The columns of a term: the products of its parts'."""
-    found: dict[str, Floats] = {"": np.ones(len(frame))}
-    for part in term:
-        own = _contrasts(frame, part, bases)
-        found = {
-            f"{name}:{more}" if name else more: values * others
-            for name, values in found.items()
-            for more, others in own.items()
-        }
-    return found
-
-
-def _contrasts(frame: pd.DataFrame, part: Part, bases: Mapping[str, str]) -> dict[str, Floats]:
-    """A number itself; a factor's levels but for its reference."""
-    if not part.factor:
-        return {part.column: frame[part.column].to_numpy(dtype=np.float64)}
-    values = frame[part.column]
-    return {
-        level_name(part.column, level): (values == level).to_numpy(dtype=np.float64)
-        for level in sorted(values.unique())
-        if level != bases[part.column]
+    columns = {
+        name: _levels(frame[name], bases[name]) if name in formula.factors else frame[name].astype(np.float64)
+        for name in formula.columns()[1:]
     }
+    terms = [Term([Factor(name, eval_method="lookup") for name in term]) for term in formula.terms]
+    one = Term([Factor("1", eval_method="literal")])
+    found = SimpleFormula([one, *terms]).get_model_matrix(pd.DataFrame(columns), na_action="raise", output="numpy")
+    return list(found.model_spec.column_names), np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What formulaic has for a level: of a bare text that begins with `__` it makes no column, and says nothing."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _levels(values: pd.Series[Any], base: str) -> pd.Series[Any]:
+    levels = {text: _Level(text) for text in [base, *sorted(set(values) - {base})]}
+    return values.astype("category").cat.rename_categories(levels).cat.set_categories([*levels.values()])
 
 
 def _check(found: Design) -> None:
@@ -310,7 +310,7 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
     Raises:
         AnalysisError: a level is separated where `spec` refuses that, or every level of a factor is.
     """
-    names = formula.factors()
+    names = formula.factors
     texts = {name: frame[name].astype(str).astype(object) for name in names}
     found = Levels(frame.assign(**texts))
     labels = {name: _free(set(texts[name])) for name in names}
@@ -332,12 +332,12 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
 
 def coefficients(frame: pd.DataFrame, formula: Formula) -> int:
     """How many a formula has on these rows, the intercept's included."""
-    sizes = {name: frame[name].nunique() - 1 for name in formula.factors()}
-    return 1 + sum(math.prod(sizes[part.column] if part.factor else 1 for part in term) for term in formula.terms)
+    sizes = {name: frame[name].nunique() - 1 for name in formula.factors}
+    return 1 + sum(math.prod(sizes.get(name, 1) for name in term) for term in formula.terms)
 
 
 def level_name(column: str, level: str) -> str:
-    """What a level's coefficient is called, as patsy does."""
+    """What a level's coefficient is called, as formulaic does."""
     return f"{column}[T.{level}]"
 
 
@@ -378,7 +378,7 @@ def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
     gives the other coefficients that maximum likelihood tends to, and their robust covariance. A penalty would
     move all of them, and has no settled robust covariance.
     """
-    for name in formula.factors():
+    for name in formula.factors:
         levels = found.frame.groupby(name, sort=True)[formula.outcome].agg(["mean", "size"])
         equal = levels[levels["mean"].isin([0.0, 1.0])]
         if not equal.empty:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -238,14 +239,8 @@ def needed(design: Design, power: float, least: int = 2) -> Claim:
         found = design.claim(high)
     if found.power < power:
         return found
-    while high - low > 1:
-        middle = (low + high) // 2
-        claim = design.claim(middle)
-        if claim.power >= power:
-            high, found = middle, claim
-        else:
-            low = middle
-    return found
+    fewer = range(high - 1, low, -1)
+    return design.claim(high - bisect_left(fewer, True, key=lambda cases: design.claim(cases).power < power))
 
 
 def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:

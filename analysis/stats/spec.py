@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -123,16 +123,15 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 def _check_controls(formula: Formula, place: str) -> None:
     """The word `controls` stands for itself alone: for how many columns, the rows tell."""
-    for part in (part for term in formula.terms for part in term if part.column == CONTROLS):
-        if part.factor or any(part in term for term in formula.terms if len(term) > 1):
-            raise AnalysisError(f"{place}: formula: {CONTROLS} stands alone, for factors of its own")
+    if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
+        raise AnalysisError(f"{place}: formula: {CONTROLS} stands alone, for factors of its own")
 
 
 def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     _check_controls(formula, place)
     ours = {*spec.indicators, CONTROLS}
-    numbers = {name for name in formula.columns() if name not in formula.factors()} - ours
-    factors = list(dict.fromkeys([*formula.factors(), *[LAST] * (CONTROLS in formula.columns())]))
+    numbers = {name for name in formula.columns() if name not in formula.factors} - ours
+    factors = list(dict.fromkeys([*formula.factors, *[LAST] * (CONTROLS in formula.columns())]))
     uses: Mapping[str, tuple[list[str], list[str]]] = {
         "formula, as a number": (sorted(numbers), [*(name for name in COLUMNS if name in _NUMBERS), *spec.metrics]),
         "rows": (list(spec.rows), list(COLUMNS)),
@@ -163,47 +162,38 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
             raise AnalysisError(f"{place}: indicators: {shown_value(name)} must be a name of its own, not a column's")
 
 
-# A regression's formula, parsed and never evaluated: `success ~ depth * SH + C(last_step)`.
+# A regression's formula: `success ~ depth * SH + C(last_step)`.
 #
-# The grammar is what the studies need and nothing else: `outcome ~ sum`, a sum of products, a product of columns with
-# `:` (their interaction) or `*` (themselves and their interactions), a column `name` (a number) or `C(name)` (a factor,
-# by treatment contrasts). The intercept is always there.
+# formulaic parses it, and would run as Python whatever looks like a call. So a text is held against the grammar first,
+# and formulaic sees names of allowed columns and `~ + * :` alone: which of them are factors, `C(name)`, is noted here.
+# The intercept is always there.
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<factor>C\(\s*(?P<inner>[A-Za-z_]\w*)\s*\))|(?P<name>[A-Za-z_]\w*)|(?P<sign>[~+*:]))")
+_COLUMN = r"\s*(?:C\(\s*[A-Za-z_]\w*\s*\)|[A-Za-z_]\w*)\s*"
+_WHOLE = re.compile(rf"\s*[A-Za-z_]\w*\s*~{_COLUMN}(?:[+*:]{_COLUMN})*")
+_FACTOR, _NAME = re.compile(r"C\(\s*(\w+)\s*\)"), re.compile(r"\w+")
 _GRAMMAR = "write `outcome ~ a + C(b) + a:c + a * d`"
 _LONGEST, _MOST_IN_PRODUCT = 2000, 4
 
 
-@dataclass(frozen=True)
-class Part:
-    """A column of a term: as a number, or as a factor, with a coefficient for each level but one."""
-
-    column: str
-    factor: bool
-
-    def __str__(self) -> str:
-        return f"C({self.column})" if self.factor else self.column
-
-
-Term: TypeAlias = tuple[Part, ...]
+Term: TypeAlias = tuple[str, ...]
 """Columns whose product is in the model; one is a main effect."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """The outcome and the terms, main effects first, each once."""
+    """The outcome, the terms, main effects first, each once, and which columns are factors.
+
+    A factor has a coefficient for each level but one, any other column is a number.
+    """
 
     outcome: str
     terms: tuple[Term, ...]
+    factors: tuple[str, ...]
 
     def columns(self) -> list[str]:
         """Every column named, the outcome first."""
-        return list(dict.fromkeys([self.outcome, *(part.column for term in self.terms for part in term)]))
-
-    def factors(self) -> list[str]:
-        """The columns that are factors."""
-        return list(dict.fromkeys(part.column for term in self.terms for part in term if part.factor))
+        return list(dict.fromkeys([self.outcome, *(name for term in self.terms for name in term)]))
 
 
 def parse(text: str, allowed: Sequence[str]) -> Formula:
@@ -212,83 +202,45 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
     Raises:
         AnalysisError: it names a column that is not allowed, or says anything outside the grammar.
     """
-    tokens = _tokens(text)
-    for token in tokens:
-        if isinstance(token, Part) and token.column not in allowed:
-            raise AnalysisError(f"{text!r}: no column {token.column!r}; allowed: {', '.join(sorted(allowed))}")
-    outcome, tilde, right = tokens[0], tokens[1:2], tokens[2:]
-    if not isinstance(outcome, Part) or outcome.factor or tilde != ["~"] or not right:
-        raise AnalysisError(f"{text!r} is no formula: {_GRAMMAR}")
-    terms = [term for product in _split(right, "+", text) for term in _terms(product, text)]
-    unique = sorted({frozenset(term): term for term in reversed(terms)}.values(), key=lambda term: _place(term, terms))
-    _check_hierarchy(unique, text)
-    kinds = {part for term in unique for part in term}
-    twice = [part.column for part in kinds if part.factor and Part(part.column, False) in kinds]
-    if twice or outcome in kinds or Part(outcome.column, True) in kinds:
-        found = ", ".join(twice) or outcome.column
+    import formulaic  # a fifth of a second: most reports have no regression
+
+    _check_text(text)
+    plain, numbers = _FACTOR.sub(r"\1", text), _NAME.findall(_FACTOR.sub("", text))
+    for name in _NAME.findall(plain):
+        if name not in allowed:
+            raise AnalysisError(f"{text!r}: no column {name!r}; allowed: {', '.join(sorted(allowed))}")
+    outcome, factors = numbers.pop(0), set(_FACTOR.findall(text))
+    twice = sorted(factors.intersection(numbers)) or [outcome] * (outcome in {*numbers, *factors})
+    if twice:
+        found = ", ".join(twice)
         raise AnalysisError(f"{text!r}: {found} stands both as a number and as a factor, or on both sides of ~")
-    return Formula(outcome.column, tuple(unique))
+    parsed = formulaic.Formula(plain)
+    terms = tuple(tuple(column.expr for column in term.factors) for term in parsed.rhs if term.degree)
+    _check_hierarchy(terms, factors, text)
+    return Formula(outcome, terms, tuple(dict.fromkeys(name for term in terms for name in term if name in factors)))
 
 
-def _place(term: Term, terms: Sequence[Term]) -> tuple[int, int]:
-    """Main effects before products, each where it is written first."""
-    return len(term), terms.index(term)
-
-
-def _check_hierarchy(terms: Sequence[Term], text: str) -> None:
-    """Contrasts against a reference level mean nothing in an interaction without the effects that it is made of."""
-    for term in terms:
-        lower = itertools.combinations(term, len(term) - 1) if any(part.factor for part in term) else ()
-        for part in lower:
-            if part and set(part) not in map(set, terms):
-                names = " : ".join(map(str, part))
-                raise AnalysisError(f"{text!r}: an interaction with a factor needs {names} too; write * for :")
-
-
-def _tokens(text: str) -> list[Part | str]:
+def _check_text(text: str) -> None:
+    """Nothing but columns, with an operator between each two of them."""
     if len(text) > _LONGEST:
         raise AnalysisError(f"a formula of {len(text):,} characters; at most {_LONGEST:,}")
-    tokens: list[Part | str] = []
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        found = _TOKEN.match(text, place)
-        if not found:
-            raise AnalysisError(f"{text!r}: cannot read {text[place:].strip()[:20]!r}; {_GRAMMAR}")
-        inner, name, sign = found["inner"], found["name"], found["sign"]
-        tokens.append(Part(inner, True) if inner else Part(name, False) if name else sign)
-        place = found.end()
-    if not tokens:
-        raise AnalysisError(f"an empty formula: {_GRAMMAR}")
-    return tokens
+    found = _WHOLE.match(text)
+    rest = text[found.end() :] if found else text
+    if rest or not found:
+        raise AnalysisError(f"{text!r}: cannot read {rest.strip()[:20]!r}; {_GRAMMAR}")
+    longest = max(product.count("*") for product in text.split("+")) + 1
+    if longest > _MOST_IN_PRODUCT:
+        raise AnalysisError(f"{text!r}: a product of {longest}; at most {_MOST_IN_PRODUCT}")
 
 
-def _split(tokens: Sequence[Part | str], sign: str, text: str) -> list[list[Part | str]]:
-    groups: list[list[Part | str]] = [[]]
-    for token in tokens:
-        if token == sign:
-            groups.append([])
-        else:
-            groups[-1].append(token)
-    if not all(groups):
-        raise AnalysisError(f"{text!r}: nothing on one side of {sign!r}; {_GRAMMAR}")
-    return groups
-
-
-def _terms(product: list[Part | str], text: str) -> list[Term]:
-    """The terms of `a * b:c`: each factor of `*`, and the products of every choice of them."""
-    factors = [_interaction(group, text) for group in _split(product, "*", text)]
-    if len(factors) > _MOST_IN_PRODUCT:
-        raise AnalysisError(f"{text!r}: a product of {len(factors)}; at most {_MOST_IN_PRODUCT}")
-    chosen = [c for size in range(1, len(factors) + 1) for c in itertools.combinations(factors, size)]
-    return [tuple(dict.fromkeys(part for term in choice for part in term)) for choice in chosen]
-
-
-def _interaction(tokens: list[Part | str], text: str) -> Term:
-    groups = _split(tokens, ":", text)
-    parts = [group[0] for group in groups if len(group) == 1 and isinstance(group[0], Part)]
-    if len(parts) != len(groups):
-        raise AnalysisError(f"{text!r}: two columns with nothing between them, or a second '~'; {_GRAMMAR}")
-    return tuple(dict.fromkeys(part for part in parts if isinstance(part, Part)))
+def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:
+    """Contrasts against a reference level mean nothing in an interaction without the effects that it is made of."""
+    there = set(map(frozenset, terms))
+    for term in (term for term in terms if len(term) > 1 and factors & {*term}):
+        for lower in itertools.combinations(term, len(term) - 1):
+            if frozenset(lower) not in there:
+                names = " : ".join(f"C({name})" if name in factors else name for name in lower)
+                raise AnalysisError(f"{text!r}: an interaction with a factor needs {names} too; write * for :")
 
 
 CONTROLS, LAST = "controls", "last_step"
@@ -300,7 +252,7 @@ CONTROLS, LAST = "controls", "last_step"
 
 CONTROL_COLUMNS = (CONTROLS, LAST)
 """The columns of `episodes` that the word reads."""
-_WORD: Term = (Part(CONTROLS, factor=False),)
+_WORD: Term = (CONTROLS,)
 
 
 def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formula]:
@@ -322,9 +274,9 @@ def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formu
         if not name.isidentifier() or name in rows.columns or name in formula.columns():
             raise AnalysisError(f"controls: {shown_value(name)} is no name of its own for a column")
         rows = rows.assign(**{name: texts.map({text: found.get(name) for text, found in by_text.items()})})
-    there = [term for term in formula.terms if term != _WORD]
-    new: list[Term] = [term for name in names if (term := (Part(name, factor=True),)) not in there]
-    return rows, replace(formula, terms=tuple(sorted([*there, *new], key=len)))
+    terms = dict.fromkeys([term for term in formula.terms if term != _WORD] + [(name,) for name in names])
+    factors = tuple(dict.fromkeys([*formula.factors, *names]))
+    return rows, replace(formula, terms=tuple(sorted(terms, key=len)), factors=factors)
 
 
 def _read(text: str) -> dict[str, str]:

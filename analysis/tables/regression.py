@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,6 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from analysis.errors import AnalysisError
-from analysis.load import queries
 from analysis.page.table import NONE, Column, Table, number, probability, texts
 from analysis.stats.design import Design, Floats, design
 from analysis.stats.intervals import holm
@@ -76,12 +74,16 @@ def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
         raise AnalysisError(f"no column {missing[0]!r}; there are: {', '.join(map(str, episodes.columns))}")
-    wanted = (
-        episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)}) if spec.has_family else episodes
-    )
+    if spec.has_family:
+        episodes = episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)})
+    return [(key, _tried(rows, spec)) for key, rows in _slices(wanted(episodes, spec), spec.per)]
+
+
+def wanted(episodes: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """The rows that a specification asks for."""
     for name, values in spec.rows.items():
-        wanted = wanted[wanted[name].astype(str).isin(values)]
-    return [(key, _tried(rows, spec)) for key, rows in _slices(wanted, spec.per)]
+        episodes = episodes[episodes[name].astype(str).isin(values)]
+    return episodes
 
 
 def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
@@ -193,11 +195,13 @@ _FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
-def tables(root: Path, title: str, spec: Spec, fits: Fits) -> list[Table]:
-    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
+def tables(title: str, spec: Spec, fits: Fits, query: str) -> list[Table]:
+    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit.
+
+    `query` gives the rows that were fitted.
+    """
     if not fits:
         return []
-    query = queries.rows(root, spec.columns(), queries.where(spec.rows))
     every = coefficients(fits)
     shown = _in_order(set(every["name"][_of_interest(every["name"])]), spec)
     notes = [
@@ -255,8 +259,7 @@ def coefficients(fits: Fits) -> pd.DataFrame:
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
     """As the formula has them: a fit may lack the first ones."""
-    terms = (":".join(part.column for part in term) for term in spec.parsed.terms)
-    return [name for name in terms if name in names]
+    return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
 def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:

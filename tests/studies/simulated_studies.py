@@ -50,8 +50,7 @@ class Found:
 
 def interaction(spec: Spec) -> str:
     """The regression's own name of depth:SH, in whichever definition of depth."""
-    return next(":".join(part.column for part in term) for term in spec.parsed.terms
-                if len(term) == 2 and term[0].column.startswith("depth"))  # fmt: skip
+    return next(":".join(term) for term in spec.parsed.terms if len(term) == 2 and term[0].startswith("depth"))
 
 
 def estimated(rows: pd.DataFrame, spec: Spec, name: str) -> Found:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import formulaic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +22,8 @@ ALLOWED = ["y", "a", "b", "c", "f"]
 
 
 def shown(text: str) -> list[str]:
-    return [":".join(map(str, term)) for term in parse(text, ALLOWED).terms]
+    found = parse(text, ALLOWED)
+    return [":".join(f"C({name})" if name in found.factors else name for name in term) for term in found.terms]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,34 @@ def test_formulas(text: str, terms: list[str]) -> None:
 def test_what_is_no_formula(text: str) -> None:
     with pytest.raises(AnalysisError):
         parse(text, ALLOWED)
+
+
+PYTHON = [
+    "y ~ __import__('os').abort()", "y ~ {__import__('os').abort()}", "y ~ C(__import__('os').abort())", "y ~ `a`",
+    "y ~ poly(a, 2)", "{__import__('os').abort()} ~ a", "y ~ a + lag(b)", "y ~ [a ~ b]", "y ~ .", "y ~ a | b",
+    "y ~ a / b", "y ~ a ** 9", "y ~ 0", "y ~ a - a", "y ~ a %in% b", "~ y ~ a",
+]  # fmt: skip
+
+
+@each("text", PYTHON)
+def test_formulaic_sees_nothing_that_it_would_run_and_no_operator_of_its_own(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("formulaic.Formula", lambda text: pytest.fail(f"it was given {text}"))
+    with pytest.raises(AnalysisError, match="cannot read"):
+        parse(text, [*ALLOWED, "os", "poly", "lag", "__import__", "abort"])
+
+
+@given(st.text(alphabet="yabcf~+*:C() \n.'0^-/|{}[]`%", max_size=30))
+def test_whatever_formulaic_is_given_are_names_and_four_operators(text: str) -> None:
+    with patch("formulaic.Formula", wraps=formulaic.Formula) as parser, suppress(AnalysisError):
+        parse(text, ALLOWED)
+    assert all(set(call.args[0]) <= {*"yabcf~+*: \n"} for call in parser.mock_calls)
+
+
+def test_where_reading_stops_is_shown() -> None:
+    with pytest.raises(AnalysisError, match=r"cannot read '\*\* 2 \+ b'; write `outcome ~"):
+        parse("y ~ a ** 2 + b", ALLOWED)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:

@@ -139,6 +139,23 @@ def test_pooling_is_what_pooled_data_give() -> None:
     assert not any("pooled" in note for note in theirs.notes)
 
 
+def test_levels_may_be_any_texts() -> None:
+    """The matrix by hand, of texts that mean something to formulaic, to Python or in a name."""
+    texts = ["__import__('os').abort()", "__x", "{name}", "a:b", "x]", "`q`", "", "\n", "T.x", "1", "nan"]
+    rows = pd.DataFrame({"f": texts * 6, "g": ["p", "q", "__r"] * 22, "a": np.arange(66.0)})
+    formula = spec.parse("y ~ a * C(f) + C(f) * C(g)", ["y", "a", "f", "g"])
+    names, matrix = design._matrix(rows, formula, {"f": "a:b", "g": "q"})
+    levels = {
+        name: {f"{name}[T.{text}]": rows[name] == text for text in sorted(set(rows[name])) if text != base}
+        for name, base in (("f", "a:b"), ("g", "q"))
+    }
+    wanted = {"Intercept": 1.0, "a": rows["a"], **levels["f"], **levels["g"]}
+    wanted |= {f"a:{name}": rows["a"] * holds for name, holds in levels["f"].items()}
+    wanted |= {f"{f}:{g}": one & other for g, other in levels["g"].items() for f, one in levels["f"].items()}
+    assert names == [*wanted]
+    np.testing.assert_array_equal(matrix, pd.DataFrame(wanted, index=rows.index).to_numpy(dtype=np.float64))
+
+
 def test_a_pool_is_no_level_of_its_name_and_takes_no_reference() -> None:
     frame = simulated.episodes(0, 120)
     frame["last_step"] = frame["last_step"].replace({"Count": "other"})

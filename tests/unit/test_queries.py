@@ -17,13 +17,14 @@ from rich.console import Console
 from analysis.load import queries, unknowns
 from analysis.page.table import Table
 from analysis.report import print_report
+from grid import store
 from tests import searched, simulated
 from tests.unit.test_tables import written
 
 KEYS = ("model", "dataset", "robustness", "planner")
 APART = ("regression", "coefficients")
 """Tables whose columns are made of several rows' values of the same name."""
-OTHERWISE = {"published", "failures", "accuracy", "robustness", "coefficients", "repeated", "regression", "order"}
+OTHERWISE = {"published", "failures", "order", "plans"}
 """Tables whose numbers Python still counts, beside the query that is shown."""
 
 
@@ -88,6 +89,17 @@ def apart(root: Path) -> None:
         searched.write(root, rows)
 
 
+def changed(root: Path) -> None:
+    """A study whose labels say what was changed, beside plans that were diagnosed and not run."""
+    cells: list[dict[str, Any]] = []
+    for robustness in ("tools_forgiving", "tools_strict[similarity=embeddings]"):
+        frame = simulated.episodes(0, 40, robustness=robustness)
+        hot = frame.assign(planner=frame["planner"] + "[temperature=1]")
+        plans = frame[frame["trial"] == 0].assign(dataset="plans", task_family="holistic")
+        cells += [simulated.row(cell) for one in (frame, hot, plans) for cell in one.to_dict("records")]
+    store.write(root, {"episodes": cells})
+
+
 def alike(table: Table) -> list[str]:
     """The columns that the query's rows have under the table's own names, each of which is equal.
 
@@ -117,7 +129,7 @@ def alike(table: Table) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["left_out", "failure"])
-@pytest.mark.parametrize("write", [rates, study, searches, apart])
+@pytest.mark.parametrize("write", [rates, study, changed, searches, apart])
 def test_the_query_that_is_shown_is_the_one_that_made_the_numbers(
     write: Callable[[Path], object], how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

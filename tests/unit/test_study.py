@@ -148,6 +148,29 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
         assert len(rows_of(drawing.query)) == (60 if drawing.name == "instances" else 60 * 2 * 2)
 
 
+def test_queries_of_changed_settings_and_several_models_give_their_rows(tmp_path: Path) -> None:
+    changed = "tools_strict[similarity=embeddings]"
+    cells = [
+        simulated.row(cell)
+        for model, dataset in (("one", "d"), ("one", "c"), ("two", "c"))
+        for robustness in (horizon.HIGH, changed)
+        for cell in simulated.episodes(3, 12, 1, robustness=robustness).assign(model=model, dataset=dataset)
+        .to_dict("records")
+    ]  # fmt: skip
+    store.write(tmp_path, {"episodes": cells})
+    tables = {table.name: table for table in study.tables(tmp_path)}
+    rows, found = rows_of(tables["robustness"].query), tables["robustness"].values
+    assert set(rows["robustness"]) == {horizon.HIGH, changed}
+    assert len(rows) == len(cells)
+    means = rows[rows["planner"] == "sh"].groupby(["dataset", "model", "robustness"])["success"].mean().unstack()
+    assert found.set_index(["dataset", "model"])["change_sh"].to_dict() == pytest.approx(
+        (means[changed] - means[horizon.HIGH]).to_dict()
+    )
+    labels = ["model", "dataset", "robustness", "planner", "cluster", "depth_edges"]
+    own, fitted = study.rows(tmp_path, ["depth_edges"]), rows_of(tables["regression"].query)
+    assert fitted[labels].astype(str).to_numpy().tolist() == own[labels].astype(str).to_numpy().tolist()
+
+
 @pytest.mark.long
 def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     tables = {table.name: table for table in study.tables(folder)}
