@@ -16,19 +16,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
     from analysis.load.unknowns import Unknown
     from analysis.page.table import Table
+    from grid.sweeps.progress import Told
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
@@ -217,6 +214,9 @@ def follow(folder: Path, console: Console) -> None:
         for text in _states(folder):
             console.print(text, markup=False, soft_wrap=True)
         return
+    from rich.live import Live
+    from rich.text import Text
+
     with Live(console=console, auto_refresh=False) as live:
         for text in _states(folder):
             live.update(Text(text), refresh=True)
@@ -227,6 +227,8 @@ def _states(folder: Path) -> Iterator[str]:
 
     How long there was none is measured here: the sweep's machine may have another time.
     """
+    from grid.sweeps.progress import ENDED, STOPPING, line
+
     last: Told | None = None
     changed = time.monotonic()
     while not last or last["state"] != ENDED:
@@ -245,6 +247,10 @@ def _states(folder: Path) -> Iterator[str]:
 
 def _told(folder: Path, patience: float) -> Told:
     """What the file says now; waits a little where it cannot be read."""
+    from pydantic import ValidationError
+
+    from grid.sweeps.progress import FILE, read_told
+
     until, place = time.monotonic() + patience, one_line(folder / FILE, 200)
     while True:
         try:

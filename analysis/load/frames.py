@@ -49,6 +49,11 @@ FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
 """The columns that no frame can do without."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
 _DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
+_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # such texts of some tables
+_FURTHER = [
+    *_LABELS, "cell_id", "attempt_id", "behaviour", "case_digest", "draft", "error_message", "failure_patterns",
+    "plan_errors", "reward_parts", "task_family", "termination", "tool_counts", "unsolvable_kind", "verdict",
+]  # fmt: skip
 _LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_CATEGORIES]
 
 
@@ -173,7 +178,7 @@ def hold(root: Path) -> None:
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(Path(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
-        rows(root, _LIKELY, categories=_CATEGORIES)
+        rows(root, [*_LIKELY, *_FURTHER], categories=[*_CATEGORIES, *_LABELS])
 
 
 def _free() -> int:
