@@ -152,15 +152,15 @@ def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] |
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import load, summary
+    from analysis import summary
     from analysis.figures import drawings
-    from analysis.load import answers, provenance, unknowns
+    from analysis.load import provenance
     from analysis.page import html
     from analysis.papers import study
+    from analysis.report import warned
     from analysis.viewer import addresses
 
-    warned = [*answers.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *answers.served(folder)]
-    lines = [*provenance.lines(folder), *warned, *study.missing(folder)]
+    lines = [*provenance.lines(folder), *warned(folder), *study.missing(folder)]
     figures = [*summary.drawings(tables), *(drawings.drawings(folder) if drawn is None else drawn)]
     told = summary.lines(tables)
     page = html.page(folder, tables, figures, lines, provenance.terms(folder), addresses.whole, told)

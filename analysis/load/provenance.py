@@ -55,8 +55,12 @@ def headline(root: Path) -> str:
 
 def lines(root: Path) -> list[str]:
     """The first line, then what requests left out and which settings are not complete; raises StoreError."""
-    episodes = frames.episodes(root, COLUMNS)
-    return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
+
+    def made() -> list[str]:
+        episodes = frames.episodes(root, COLUMNS)
+        return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
+
+    return frames.once(root, "lines", made, few=True)
 
 
 def unsent(episodes: pd.DataFrame) -> list[str]:
