@@ -93,9 +93,9 @@ def _print_report(
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
+    for line in provenance.lines(root):
         console.print(shown(line), markup=False)
-    for line in (*answers.unreadable(root), *unknowns.warnings(episodes), *answers.served(root)):
+    for line in warned(root):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
@@ -112,6 +112,15 @@ def _print_report(
     for line in _places(root, all_columns):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
     return found
+
+
+def warned(root: Path) -> list[str]:
+    """What is to be known of answers, and of cells of which nobody can tell whether they succeeded; a line each."""
+
+    def made() -> list[str]:
+        return [*answers.unreadable(root), *unknowns.warnings(load.episodes(root)), *answers.served(root)]
+
+    return load.once(root, "warned", made, few=True)
 
 
 def _places(root: Path, all_columns: bool) -> list[str]:

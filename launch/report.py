@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import sys
@@ -15,19 +16,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
-from grid.sweeps.progress import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
     from analysis.load.unknowns import Unknown
     from analysis.page.table import Table
+    from grid.sweeps.progress import Told
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
@@ -69,6 +67,7 @@ def main() -> int:
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
+    gc.disable()  # frames are in no cycles, and looking for such among all that is imported took a twelfth of a report
     try:
         if len(arguments.results) == 2 and arguments.into is None:
             _compare(arguments)
@@ -80,6 +79,8 @@ def main() -> int:
         return 2
     except KeyboardInterrupt:
         return 0
+    finally:
+        gc.enable()
     return 0
 
 
@@ -151,15 +152,15 @@ def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] |
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import load, summary
+    from analysis import summary
     from analysis.figures import drawings
-    from analysis.load import answers, provenance, unknowns
+    from analysis.load import provenance
     from analysis.page import html
     from analysis.papers import study
+    from analysis.report import warned
     from analysis.viewer import addresses
 
-    warned = [*answers.unreadable(folder), *unknowns.warnings(load.episodes(folder)), *answers.served(folder)]
-    lines = [*provenance.lines(folder), *warned, *study.missing(folder)]
+    lines = [*provenance.lines(folder), *warned(folder), *study.missing(folder)]
     figures = [*summary.drawings(tables), *(drawings.drawings(folder) if drawn is None else drawn)]
     told = summary.lines(tables)
     page = html.page(folder, tables, figures, lines, provenance.terms(folder), addresses.whole, told)
@@ -213,6 +214,9 @@ def follow(folder: Path, console: Console) -> None:
         for text in _states(folder):
             console.print(text, markup=False, soft_wrap=True)
         return
+    from rich.live import Live
+    from rich.text import Text
+
     with Live(console=console, auto_refresh=False) as live:
         for text in _states(folder):
             live.update(Text(text), refresh=True)
@@ -223,6 +227,8 @@ def _states(folder: Path) -> Iterator[str]:
 
     How long there was none is measured here: the sweep's machine may have another time.
     """
+    from grid.sweeps.progress import ENDED, STOPPING, line
+
     last: Told | None = None
     changed = time.monotonic()
     while not last or last["state"] != ENDED:
@@ -241,6 +247,10 @@ def _states(folder: Path) -> Iterator[str]:
 
 def _told(folder: Path, patience: float) -> Told:
     """What the file says now; waits a little where it cannot be read."""
+    from pydantic import ValidationError
+
+    from grid.sweeps.progress import FILE, read_told
+
     until, place = time.monotonic() + patience, one_line(folder / FILE, 200)
     while True:
         try:

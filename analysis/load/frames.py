@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -44,10 +44,16 @@ _FLAGS = [
 _HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
 _WHOLE_BYTES = 2 << 30  # the same of a folder that is read for all its tables, where memory has several times as much
 _SPARE = 4
+_MEMORY = Path("/proc/meminfo")
 FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
 """The columns that no frame can do without."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
 _DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
+_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # such texts of some tables
+_FURTHER = [
+    *_LABELS, "cell_id", "attempt_id", "behaviour", "case_digest", "draft", "error_message", "failure_patterns",
+    "plan_errors", "reward_parts", "task_family", "termination", "tool_counts", "unsolvable_kind", "verdict",
+]  # fmt: skip
 _LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_CATEGORIES]
 
 
@@ -172,15 +178,15 @@ def hold(root: Path) -> None:
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(Path(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
-        rows(root, _LIKELY, categories=_CATEGORIES)
+        rows(root, [*_LIKELY, *_FURTHER], categories=[*_CATEGORIES, *_LABELS])
 
 
 def _free() -> int:
-    """Bytes of memory that nobody uses; 0 where the system does not tell."""
-    names = os.sysconf_names
-    if not {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"} <= names.keys():
-        return 0
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Bytes of memory that can be had, those of cached files too; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, StopIteration):
+        told = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return 1024 * int(told.split()[1])
+    return 0
 
 
 _whole = set[Path]()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ def headline(root: Path) -> str:
 
 def lines(root: Path) -> list[str]:
     """The first line, then what requests left out and which settings are not complete; raises StoreError."""
-    episodes = frames.episodes(root, COLUMNS)
-    return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
+
+    def made() -> list[str]:
+        episodes = frames.episodes(root, COLUMNS)
+        return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
+
+    return frames.once(root, "lines", made, few=True)
 
 
 def unsent(episodes: pd.DataFrame) -> list[str]:
@@ -156,12 +161,14 @@ def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> l
         kinds: those `kinds` of all episodes of the report.
         more: what every caption begins with besides.
     """
-    found = []
-    for table in tables:
-        own = kinds[kinds["dataset"].astype(str).isin(_shown(table))]
-        about = simulated_notice(kinds) + notice(kinds if own.empty else own) + more
-        found.append(replace(table, before=about))
-    return found
+    simulated, names = simulated_notice(kinds), kinds["dataset"].astype(str)
+
+    @cache
+    def before(shown: frozenset[str]) -> str:
+        own = kinds[names.isin(shown)]
+        return simulated + notice(kinds if own.empty else own) + more
+
+    return [replace(table, before=before(_shown(table))) for table in tables]
 
 
 def _shown(table: Table) -> frozenset[str]:

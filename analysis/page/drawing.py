@@ -135,6 +135,7 @@ def _margins(axis: Axes, renderer: RendererSVG) -> tuple[float, float, float, fl
     reach = []
     for side, corner in ((axis.yaxis, 0), (axis.xaxis, 1)):
         side.label.set_visible(False)
+        side.set_label_coords(0, 0)  # matplotlib would measure all ticks once more to find its place
         ticks = side.get_tightbbox(renderer, for_layout_only=True) or inner
         side.label.set_visible(True)
         boxes.append(ticks)

@@ -318,7 +318,7 @@ class _Wanted:
         keys = [_keys(held[name]) if name in _TRY else held[name].to_numpy() for name in self.order]
         places = np.lexsort(keys[::-1])
         del keys
-        taken = {name: held.pop(name).take(places) for name in list(held)}
+        taken = {name: _taken(held.pop(name), places) for name in list(held)}
         return pa.table(
             [taken[name] for name in self.columns], pa.schema([schema.field(name) for name in self.columns])
         )
@@ -391,6 +391,11 @@ class _Tries:
 def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
     """The same for all tables of a folder as long as its episodes lie in these files."""
     return _Tries(root)
+
+
+def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+    """Rows of a column; most columns of most folders hold nothing, and are not gone through."""
+    return column if column.null_count == len(column) == len(places) else column.take(places)
 
 
 def _all(batch: pa.RecordBatch) -> Mask:

@@ -8,6 +8,7 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -18,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from analysis.figures import drawings
+from analysis.load import frames
 from analysis.page import html
 from analysis.page.drawing import Drawing
 from analysis.page.table import Table
@@ -55,6 +57,45 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Reported:
         assert reported(patch, root, "--papers", "--tables", root.parent / "tables") == 0
     text = (root / "report.html").read_text(encoding="utf-8")
     return Reported(root, printed.getvalue(), text, print_report(root, Console(file=io.StringIO()), papers=True))
+
+
+_COUNTED = """
+import sys
+from grid import store
+from launch import report
+read, tables = store.read, []
+def counted(root, table, *arguments, **named):
+    tables.append(table)
+    return read(root, table, *arguments, **named)
+store.read = counted
+report.main()
+heavy = {"hydra", "ray", "torch", "rich.live", "grid.sweeps.progress"}
+print(tables.count("episodes") <= 2, *sorted(heavy & set(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.long
+def test_a_report_hardly_reads_its_cells_twice_and_imports_nothing_that_runs_a_sweep(
+    swept: Reported, tmp_path: Path
+) -> None:
+    root = shutil.copytree(swept.root, tmp_path / "copy")
+    found = subprocess.run([sys.executable, "-c", _COUNTED, root], capture_output=True, text=True, check=True)
+    assert found.stderr == "True\n", "nearly all that tables ask for comes at once"
+
+
+def test_memory_that_holds_cached_files_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, whole, told = tmp_path / "empty", set[Path](), tmp_path / "meminfo"
+    monkeypatch.setattr(frames, "_whole", whole)
+    monkeypatch.setattr(frames, "_MEMORY", told)
+    root.mkdir()
+    frames.hold(root)
+    assert not whole, "nothing is told"
+    told.write_text("MemFree: 20000000 kB\nMemAvailable: 1 kB\n", encoding="utf-8")
+    frames.hold(root)
+    assert not whole
+    told.write_text("MemFree: 1 kB\nMemAvailable: 20000000 kB\n", encoding="utf-8")
+    frames.hold(root)
+    assert whole == {root}
 
 
 @pytest.fixture(scope="module")
