@@ -462,3 +462,15 @@ def test_a_fit_that_returns_nothing_is_named() -> None:
 def test_a_frame_without_a_column_is_an_error_that_names_it() -> None:
     with pytest.raises(AnalysisError, match="no column 'last_step'"):
         regression.fits(simulated.episodes(0, 60).drop(columns="last_step"), PLANNING_HORIZON)
+
+
+def test_a_level_alone_is_pooled_with_nobody() -> None:
+    assert design._rare(pd.Series([1], index=["only"])) == []
+    assert design._rare(pd.Series([1, 1, 90], index=["a", "b", "c"])) == ["a", "b", "c"], "until these are enough"
+
+
+@pytest.mark.parametrize(("key", "said"), [({}, "all rows"), ({"dataset": "slate", "model": "m"}, "slate, m")])
+def test_notes_say_of_which_rows_a_fit_was(key: dict[str, str], said: str) -> None:
+    fits = [(key, regression.Refused("too few")), ({"dataset": "other"}, fitted(simulated.episodes(40)))]
+    table, *_ = regression.tables("title", PLANNING_HORIZON, fits, "SELECT")
+    assert table.notes[0] == f"{said}: not fitted: too few"

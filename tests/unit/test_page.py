@@ -75,7 +75,7 @@ print(tables.count("episodes") <= 2, *sorted(heavy & set(sys.modules)), file=sys
 
 
 @pytest.mark.long
-def test_a_report_hardly_reads_its_cells_twice_and_imports_nothing_that_runs_a_sweep(
+def test_a_report_reads_its_cells_twice_at_most_and_imports_nothing_that_runs_a_sweep(
     swept: Reported, tmp_path: Path
 ) -> None:
     root = shutil.copytree(swept.root, tmp_path / "copy")
