@@ -8,7 +8,7 @@ DuckDB alone gets `e` of the files. A cell that ran again has several rows there
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -42,19 +42,20 @@ class Asked(NamedTuple):
     query: str
 
 
-def ask(cells: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
+def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> Asked:
     """What a query gives, where `e` are these cells; labels stay categories.
 
     Args:
         cells: what `load.episodes` gives, or some of it.
         query: SQL; a column that the cells lack is an error of DuckDB's.
-        further: the other tables that it reads, by the names of `store.read`.
+        further: the other tables that it reads, by their names in it: those of `store.read`, or frames of cells.
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
-    tables = {"e": cells[[name for name in cells if name in words]], **further}
+    tables = {"e": cells, **further}
     for name, table in tables.items():
-        connection.register(name, table)
+        read = table[[column for column in table if column in words]] if isinstance(table, pd.DataFrame) else table
+        connection.register(name, read)
     found = connection.execute(query).df()
     for name in tables:  # a million cells are not kept for the next query
         connection.unregister(name)
@@ -114,12 +115,17 @@ def _told_apart(root: Path, cells: str) -> str:
     labels = frames.lengthened(root)
     if labels.empty:
         return cells
-    rows = ",\n    ".join(f"({', '.join(map(_text, row))})" for row in labels.itertuples(index=False))
+    rows = values(labels.itertuples(index=False))
     keys = ", ".join([*unknowns.SETTING, "planner"])
     return (
         f"SELECT * EXCLUDE (label) REPLACE (coalesce(label, planner) AS planner)\n  FROM ({cells})\n"
         f"  LEFT JOIN (VALUES {rows}) AS labels({keys}, label) USING ({keys})"
     )
+
+
+def values(rows: Iterable[Iterable[object]]) -> str:
+    """Rows of texts, as `VALUES` has them."""
+    return ",\n    ".join(f"({', '.join(map(_text, row))})" for row in rows)
 
 
 def latest(root: Path, condition: str = "true", graded: bool = False) -> str:

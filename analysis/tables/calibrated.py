@@ -87,7 +87,7 @@ def _by_setting(decisions: pd.DataFrame, rows: Callable[[_Setting], list[_Row]])
 def _settings(decisions: pd.DataFrame) -> Iterator[_Setting]:
     numbers = pd.factorize(decisions[CLUSTER], sort=True)[0]
     figures = [decisions[name].to_numpy(np.float64) for name in ("right", "confidence", "entropy")]
-    there, silent = ~np.isnan(figures).any(axis=0), np.isnan(figures[1:]).any(axis=0)
+    there, silent = (np.asarray(part) for part in (~np.isnan(figures).any(axis=0), np.isnan(figures[1:]).any(axis=0)))
     levels = list[Hashable](SETTING)
     groups: Any = decisions.groupby(levels, sort=False, observed=True).indices
     for key, every in groups.items():
