@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from analysis.load import frames, grading, unknowns
 from grid.store import sql
+from grid.store.schema import TABLES
 
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
 """The labels of settings, which tell them apart, in the order in which tables have them."""
@@ -101,13 +102,15 @@ def of_files(root: Path, *queries: str) -> str:
 
 def _sources(root: Path) -> dict[str, str]:
     """The tables beside that of cells, of which only the rows of the latest tries count."""
-    latest = "SEMI JOIN e USING (cell_id, attempt_id)"
-    return {
-        "steps": f"{_text(f'{root}/steps/*.parquet')} {latest}",
-        "nodes": f"{_text(f'{root}/nodes/*.parquet')} {latest}",
-        "improvements": f"{improvements(root)} {latest}",
-        "comparisons": _text(f"{root}/comparisons/*.parquet"),
-    }
+    latest = " SEMI JOIN e USING (cell_id, attempt_id)"
+    sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest) | {"comparisons": ""}
+    return {name: _rows(root, name) + further for name, further in sources.items()}
+
+
+def _rows(root: Path, table: str) -> str:
+    """The files of a table; where there are none, DuckDB would refuse their names."""
+    there = any((root / table).glob("*.parquet"))
+    return _text(f"{root}/{table}/*.parquet") if there else f"({sql.none(TABLES[table])})"
 
 
 def _told_apart(root: Path, cells: str) -> str:
@@ -142,15 +145,6 @@ def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: st
 
 def _value(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
-
-
-def improvements(root: Path) -> str:
-    """The files of improvements; where nobody improved anything there are none, and DuckDB would refuse their names."""
-    if any((root / "improvements").glob("*.parquet")):
-        return _text(f"{root}/improvements/*.parquet")
-    kinds = dict.fromkeys(("improvement", "tool_calls", "llm_calls", "forward_passes"), "BIGINT")
-    kinds |= {"cell_id": "VARCHAR", "attempt_id": "VARCHAR", "seconds": "DOUBLE", "success": "BOOLEAN"}
-    return f"(SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in kinds.items())} WHERE false)"
 
 
 def shapes(root: Path, condition: str) -> str:
