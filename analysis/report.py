@@ -192,7 +192,9 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
         by_case = rates.in_order(cases.rows, own)
         query = queries.of_files(root, cases.query)
         both = queries.of_files(root, cases.query, asked.query)
-        results = success.table(own, baselines.named(asked.rows[~ran]), by_case, both)
+        unread = [answers.by_setting(root, episodes).query] * bool((own["unreadable"] > answers.MANY).any())
+        counted = queries.of_files(root, *unread, cases.query, asked.query)
+        results = success.table(own, baselines.named(asked.rows[~ran]), by_case, counted)
         found += [*partial.with_skipped([results], skipped), *_differences(by_case, query)]
         found += success.tables(by_case, query)
         costs = own.merge(rates.token_ratios(by_case), "left", load.SETTING)

@@ -56,14 +56,15 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
                 "(part=validation and part=test share none)"
             )
             raise ConfigError("tested", str(root), allowed)
-    table = thresholds.learned(thresholds.decisions(pilot))
+    met, query = thresholds.decisions(pilot)
+    table = thresholds.learned(met)
     known = table[table["threshold"].notna()]
     if known.empty:
         raise AnalysisError(
             f"{pilot}: nothing to learn from: all decisions were right, all wrong, or all of one entropy"
         )
     console = Console(highlight=False, emoji=False)
-    show(console, thresholds.table(pilot, table), wide=True)
+    show(console, thresholds.table(table, query), wide=True)
     for row in known.to_dict("records"):
         console.print(_keys(row), markup=False, soft_wrap=True)
 

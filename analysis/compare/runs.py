@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.load import queries, spending, unknowns
+from analysis.load.queries import Asked
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
 from grid import store
@@ -43,10 +44,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two settings that are compared: their labels, and their cells in the first run and in the second."""
+    """Two settings that are compared: their labels in the first run and in the second."""
 
     labels: tuple[Mapping[str, str], Mapping[str, str]]
-    cells: tuple[pd.DataFrame, pd.DataFrame]
 
     def label(self, part: str) -> str:
         """What both are called, or `one → other`."""
@@ -56,10 +56,49 @@ class Pair:
 
 @dataclass(frozen=True)
 class Matched:
-    """The settings that are compared, and in words those that only one run has."""
+    """The settings of two runs that are compared, and in words those that only one has."""
 
+    runs: tuple[Run, Run]
     pairs: Sequence[Pair]
     alone: tuple[Sequence[str], Sequence[str]]
+
+    @cached_property
+    def cases(self) -> Asked:
+        """One row a case that both have of a pair (`pair`, its place), in the ids' order.
+
+        Columns: LABELS of the pair, the cluster of the first run, `cells_a` and `cells_b`, `changed` (what is asked for
+        or its reference is not the same in both), `success` and COSTS of the first run (means over trials, `_a`) and of
+        the second (`_b`), and `flip`: UP or DOWN where more than half of the trials of one run solve it, and fewer than
+        half of the other's.
+        """
+        means = ", ".join(f"avg({text}) AS {name}" for name, text in _MEANS.items())
+        both = ", ".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b" for name in ("cells", *_MEANS))
+        return self._ask(_CASES, means=means, both=both)
+
+    @cached_property
+    def versions(self) -> Asked:
+        """What each setting of both runs was made with: `pair`, LABELS, `run` and VERSIONS."""
+        return self._ask(_VERSIONS, versions=", ".join(VERSIONS))
+
+    def _ask(self, template: str, **parts: str) -> Asked:
+        """What a query of the first run's cells (`e`), the `other`'s and pairs (`p`) gives, and it over their files."""
+        apart = [name for name in _SETTING if any(run.settings[name].nunique() > 1 for run in self.runs)]
+        rows = [
+            [place, *map(pair.label, LABELS), *(labels[name] for labels in pair.labels for name in apart)]
+            for place, pair in enumerate(self.pairs)
+        ]
+        names = ["pair", *LABELS, *(f"{name}_{run}" for run in "ab" for name in apart)]
+        alike = {
+            run: " AND ".join(f"coalesce({table}.{name}, '{_NONE}') = {name}_{run}" for name in apart) or "true"
+            for run, table in zip("ab", ("e", "other"), strict=True)
+        }
+        query = template.format(names=", ".join(names), rows=queries.values(rows), **alike, **parts)
+        found = queries.ask(self.runs[0].cells, query, other=self.runs[1].cells)
+        views = [
+            f"CREATE OR REPLACE TEMP VIEW {name} AS {queries.latest(run.root)} SELECT * FROM e"  # noqa: S608  names are ours
+            for name, run in zip(("e", "other"), self.runs, strict=True)
+        ]
+        return found._replace(query=";\n".join([*views, query]))
 
 
 def read(root: Path) -> Run:
@@ -77,9 +116,7 @@ def read(root: Path) -> Run:
     place = cells.groupby(_SETTING, sort=True, dropna=False, observed=True).ngroup()
     first = ~place.duplicated()
     settings = cells.loc[first, _SETTING].astype(object).set_index(place[first]).sort_index()
-    cells = cells.assign(tokens=spending.tokens(cells), success=cells["success"].astype("float64"), place=place)
-    cells = unknowns.applied(cells, ["place"])
-    cells = cells.drop(columns=spending.SPENT).rename(columns={"case_seconds": "seconds"})
+    cells = unknowns.applied(cells.assign(success=cells["success"].astype("float64"), place=place), ["place"])
     return Run(root, cells, settings.where(settings.notna(), _NONE).astype(str))
 
 
@@ -100,13 +137,13 @@ def matched(first: Run, second: Run) -> Matched:
     plain: Callable[[str], str] = _name_of
     for written in (str, plain):
         found += _paired(runs, left, shared, written)
-    pairs = sorted((_pair(runs, places) for places in found), key=_turn)
-    with_cases = [pair for pair in pairs if set(pair.cells[0]["case_id"]) & set(pair.cells[1]["case_id"])]
+    pairs = sorted((_pair(runs, places) for places in found), key=lambda pair: _turn(pair[0]))
+    with_cases = [pair for pair, common in pairs if common]
     if not with_cases:
         raise AnalysisError(_nothing_common(runs, "case" if pairs else "setting"))
     told = tuple([_told(run.settings.loc[place]) for place in sorted(own)] for run, own in zip(runs, left, strict=True))
-    without = [f"{_told(pair.labels[0])}: no common case" for pair in pairs if pair not in with_cases]
-    return Matched(with_cases, ([*told[0], *without], told[1]))
+    without = [f"{_told(pair.labels[0])}: no common case" for pair, common in pairs if not common]
+    return Matched(runs, with_cases, ([*told[0], *without], told[1]))
 
 
 def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
@@ -142,10 +179,14 @@ def _name_of(label: str) -> str:
     return label.partition("[")[0]
 
 
-def _pair(runs: tuple[Run, Run], places: tuple[int, int]) -> Pair:
-    labels = tuple(dict(run.settings.loc[place]) for run, place in zip(runs, places, strict=True))
-    cells = tuple(run.cells[run.cells["place"] == place] for run, place in zip(runs, places, strict=True))
-    return Pair((labels[0], labels[1]), (cells[0], cells[1]))
+def _pair(runs: tuple[Run, Run], places: tuple[int, int]) -> tuple[Pair, bool]:
+    """The pair of two settings, and whether they have a case in common."""
+    labels, cases = zip(*(_setting(run, place) for run, place in zip(runs, places, strict=True)), strict=True)
+    return Pair(labels), not cases[0].isdisjoint(cases[1])
+
+
+def _setting(run: Run, place: int) -> tuple[Mapping[str, str], set[str]]:
+    return dict(run.settings.loc[place]), set(run.cells.loc[run.cells["place"] == place, "case_id"])
 
 
 def _turn(pair: Pair) -> tuple[str | bool, ...]:
@@ -180,34 +221,24 @@ HOLM = "p_holm"
 UP, DOWN = "up", "down"
 LABELS = ["model", "dataset", "robustness", "planner"]
 COSTS = ["tokens", "seconds", "money"]
-_MEANS = ["success", *COSTS]
+_MEANS = {"success": "success::DOUBLE", "tokens": spending.SQL, "seconds": "case_seconds", "money": "money"}
+_CASES = """WITH p({names}) AS (VALUES {rows}),
+a AS (SELECT pair, case_id::VARCHAR AS case_id, any_value(cluster::VARCHAR) AS cluster,
+  any_value(case_digest) AS digest, count(*) AS cells, {means} FROM e JOIN p ON {a} GROUP BY ALL),
+b AS (SELECT pair, case_id::VARCHAR AS case_id, any_value(case_digest) AS digest, count(*) AS cells,
+  {means} FROM other JOIN p ON {b} GROUP BY ALL)
+SELECT pair, model, dataset, robustness, planner, cluster, case_id, coalesce(a.digest <> b.digest, false) AS changed,
+  {both},
+  CASE WHEN (a.success - 0.5) * (b.success - 0.5) < 0 THEN if(b.success > 0.5, 'up', 'down') ELSE '' END AS flip
+FROM p JOIN a USING (pair) JOIN b USING (pair, case_id) ORDER BY pair::INT, case_id"""
+_VERSIONS = """WITH p({names}) AS (VALUES {rows})
+SELECT DISTINCT pair, p.model, p.dataset, p.robustness, p.planner, 'a' AS run, {versions} FROM e JOIN p ON {a}
+UNION ALL
+SELECT DISTINCT pair, p.model, p.dataset, p.robustness, p.planner, 'b' AS run, {versions} FROM other JOIN p ON {b}
+ORDER BY ALL"""
 
 
-def by_case(pair: Pair) -> pd.DataFrame:
-    """One row a case that both have, by its cluster (of the first run) and id, in the ids' order.
-
-    Columns: `success` and COSTS of the first run (means over trials, `_a`) and of the second (`_b`),
-    `flip` (UP, DOWN or nothing), and `changed`: what is asked for or its reference is not the same in both.
-
-    A case flips where more than half of the trials of one run solve it, and fewer than half of the other's.
-    """
-    means = [
-        cells.groupby("case_id", sort=True, observed=True)[_MEANS].mean().add_suffix(f"_{name}")
-        for name, cells in zip("ab", pair.cells, strict=True)
-    ]
-    known = [cells.drop_duplicates("case_id").set_index("case_id").astype(object) for cells in pair.cells]
-    found = means[0].join(means[1], how="inner")
-    digests = [own["case_digest"].reindex(found.index) for own in known]
-    changed = digests[0].notna() & digests[1].notna() & (digests[0] != digests[1])
-    sides = [np.sign(found[f"success_{name}"] - 0.5) for name in "ab"]
-    crossed = sides[0] * sides[1] < 0
-    flip = pd.Series(np.where(~crossed, "", np.where(sides[1] > 0, UP, DOWN)), index=found.index)
-    cluster = known[0][CLUSTER].reindex(found.index).astype(str)
-    found = found.assign(flip=flip, changed=changed, **{CLUSTER: cluster}).reset_index()
-    return found.astype({"case_id": str}).set_index([CLUSTER, "case_id"])
-
-
-def compared(pairs: Sequence[Pair]) -> pd.DataFrame:
+def compared(matched: Matched) -> pd.DataFrame:
     """One row a pair of settings: LABELS, counts, and what changed from the first run (a) to the second (b).
 
     Columns: `cases` and `clusters` that both have, `cells_a` and `cells_b` of them, `changed` (cases whose contents
@@ -215,36 +246,19 @@ def compared(pairs: Sequence[Pair]) -> pd.DataFrame:
     their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases flipped `up` and
     `down`; the ratios of COSTS (b / a) with bounds, NaN where one has none.
     """
-    rows = [{label: pair.label(label) for label in LABELS} | _row(pair) for pair in pairs]
+    rows = [
+        {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))
+        for _, own in matched.cases.rows.groupby("pair", sort=False)
+    ]
     found = pd.DataFrame(rows)
     return found.assign(**{HOLM: intervals.holm(found["p"])})
 
 
-def flipped(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """One row a case that flipped: LABELS, `case_id`, its cluster, `flip`, and its success in both runs."""
-    parts = []
-    for pair in pairs:
-        cases = by_case(pair).reset_index()
-        labels = {label: pair.label(label) for label in LABELS}
-        parts.append(cases[cases["flip"] != ""].assign(**labels))
-    columns = [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]
-    return pd.concat(parts, ignore_index=True)[columns]
-
-
-def _row(pair: Pair) -> dict[str, Any]:
-    cases = by_case(pair)
+def _row(cases: pd.DataFrame) -> dict[str, Any]:
     known = cases[cases["success_a"].notna() & cases["success_b"].notna()]
-    common = set(cases.index.get_level_values("case_id"))
-    cells = [int(own["case_id"].isin(common).sum()) for own in pair.cells]
     difference = known["success_b"] - known["success_a"]
-    found: dict[str, Any] = {
-        "cases": len(cases),
-        "known": len(known),
-        "clusters": intervals.n_clusters(cases),
-        "cells_a": cells[0],
-        "cells_b": cells[1],
-        "changed": int(cases["changed"].sum()),
-    }
+    found: dict[str, Any] = {"cases": len(cases), "known": len(known), "clusters": intervals.n_clusters(cases)}
+    found |= {name: int(cases[name].sum()) for name in ("cells_a", "cells_b", "changed")}
     measured = {
         "success_a": intervals.share(known["success_a"]),
         "success_b": intervals.share(known["success_b"]),
@@ -253,48 +267,9 @@ def _row(pair: Pair) -> dict[str, Any]:
     }
     for name, of_cases in measured.items():
         found |= of_cases.named(name)
-    flips = known["flip"].value_counts()
-    return found | {"p": intervals.p_value(difference, 1.0), **{way: int(flips.get(way, 0)) for way in (UP, DOWN)}}
+    flips = {way: int((known["flip"] == way).sum()) for way in (UP, DOWN)}
+    return found | {"p": intervals.p_value(difference, 1.0), **flips}
 
 
 def _ratio(both: pd.DataFrame, name: str) -> intervals.Interval:
     return intervals.ratio(both[f"{name}_b"], both[f"{name}_a"])
-
-
-# The SQL under the tables of a comparison: DuckDB runs it in the folder from which the report was made.
-
-
-_MEASURES_SETTING = [*LABELS, *ACROSS[1:], "setting_id", "dataset_version"]
-
-
-def cases(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> str:
-    """Each case's means over trials in both runs, where both have it."""
-    across = [part for part in [*LABELS, *ACROSS[1:]] if any(pair.labels[0][part] != pair.labels[1][part]
-                                                              for pair in pairs)]  # fmt: skip
-    shared = [part for part in [*LABELS, *ACROSS[1:]] if part not in across]
-    same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in [*shared, "case_id"])
-    apart = "".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b, " for name in [*across, "success", *COSTS])
-    return (
-        f"WITH a AS ({_means(runs[0])}),\nb AS ({_means(runs[1])})\n"
-        f"SELECT {', '.join(f'a.{name}' for name in [*shared, 'cluster', 'case_id'])}, {apart.rstrip(', ')}\n"
-        f"FROM a JOIN b ON {same}\nORDER BY ALL"
-    )
-
-
-def _means(run: Run) -> str:
-    return (
-        f"{queries.latest(run.root)}\n"
-        f"SELECT {', '.join(_MEASURES_SETTING)}, any_value(cluster) AS cluster, case_id, count(*) AS cells,\n"
-        "  avg(success::INT) AS success, avg(case_seconds) AS seconds, avg(money) AS money,\n"
-        f"  avg({spending.SQL}) AS tokens\nFROM e GROUP BY ALL"
-    )
-
-
-def versions(runs: tuple[Run, Run]) -> str:
-    """What each setting of both runs was made with."""
-    columns = ", ".join(dict.fromkeys([*_MEASURES_SETTING, *VERSIONS]))
-    each = (
-        f"SELECT DISTINCT '{name}' AS run, {columns} FROM ({queries.latest(run.root)} SELECT * FROM e)"  # noqa: S608  a text to be shown
-        for name, run in zip("ab", runs, strict=True)
-    )
-    return "\nUNION ALL\n".join(each) + "\nORDER BY ALL"

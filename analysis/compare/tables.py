@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.compare import runs
-from analysis.compare.runs import DOWN, HOLM, LABELS, PARTS, UP, VERSIONS, Matched, Pair, Run
+from analysis.compare.runs import DOWN, HOLM, LABELS, PARTS, UP, VERSIONS, Matched
 from analysis.errors import AnalysisError
 from analysis.load import provenance, spending, unknowns
 from analysis.page.drawing import COLOURS, Drawing, svg_of
@@ -33,6 +33,7 @@ from analysis.page.table import (
     texts,
 )
 from analysis.stats import intervals
+from analysis.stats.intervals import CLUSTER
 from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
@@ -50,16 +51,15 @@ _SECONDS = "seconds: the case's own, which compare on one machine alone"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
-def compared_tables(both: tuple[Run, Run], matched: Matched, frame: pd.DataFrame) -> list[Table]:
+def compared_tables(matched: Matched, frame: pd.DataFrame) -> list[Table]:
     """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
     found = []
     for (model, dataset), own in frame.groupby(LABELS[:2], sort=False):
-        pairs = [matched.pairs[place] for place in own.index]
-        found.append(_compared(both, f"{model} on {dataset}", own, pairs, len(frame)))
+        found.append(_compared(f"{model} on {dataset}", own, matched.cases.query, len(frame)))
     return found
 
 
-def _compared(both: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Table:
+def _compared(place: str, own: pd.DataFrame, query: str, tests: int) -> Table:
     priced = bool(own["money"].notna().any())
     return Table(
         name=f"comparison {place}",
@@ -79,7 +79,7 @@ def _compared(both: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
             *[_ratio("money", "USD B/A")] * priced,
         ],
         values=own,
-        query=runs.cases(both, pairs),
+        query=query,
         about=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
         f"{spending.TOLD}, B / A; {_SECONDS}"
         f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
@@ -138,10 +138,12 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
             yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
 
 
-def flips_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def flips_table(matched: Matched) -> Table:
     """Which cases flipped, those that B lost first."""
-    flips = runs.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
-    varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
+    cases, query = matched.cases
+    flips = cases.loc[cases["flip"] != "", [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]]
+    flips = flips.sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
+    varying = [label for label in LABELS[:3] if cases[label].nunique() > 1]
     ups = int((flips["flip"] == UP).sum())
     return Table(
         name="flipped cases",
@@ -149,7 +151,7 @@ def flips_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
         by=[*varying, "planner", label("case_id", "case"), "cluster", "flip"],
         columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
         values=flips,
-        query=runs.cases(both, pairs),
+        query=query,
         about=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
         notes=_more(len(flips)),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
@@ -157,9 +159,9 @@ def flips_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
     )
 
 
-def changes_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
+def changes_table(matched: Matched) -> Table:
     """What was different about the runs."""
-    found = differing(pairs)
+    found = differing(matched)
     rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
     by = [replace(one, brief=partial(_cut, place)) for place, one in enumerate(texts(["what", "A", "B", "settings"]))]
     return Table(
@@ -168,7 +170,7 @@ def changes_table(both: tuple[Run, Run], pairs: Sequence[Pair]) -> Table:
         by=by,
         columns=[],
         values=found,
-        query=runs.versions(both),
+        query=matched.versions.query,
         about="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with the "
         "values of all cells; all: in every setting compared",
         lines=rows,
@@ -189,7 +191,7 @@ def _more(rows: int) -> list[str]:
     )
 
 
-def alone_lines(both: tuple[Run, Run], matched: Matched) -> list[str]:
+def alone_lines(matched: Matched) -> list[str]:
     """A sentence for each run that has settings which are not compared."""
     return [
         f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
@@ -211,30 +213,32 @@ _ABSENT = "(not set)"
 _DEEPEST = 8
 
 
-def differing(pairs: Sequence[Pair]) -> pd.DataFrame:
+def differing(matched: Matched) -> pd.DataFrame:
     """One row for each thing that differs, with its values in both runs and the settings in which it does so.
 
     Columns: `what` (a label, a dotted key of the config, a column of versions, or `code of` a group), `a` and `b` (all
     values that the cells have, in their alphabet's order), and `settings` (ALL, or their planners and robustness).
     """
     found: dict[tuple[str, str, str], list[str]] = {}
-    for pair in pairs:
-        values = [_values(pair, side) for side in (0, 1)]
+    made = matched.versions.rows
+    for place, pair in enumerate(matched.pairs):
+        with_it = made[made["pair"] == str(place)]
+        values = [_values(with_it[with_it["run"] == run], pair.labels[side]) for side, run in enumerate("ab")]
         name = f"{pair.label('planner')} ({pair.label('robustness')})"
         for what in dict.fromkeys([*values[0], *values[1]]):
             a, b = (own.get(what, _ABSENT) for own in values)
             if a != b:
                 found.setdefault((what, a, b), []).append(name)
-    rows = [(*key, ALL if len(own) == len(pairs) else ", ".join(own)) for key, own in found.items()]
+    rows = [(*key, ALL if len(own) == len(matched.pairs) else ", ".join(own)) for key, own in found.items()]
     order = {what: place for place, what in enumerate([*PARTS, *VERSIONS])}
     rows.sort(key=lambda row: (order.get(row[0], len(order)), row))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _values(pair: Pair, side: int) -> dict[str, str]:
-    found = {part: pair.labels[side][part] for part in PARTS}
+def _values(made: pd.DataFrame, labels: Mapping[str, str]) -> dict[str, str]:
+    found = {part: labels[part] for part in PARTS}
     for column in VERSIONS:
-        texts = sorted(map(str, pair.cells[side][column].dropna().unique()))
+        texts = sorted(map(str, made[column].dropna().unique()))
         if column in _NESTED:
             found |= _flat(texts, _NESTED[column])
         elif texts:
@@ -275,7 +279,7 @@ _MOST = 60  # settings of a figure
 _DRAWINGS_CUT = 70
 
 
-def compared_drawings(both: tuple[Run, Run], matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
+def compared_drawings(matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
     """One figure of all differences that are known; none where there are none, or too many to be read."""
     known = frame[frame["difference"].notna()]
     if known.empty or len(known) > _MOST:
@@ -287,7 +291,7 @@ def compared_drawings(both: tuple[Run, Run], matched: Matched, frame: pd.DataFra
             caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
             f"filled: Holm's p < {_LEVEL}",
             svg=_differences(known),
-            query=runs.cases(both, matched.pairs),
+            query=matched.cases.query,
         )
     ]
 
@@ -343,19 +347,18 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
 def _of_both(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
-    frame = runs.compared(matched.pairs)
+    frame = runs.compared(matched)
     kinds = provenance.kinds(pd.concat([provenance.kinds(run.cells) for run in both]))
     about = provenance.simulated_notice(kinds) + provenance.notice(kinds)
-    found = compared_tables(both, matched, frame)
-    found += [flips_table(both, matched.pairs), changes_table(both, matched.pairs)]
+    found = [*compared_tables(matched, frame), flips_table(matched), changes_table(matched)]
     lines = [
         *(f"{name} is {run.root}. {provenance.headline(run.root)}" for name, run in zip("AB", both, strict=True)),
-        *alone_lines(both, matched),
+        *alone_lines(matched),
         *(f"{name}: {line}" for name, run in zip("AB", both, strict=True) for line in unknowns.warnings(run.cells)),
     ]
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
         tables=unknowns.noted(provenance.captioned(found, kinds)),
-        drawings=[replace(one, caption=about + one.caption) for one in compared_drawings(both, matched, frame)],
+        drawings=[replace(one, caption=about + one.caption) for one in compared_drawings(matched, frame)],
     )

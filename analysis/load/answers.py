@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.load import frames
 from analysis.load.frames import SETTING
+from analysis.load.queries import LABELLED, Asked, ask
 from grid import store
 from grid.core.engine import ACTOR, ASKED
 from grid.core.errors import ErrorKind
@@ -107,7 +105,14 @@ MANY = 0.01
 """A larger share of any row's answers is a column of its table."""
 COLUMNS = ("n_messages", "cut_answers")
 """The columns of `episodes` that are read for shares of answers, besides those that every table reads."""
-_ANSWERS = ["cell_id", "role", "answers", "unread"]
+_MESSAGES = ["cell_id", "role", "n", "unreadable"]
+_QUERY = f"""WITH a AS (SELECT cell_id, role::VARCHAR AS role, n AS answers, coalesce(len(unreadable), 0) AS unread
+  FROM messages WHERE n IS NOT NULL
+  UNION ALL SELECT cell_id, '{ACTOR}', 1, (chosen_tool IS NULL)::INT
+  FROM steps WHERE cell_id IN (SELECT cell_id FROM e WHERE n_messages IS NULL)
+  UNION ALL SELECT cell_id, '{ACTOR}', 1, 1 FROM e WHERE n_messages IS NULL AND error_kind = '{ErrorKind.MODEL}')
+SELECT {LABELLED}, role, sum(answers)::BIGINT AS answers, sum(unread)::BIGINT AS unread
+FROM e JOIN a USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
 
 
 def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
@@ -120,7 +125,7 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = by_setting(root, episodes)
+    found = by_setting(root, episodes).rows
     lines = []
     for row in found[found["unread"] > MOST * found["answers"]].to_dict("records"):
         whose = "answers" if row["role"] == ACTOR else f"the {row['role']}'s answers"
@@ -133,64 +138,27 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
     return lines
 
 
-def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> pd.DataFrame:
+def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
     """By setting and role the `answers` that were sampled, and how many of them are `unread`.
 
     Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
     answer of the acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of
     the folder with `n_messages`, where they have been read.
     """
-    made = lambda: _by_setting(root, frames.episodes(root, ["n_messages"]) if episodes is None else episodes)  # noqa: E731
+
+    def made() -> Asked:
+        cells = frames.episodes(root, ["n_messages"]) if episodes is None else episodes
+        unkept = pa.array(cells["cell_id"][cells["n_messages"].isna()], pa.string())
+        asked = store.read(root, "messages", _MESSAGES, pc.field("n").is_valid(), ["role"])
+        theirs = pc.field("cell_id").isin(unkept) if len(unkept) else pc.scalar(False)
+        steps = store.read(root, "steps", ["cell_id", "chosen_tool"], theirs)
+        return ask(cells, _QUERY, messages=asked, steps=steps)
+
     return frames.once(root, "unreadable", made, few=True)
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     """By setting, of the acting model's answers the share that is `unreadable`; NaN without any."""
-    counted = by_setting(root, episodes)
+    counted = by_setting(root, episodes).rows
     acting = counted[counted["role"] == ACTOR]
     return acting[SETTING].assign(unreadable=acting["unread"] / acting["answers"].where(acting["answers"] > 0))
-
-
-def _by_setting(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    counted = [_asked(root)]
-    unkept = episodes[episodes["n_messages"].isna()]
-    if len(unkept):
-        counted += [_decided(root, unkept), _broken_off(unkept)]
-    grouped = episodes.groupby(SETTING, sort=False, observed=True)
-    places, ids = grouped.ngroup().to_numpy(), pa.array(episodes["cell_id"], pa.string())
-    found: list[pd.DataFrame] = [_summed(one, places, ids) for one in counted]
-    sums = pd.concat(found).groupby(["place", "role"], observed=True)[["answers", "unread"]].sum().reset_index()
-    settings = grouped[SETTING].head(1).reset_index(drop=True)
-    return settings.join(sums.set_index("place"), how="inner").reset_index(drop=True)
-
-
-def _summed(rows: pa.Table, places: npt.NDArray[np.integer[Any]], ids: pa.Array) -> pd.DataFrame:
-    """Answers by setting and role; `rows` have cells and counts, `places` the setting of each of the cells `ids`."""
-    own = pc.index_in(rows["cell_id"], ids)
-    known = rows.append_column("place", pa.array(places).take(own)).filter(own.is_valid()).drop_columns("cell_id")
-    found: pd.DataFrame = known.to_pandas().astype({"role": object})
-    return found.groupby(["place", "role"], sort=False)[["answers", "unread"]].sum().reset_index()
-
-
-def _asked(root: Path) -> pa.Table:
-    """By request, of those that have been kept."""
-    rows = store.read(root, "messages", ["cell_id", "role", "n", "unreadable"], pc.field("n").is_valid(), ["role"])
-    return pa.table([rows["cell_id"], rows["role"], rows["n"], pc.list_value_length(rows["unreadable"])], _ANSWERS)
-
-
-def _decided(root: Path, cells: pd.DataFrame) -> pa.Table:
-    """By decision of these cells."""
-    ids = pa.array(cells["cell_id"], pa.string())
-    rows = store.read(root, "steps", ["cell_id", "chosen_tool"], pc.field("cell_id").isin(ids))
-    return _of_actor(rows["cell_id"], rows["chosen_tool"].is_null())
-
-
-def _broken_off(cells: pd.DataFrame) -> pa.Table:
-    """Cells that broke off as an answer could not be read."""
-    broken = pa.array(cells["cell_id"][cells["error_kind"] == ErrorKind.MODEL], pa.string())
-    return _of_actor(broken, pa.repeat(True, len(broken)))
-
-
-def _of_actor(cells: pa.Array | pa.ChunkedArray, unread: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """An answer of the acting model each."""
-    return pa.table([cells, pa.repeat(ACTOR, len(cells)), pa.repeat(1, len(cells)), unread.cast(pa.int64())], _ANSWERS)

@@ -8,7 +8,7 @@ DuckDB alone gets `e` of the files. A cell that ran again has several rows there
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from analysis.load import frames, grading, unknowns
 from grid.store import sql
+from grid.store.schema import TABLES
 
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
 """The labels of settings, which tell them apart, in the order in which tables have them."""
@@ -42,19 +43,20 @@ class Asked(NamedTuple):
     query: str
 
 
-def ask(cells: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
+def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> Asked:
     """What a query gives, where `e` are these cells; labels stay categories.
 
     Args:
         cells: what `load.episodes` gives, or some of it.
         query: SQL; a column that the cells lack is an error of DuckDB's.
-        further: the other tables that it reads, by the names of `store.read`.
+        further: the other tables that it reads, by their names in it: those of `store.read`, or frames of cells.
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
-    tables = {"e": cells[[name for name in cells if name in words]], **further}
+    tables = {"e": cells, **further}
     for name, table in tables.items():
-        connection.register(name, table)
+        read = table[[column for column in table if column in words]] if isinstance(table, pd.DataFrame) else table
+        connection.register(name, read)
     found = connection.execute(query).df()
     for name in tables:  # a million cells are not kept for the next query
         connection.unregister(name)
@@ -100,13 +102,15 @@ def of_files(root: Path, *queries: str) -> str:
 
 def _sources(root: Path) -> dict[str, str]:
     """The tables beside that of cells, of which only the rows of the latest tries count."""
-    latest = "SEMI JOIN e USING (cell_id, attempt_id)"
-    return {
-        "steps": f"{_text(f'{root}/steps/*.parquet')} {latest}",
-        "nodes": f"{_text(f'{root}/nodes/*.parquet')} {latest}",
-        "improvements": f"{improvements(root)} {latest}",
-        "comparisons": _text(f"{root}/comparisons/*.parquet"),
-    }
+    latest = " SEMI JOIN e USING (cell_id, attempt_id)"
+    sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest) | {"comparisons": ""}
+    return {name: _rows(root, name) + further for name, further in sources.items()}
+
+
+def _rows(root: Path, table: str) -> str:
+    """The files of a table; where there are none, DuckDB would refuse their names."""
+    there = any((root / table).glob("*.parquet"))
+    return _text(f"{root}/{table}/*.parquet") if there else f"({sql.none(TABLES[table])})"
 
 
 def _told_apart(root: Path, cells: str) -> str:
@@ -114,12 +118,17 @@ def _told_apart(root: Path, cells: str) -> str:
     labels = frames.lengthened(root)
     if labels.empty:
         return cells
-    rows = ",\n    ".join(f"({', '.join(map(_text, row))})" for row in labels.itertuples(index=False))
+    rows = values(labels.itertuples(index=False))
     keys = ", ".join([*unknowns.SETTING, "planner"])
     return (
         f"SELECT * EXCLUDE (label) REPLACE (coalesce(label, planner) AS planner)\n  FROM ({cells})\n"
         f"  LEFT JOIN (VALUES {rows}) AS labels({keys}, label) USING ({keys})"
     )
+
+
+def values(rows: Iterable[Iterable[object]]) -> str:
+    """Rows of texts, as `VALUES` has them."""
+    return ",\n    ".join(f"({', '.join(map(_text, row))})" for row in rows)
 
 
 def latest(root: Path, condition: str = "true") -> str:
@@ -135,15 +144,6 @@ def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: st
 
 def _value(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
-
-
-def improvements(root: Path) -> str:
-    """The files of improvements; where nobody improved anything there are none, and DuckDB would refuse their names."""
-    if any((root / "improvements").glob("*.parquet")):
-        return _text(f"{root}/improvements/*.parquet")
-    kinds = dict.fromkeys(("improvement", "tool_calls", "llm_calls", "forward_passes"), "BIGINT")
-    kinds |= {"cell_id": "VARCHAR", "attempt_id": "VARCHAR", "seconds": "DOUBLE", "success": "BOOLEAN"}
-    return f"(SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in kinds.items())} WHERE false)"
 
 
 def shapes(root: Path, condition: str) -> str:

@@ -46,11 +46,6 @@ def tokens(cells: pd.DataFrame) -> pd.Series[float]:
     return added(cells, _TOKENS)
 
 
-def added_up(cells: pd.DataFrame) -> pd.DataFrame:
-    """With the columns DERIVED; NaN where what was asked is not known."""
-    return cells.assign(**{total: added(cells, names) for total, names in _TOGETHER.items()})
-
-
 def added(cells: pd.DataFrame, names: Sequence[str]) -> pd.Series[float]:
     """The sum of columns as `sql` has it."""
     total = cells[names[0]].astype("float64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import name_of
-from analysis.page.table import MISSING, Table, bounds, number, texts
+from analysis.page.table import MISSING, Column, Table, bounded, count
 from analysis.papers import files
 from analysis.stats import intervals
 from analysis.stats.agreement import APART, Label, against, bias, per_error
@@ -171,6 +172,10 @@ _VERDICTS = (
 )
 
 
+_UNTOLD = ("comparison", "verdicts")
+"""What lines have that values do not."""
+
+
 def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
     """All tables that some comparison has figures for."""
     shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
@@ -180,100 +185,89 @@ def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
     """All measures of each scorer, and below it those of judges that look at nothing; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
-    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
-    for one in found:
-        breaks.add(len(rows))
-        told = {"scorer": one.scorer, "truth": one.truth, "plans": one.asked, "clusters": n_clusters(one.plans),
-                "unreadable": one.unreadable, "contradicted": one.contradicted}  # fmt: skip
-        rows.append([one.scorer, one.truth, *_counted(one), *_figures(against(one.plans), names)])
-        values.append(told | _flat(against(one.plans), names))
+    lines = list[dict[str, Any]]()
+    for place, one in enumerate(found):
+        told = _told(place, one) | {"plans": one.asked, "clusters": n_clusters(one.plans)}
+        counted = {"unreadable": one.unreadable, "contradicted": one.contradicted, "verdicts": one.verdicts}
+        lines.append(told | counted | _flat(against(one.plans), names))
         for label, verdict in ((YES, 1.0), (NO, 0.0)):
             blank = one.plans.assign(said_correct=verdict, said_grade=verdict)
             measured = against(blank.dropna(subset=["true_correct"])) | {"error_types": intervals.UNKNOWN}
-            rows.append(
-                [label, one.truth, f"{one.asked:,}", f"{n_clusters(one.plans):,}", "", "", *_figures(measured, names)]
-            )
-            values.append({"scorer": label, "truth": one.truth} | _flat(measured, names))
-    if not rows:
-        return None
-    return _table(
-        root, "agreement", "Scorers of plans against what counts as true", _VERDICTS, ["scorer", "truth"],
-        ["plans", "clusters", "unreadable", "contradicted", *(_HEADERS[name] for name in names)], rows, values,
-        "7", breaks,
-    )  # fmt: skip
-
-
-def _counted(one: Comparison) -> list[str]:
-    contradicted = f"{one.contradicted:,} ({one.contradicted / one.verdicts:.1%})" if one.verdicts else MISSING
-    unreadable = f"{one.unreadable:,} ({one.unreadable / one.asked:.1%})"
-    return [f"{one.asked:,}", f"{n_clusters(one.plans):,}", unreadable, contradicted]
+            lines.append(told | {"scorer": label} | _flat(measured, names))
+    parts = (("unreadable", "plans"), ("contradicted", "verdicts"))
+    counts = [*_counts("plans", "clusters"), *(Column(name, partial(_part, name, of)) for name, of in parts)]
+    return _table(root, "agreement", "Scorers of plans against what counts as true", _VERDICTS, [], counts, names,
+                  lines, "7")  # fmt: skip
 
 
 def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
     """Each error by itself; None where none is named."""
     names = ("agreement", "kappa", "precision", "recall", "f1")
-    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
-    for one in found:
-        breaks.add(len(rows))
-        for error, measured in per_error(one.plans).items():
-            counts = [int(one.plans[f"{who}_{error}"].sum()) for who in ("true", "said")]
-            rows.append([one.scorer, one.truth, error, *(f"{n:,}" for n in counts), *_figures(measured, names)])
-            told = {"scorer": one.scorer, "truth": one.truth, "error": error, "true": counts[0], "named": counts[1]}
-            values.append(told | _flat(measured, names))
-    if not rows:
-        return None
-    figures = ["true", "named", *(_HEADERS[name] for name in names)]
+    lines = [
+        _told(place, one)
+        | {"error": error, **{name: int(one.plans[f"{who}_{error}"].sum()) for name, who in _WHOSE.items()}}
+        | _flat(measured, names)
+        for place, one in enumerate(found)
+        for error, measured in per_error(one.plans).items()
+    ]
     caption = "true and named: plans that have the error, by what counts as true and by the scorer; an error that " \
         "neither ever names is left out"  # fmt: skip
-    return _table(root, "agreement by error", "Errors that scorers name", caption, ["scorer", "truth", "error"],
-                  figures, rows, values, None, breaks)  # fmt: skip
+    return _table(root, "agreement by error", "Errors that scorers name", caption, ["error"], _counts(*_WHOSE), names,
+                  lines, None)  # fmt: skip
 
 
 def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
     names = ("agreement", "mae")
-    rows, values = list[list[str]](), list[dict[str, Any]]()
+    lines = list[dict[str, Any]]()
     for one in found:
-        right = one.plans[(one.plans["true_correct"] == 1) & one.plans["same"].notna()]
-        for label, own in (("correct but different", right[right["same"] == 0]),
-                           ("standard correct", right[right["same"] == 1])):  # fmt: skip
+        right = one.plans[one.plans["true_correct"] == 1]
+        for label, same in (("correct but different", 0), ("standard correct", 1)):
+            own = right[right["same"] == same]
             if len(own):
-                measured = against(own)
-                rows.append([one.scorer, one.truth, label, f"{len(own):,}", f"{n_clusters(own):,}",
-                             *_figures(measured, names)])  # fmt: skip
-                told = {"scorer": one.scorer, "truth": one.truth, "right plans": label, "plans": len(own)}
-                values.append(told | _flat(measured, names))
-    if not rows:
-        return None
+                told = _told(0, one) | {"right plans": label, "plans": len(own), "clusters": n_clusters(own)}
+                lines.append(told | _flat(against(own), names))
     caption = "right plans that call the known solution's tools in its order (standard), or other ones"
-    figures = ["plans", "clusters", *(_HEADERS[name] for name in names)]
     return _table(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
-                  ["scorer", "truth", "right plans"], figures, rows, values, "8")  # fmt: skip
+                  ["right plans"], _counts("plans", "clusters"), names, lines, "8")  # fmt: skip
 
 
 def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
     names = ("true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade",
              "grade_bias")  # fmt: skip
-    rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
-    for one in found:
-        breaks.add(len(rows))
+    lines = list[dict[str, Any]]()
+    for place, one in enumerate(found):
         for model, own in one.plans.groupby("model", sort=True):
             itself = name_of(str(model)) == name_of(one.scorer.removesuffix(" (blind)"))
-            measured = bias(own)
-            rows.append([one.scorer, one.truth, str(model), "itself" if itself else "", f"{len(own):,}",
-                         *_figures(measured, names)])  # fmt: skip
-            told = {"scorer": one.scorer, "truth": one.truth, "model": str(model), "itself": itself, "plans": len(own)}
-            values.append(told | _flat(measured, names))
-    if not rows:
-        return None
+            told = _told(place, one) | {"model": str(model), "itself": itself, "plans": len(own)}
+            lines.append(told | _flat(bias(own), names))
     caption = (
         "the rate of right plans and the mean grade by what counts as true and by the scorer, and how much higher the "
         "scorer's are; wrong passed: of wrong plans those called right, right failed: of right ones called wrong; "
         "itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly wrong and "
         "against the others: whether it favours its own, these two shares tell"
     )
-    figures = ["plans", *(_HEADERS[name] for name in names)]
-    return _table(root, "judge by model", "Which models' plans a scorer favours", caption,
-                  ["scorer", "truth", "model", "own plans"], figures, rows, values, "9", breaks)  # fmt: skip
+    owned = Column("own plans", lambda row: "itself" if row["itself"] else "")
+    return _table(root, "judge by model", "Which models' plans a scorer favours", caption, ["model", owned],
+                  _counts("plans"), names, lines, "9")  # fmt: skip
+
+
+_WHOSE = {"true": "true", "named": "said"}
+"""The columns that count errors, and whose these are."""
+
+
+def _told(place: int, one: Comparison) -> dict[str, Any]:
+    return {"comparison": place, "scorer": one.scorer, "truth": one.truth}
+
+
+def _counts(*names: str) -> list[Column]:
+    return [count(name) for name in names]
+
+
+def _part(name: str, of: str, line: Mapping[str, Any]) -> str:
+    """A count, and which share it is; nothing of those who look at nothing."""
+    if name not in line:
+        return ""
+    return f"{line[name]:,} ({line[name] / line[of]:.1%})" if line[of] else MISSING
 
 
 def _table(
@@ -281,25 +275,26 @@ def _table(
     name: str,
     title: str,
     caption: str,
-    labels: Sequence[str],
-    figures: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    values: Sequence[Mapping[str, Any]],
+    labels: Sequence[str | Column],
+    counts: Sequence[Column],
+    names: Sequence[str],
+    lines: Sequence[Mapping[str, Any]],
     number: str | None,
-    breaks: set[int] = frozenset(),  # type: ignore[assignment]
-) -> Table:
+) -> Table | None:
+    """None where there are no lines; `number` is that of the paper's table."""
+    values = pd.DataFrame([{key: value for key, value in line.items() if key not in _UNTOLD} for line in lines])
     return Table(
         name=name,
         title=title,
-        by=texts(labels),
-        columns=texts(figures, len(labels)),
-        lines=rows,
+        by=["scorer", "truth", *labels],
+        columns=[*counts, *(Column(_HEADERS[name], partial(_figure, name)) for name in names)],
+        lines=lines,
         about=f"{caption}; {_HOW}",
-        values=pd.DataFrame(values),
+        values=values,
         query=f"python launch/agreement.py {root}",
         notes=_published(number) if number else [],
-        breaks=frozenset(breaks),
-    )
+        breaks=["comparison"],
+    ) if lines else None  # fmt: skip
 
 
 def _published(number: str) -> list[str]:
@@ -316,14 +311,10 @@ def _published(number: str) -> list[str]:
     return [*lines, *published.notes]
 
 
-def _figures(measured: Mapping[str, Interval], names: Sequence[str]) -> list[str]:
-    return [_shown(measured[name], name in _PERCENT, name.endswith("_bias")) for name in names]
-
-
-def _shown(of: Interval, percent: bool, signed: bool) -> str:
-    scale, form = (100, ".1f") if percent else (1, ".3f")
-    form = f"+{form}" if signed else form
-    return f"{number(of.mean, form, scale, MISSING)} {bounds(of.low, of.high, form, scale, missing='')}".rstrip()
+def _figure(name: str, line: Mapping[str, Any]) -> str:
+    scale, form = (100, ".1f") if name in _PERCENT else (1, ".3f")
+    form = f"+{form}" if name.endswith("_bias") else form
+    return bounded(line, name, form, scale, missing=MISSING)
 
 
 def _flat(measured: Mapping[str, Interval], names: Sequence[str]) -> dict[str, float]:

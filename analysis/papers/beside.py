@@ -1,21 +1,26 @@
-"""Which settings of a sweep stand beside which rows of a published table, and what they measured."""
+"""Which settings of a sweep stand beside which rows of a published table, and what they measured.
+
+One query a table has each case's means over trials, of each setting and kind of cells; blocks are rows of it.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.load import SETTING, name_of
-from analysis.papers.files import Combined, Metric, Published, Row, Value, Wanted, value_at
+from analysis.load import SETTING, name_of, queries, spending
+from analysis.load.queries import LABELLED
+from analysis.papers.files import DECISIONS, JUDGE_ERROR, WIN, Combined, Metric, Published, Row, Value, Wanted, value_at
 from analysis.papers.horizon import only
 from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio, share
+from analysis.tables.plan_cells import DERIVED
+from analysis.tables.win_rates import REFERENCE
 
 # Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
 
@@ -107,14 +112,14 @@ class Measured(NamedTuple):
 class Block:
     """A row of a published table and one setting of ours that stands beside it, or none.
 
-    `setting` has the labels of dataset, robustness and planner; `cells` are its episodes, of all models. `alike`: the
-    row has, or could have, others whose labels differ in the dataset alone. `others` are the episodes of the setting
-    that it is held against, where the table is of such.
+    `setting` has the labels of dataset, robustness and planner; `cases` are its rows of the table's query, of all
+    models. `alike`: the row has, or could have, others whose labels differ in the dataset alone. `others` are the rows
+    of the setting that it is held against, where the table is of such.
     """
 
     row: Row
     setting: Mapping[str, str] | None
-    cells: pd.DataFrame
+    cases: pd.DataFrame
     alike: bool = False
     others: pd.DataFrame | None = None
 
@@ -122,10 +127,11 @@ class Block:
         """What a model of ours has of a metric; None where it is known of no case, or of none in both settings."""
         if not metric.columns or self.setting is None:
             return None
-        means = _means(self._by_model, model, metric)
+        if metric.columns[0] in DECISIONS:
+            return _decided(self.cases[self.cases["model"] == model], metric.columns[0])
+        means = self.values(model, metric)
         if self.others is not None:
-            theirs = _means(self._others_by_model, model, metric)
-            pairs = pd.concat([means, theirs], axis=1, join="inner", keys=["own", "other"])
+            pairs = pd.concat([means, _means(self.others, model, metric)], axis=1, join="inner", keys=["own", "other"])
             if pairs.empty:
                 return None
             if metric.unit == "ratio":
@@ -142,89 +148,136 @@ class Block:
 
     def values(self, model: str, metric: Metric) -> pd.Series[float]:
         """Each case's mean over trials of a metric, by cluster and case; empty where a model has none of it."""
-        return _means(self._by_model, model, metric)
-
-    @cached_property
-    def _by_model(self) -> dict[str, pd.DataFrame]:
-        return _by_model(self.cells)
-
-    @cached_property
-    def _others_by_model(self) -> dict[str, pd.DataFrame]:
-        return {} if self.others is None else _by_model(self.others)
+        return _means(self.cases, model, metric)
 
 
-def _by_model(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return {str(model): own for model, own in cells.groupby("model", observed=True)}
-
-
-def _means(by_model: Mapping[str, pd.DataFrame], model: str, metric: Metric) -> pd.Series[float]:
+def _means(cases: pd.DataFrame, model: str, metric: Metric) -> pd.Series[float]:
     """Each case's mean over trials; empty where nothing is known."""
-    if model not in by_model or not metric.columns:
+    if not metric.columns:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=[CLUSTER, "case_id"]))
-    cells = by_model[model]
-    values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
-    return values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
+    own: pd.Series[float] = cases[cases["model"] == model].set_index([CLUSTER, "case_id"])[metric.value]
+    return own.dropna()
+
+
+def _decided(own: pd.DataFrame, name: str) -> Measured | None:
+    """A count of first-pass decisions, or a rate that knows how they fall into clusters; None where there is none."""
+    if own.empty:
+        return None
+    figure: float
+    if name == "error_rate":
+        return Measured(len(own), _rate(own.set_index([CLUSTER, "case_id"])))
+    if name in ("tools", "decisions_per_tool"):
+        tools = len({tool for each in own["tools"] for tool in each})
+        figure = tools if name == "tools" else own["calls"].sum() / tools
+    else:
+        figure = own[name].sum()
+    return Measured(len(own), Interval(float(figure), math.nan, math.nan))
+
+
+def _rate(own: pd.DataFrame) -> Interval:
+    """Errors per decision over cases of unequal numbers of these: each case's part in the ratio (its linearization)."""
+    errors, decisions = own["errors"], own["decisions"]
+    rate = float(errors.sum() / decisions.sum())
+    return share(rate + (errors - rate * decisions) / float(decisions.mean()))
 
 
 Told = tuple[dict[Any, Any], Mapping[str, Any]]
 """A setting: its labels and names, and its config."""
 
 
+class Standing(NamedTuple):
+    """A setting that stands beside a row: its labels, the models that ran it, and whom it is held against."""
+
+    labels: dict[str, str]
+    models: Set[str]
+    other: dict[str, str] | None
+
+
 def settings_of(cells: pd.DataFrame) -> list[Told]:
-    """The settings that cells are of."""
+    """The settings that cells are of; these have NAMED, `SETTING` and `config`."""
     columns = list(dict.fromkeys([*SETTING, *NAMED, "config"]))
     found = cells[columns].drop_duplicates().to_dict("records")
     configs = {text: json.loads(text) for text in {str(one["config"]) for one in found}}
     return [(one, configs[str(one["config"])]) for one in found]
 
 
-def blocks(published: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
+def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
+    """Of each row of the table the settings of ours beside it; those that differ in the model alone are one."""
+    found = []
+    for row in published.rows:
+        conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
+        for one, config in told:
+            if _fits(one, config, conditions):
+                models.setdefault(tuple(str(one[part]) for part in SETTING[1:]), set()).add(str(one["model"]))
+        each = [(dict(zip(SETTING[1:], key, strict=True)), own) for key, own in models.items()]
+        found.append([Standing(labels, own, _other(labels, published, told)) for labels, own in each])
+    return found
+
+
+def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
+    """Of each case of these settings what the table's metrics are."""
+    every = [one for row in there for own in row for one in (own.labels, own.other or own.labels)]
+    names = {"dataset": {one["dataset"] for one in every}, "planner": {name_of(one["planner"]) for one in every}}
+    where = queries.where({name: sorted(values) for name, values in names.items()})
+    if published.of == "decisions":
+        return _decisions(published, where)
+    values = {one.value: _mean(one.columns) for one in published.every_metric.values() if one.columns}
+    return queries.of_cases(values, where, published.kinds)
+
+
+def _mean(columns: Sequence[str]) -> str:
+    """A cell's mean of columns, of which each must be known."""
+    each = [_SQL.get(name, name) for name in columns]
+    return each[0] if len(each) == 1 else f"({' + '.join(f'({one})::DOUBLE' for one in each)}) / {len(each)}"
+
+
+def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[Standing]] | None = None) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that stands beside it.
 
     A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
     There are no blocks where ours have fewer rows than the table's `least`.
-    `cells` have NAMED, `SETTING`, `config` and the table's columns; where they have not what tells kinds of cells
-    apart, nothing does. `told` are their settings, where many tables ask for them.
+
+    Args:
+        published: the table.
+        cases: the rows of `query`; where they have not what tells kinds of cells apart, nothing does.
+        there: what `standing` gives; None: cases are cells, with what that asks for.
     """
-    told = settings_of(cells) if told is None else told
-    settings = [one for one, _ in told]
     beside: list[Block] = []
-    for row in published.rows:
-        conditions, kinds = published.conditions(row), {**published.cells, **row.cells}
-        fitting = [one for one, config in told if _fits(one, config, conditions)]
-        each = [(one, _of(cells, one, fitting, kinds)) for one in _settings(fitting)]
+    there = standing(published, settings_of(cases)) if there is None else there
+    bins = published.bins
+    for row, standings in zip(published.rows, there, strict=True):
+        kinds: dict[str, Wanted] = {**published.cells, **row.cells}
+        if bins:
+            kinds["bin"] = bins.index(row.bounds)
+        each = [(one, _of(cases, one.labels, kinds, one.models)) for one in standings]
         own = [(one, found) for one, found in each if len(found)]
-        alike = Counter((one["robustness"], one["planner"]) for one, _ in own)
+        alike = Counter((one.labels["robustness"], one.labels["planner"]) for one, _ in own)
         several = len(published.named(row, "dataset")) > 1
         beside += [
             Block(
                 row,
-                one,
+                one.labels,
                 found,
-                several or alike[one["robustness"], one["planner"]] > 1,
-                _of(cells, _other(one, published.against, settings), settings, kinds) if published.against else None,
+                several or alike[one.labels["robustness"], one.labels["planner"]] > 1,
+                None if one.other is None else _of(cases, one.other, kinds),
             )
             for one, found in own
         ]
         if not own and row.figures:
-            beside.append(Block(row, None, cells.iloc[:0]))
+            beside.append(Block(row, None, cases.iloc[:0]))
     ours = {tuple(block.row.labels) for block in beside if block.setting}
     return beside if len(ours) >= published.least else []
 
 
-def _other(
-    setting: Mapping[str, str],
-    against: Mapping[Literal["planner", "robustness"], str],
-    settings: Sequence[Mapping[Any, Any]],
-) -> dict[str, str]:
+def _other(labels: Mapping[str, str], published: Published, told: Sequence[Told]) -> dict[str, str] | None:
     """The labels of the setting that one is held against: with the same changes, else as `horizon.only` finds it."""
-    found = dict(setting)
-    for key, name in against.items():
-        rest = {part: label for part, label in setting.items() if part != key}
-        there = {str(one[key]) for one in settings if all(str(one[part]) == label for part, label in rest.items())}
-        same = name + setting[key].removeprefix(name_of(setting[key]))
+    found = dict(labels)
+    for key, name in published.against.items():
+        rest = {part: label for part, label in labels.items() if part != key}
+        there = {str(one[key]) for one, _ in told if all(str(one[part]) == label for part, label in rest.items())}
+        same = name + labels[key].removeprefix(name_of(labels[key]))
         found[key] = same if same in there else only(sorted(there), name)
-    return found
+    return found if published.against else None
 
 
 def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Wanted] | None) -> bool:
@@ -249,27 +302,89 @@ def _is(found: Any, wanted: Value) -> bool:
     return type(found) is type(wanted) and bool(found == wanted)
 
 
-def _settings(fitting: Sequence[Mapping[Any, Any]]) -> Iterator[dict[str, str]]:
-    """The different labels of settings; those of different models that are else alike are one."""
-    seen: dict[tuple[str, ...], None] = dict.fromkeys(tuple(str(one[part]) for part in SETTING[1:]) for one in fitting)
-    for labels in seen:
-        yield dict(zip(SETTING[1:], labels, strict=True))
-
-
 def _of(
-    cells: pd.DataFrame,
-    setting: Mapping[str, str],
-    fitting: Sequence[Mapping[Any, Any]],
-    kinds: Mapping[str, Wanted],
+    cases: pd.DataFrame, labels: Mapping[str, str], kinds: Mapping[str, Wanted], models: Set[str] | None = None
 ) -> pd.DataFrame:
-    models = {str(one["model"]) for one in fitting if all(str(one[part]) == setting[part] for part in SETTING[1:])}
-    mine = cells["model"].isin(models)
-    for part, label in setting.items():
-        mine &= cells[part] == label
+    """The rows of a setting, of these kinds and models (None: of all)."""
+    mine = pd.Series(True, index=cases.index) if models is None else cases["model"].isin(models)
+    for part, label in labels.items():
+        mine &= cases[part] == label
     for name, wanted in kinds.items():
-        if name in cells:
+        if name in cases:
             allowed = wanted if isinstance(wanted, list) else [wanted]
-            mine &= cells[name].isin([one for one in allowed if one is not None]) | (
-                cells[name].isna() if None in allowed else False
+            mine &= cases[name].isin([one for one in allowed if one is not None]) | (
+                cases[name].isna() if None in allowed else False
             )
-    return cells[mine]
+    return cases[mine]
+
+
+# What columns are in SQL, where they are not columns of `episodes`.
+
+
+AGAINST = "zero_shot"
+"""Against whom the papers' win rates are."""
+_COMPARED = f"FROM comparisons WHERE split_part(against, '[', 1) = '{AGAINST}'"
+_WRONG = {
+    part: f"((r_{part} >= (e.config::VARCHAR->'judge'->>'{part}_threshold')::DOUBLE) <> {part}_right)::INT"
+    for part in ("pre", "post")
+}
+_PLACE = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
+_MADE_OF = r"'^extraneous-(.+)-\d+$'"
+
+
+def _plain(column: str) -> str:
+    """Of a case with extraneous tools the same planner's mean on the plain case that it was made of.
+
+    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
+    that ask for as many steps: those of one query.
+    """
+    mean = (
+        f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_PLACE} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
+        "    AND b.task_family = if(b.horizon_k IS NULL, 'holistic', 'stepwise')"
+    )
+    return (
+        f"if(regexp_matches(case_id::VARCHAR, {_MADE_OF}),\n"
+        f"    ({mean} AND b.case_id::VARCHAR = regexp_extract(e.case_id::VARCHAR, {_MADE_OF}, 1)),\n"
+        f"    ({mean} AND b.cluster = e.cluster AND coalesce(b.horizon_k, 0) = coalesce(e.horizon_k, 0)))"
+    )
+
+
+_COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness, case_id) IN (
+    WITH m AS (SELECT model, planner, dataset, robustness, case_id, min(success::INT) AS solved
+      FROM e WHERE plan_cost IS NOT NULL GROUP BY ALL),
+    a AS (SELECT * FROM m QUALIFY max(solved) OVER (PARTITION BY model, planner, dataset, robustness) = 1),
+    b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
+    SELECT dataset, robustness, case_id FROM b
+      GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
+"""Solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
+_SQL: Mapping[str, str] = {
+    **DERIVED,
+    **spending.DERIVED,
+    WIN: f"if(cell_id IN (SELECT against_cell_id {_COMPARED}), {REFERENCE},\n"
+    f"    (SELECT last(win ORDER BY created_at) {_COMPARED} AND comparisons.cell_id = e.cell_id))",
+    JUDGE_ERROR: f"(SELECT (coalesce(sum({_WRONG['pre']}), 0) + coalesce(sum({_WRONG['post']}), 0))\n"  # noqa: S608  names are ours
+    f"    / nullif(count({_WRONG['pre']}) + count({_WRONG['post']}), 0) FROM nodes WHERE nodes.cell_id = e.cell_id)",
+    "base_success": _plain("success"),
+    "base_grade": _plain("plan_grade"),
+    "extraneous_change": f"success::DOUBLE - {_plain('success')}",
+    "grade_change": f"plan_grade - {_plain('plan_grade')}",
+    "common_cost": f"if({_COMMON}, plan_cost, NULL)",
+    "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
+}
+_DECISIONS = """SELECT {keys}, cluster, case_id,
+  count(*) / count(DISTINCT trial) AS decisions,
+  count(*) FILTER (NOT coalesce(tool_matches, false)) / count(DISTINCT trial) AS errors,
+  list(DISTINCT reference_tool) AS tools, count(DISTINCT substep_id) AS calls
+FROM e JOIN steps USING (cell_id){bins}
+WHERE {where} AND branch = 0 AND tool_required GROUP BY ALL ORDER BY ALL"""
+
+
+def _decisions(published: Published, where: str) -> str:
+    """First-pass decisions that need a tool of each case, its trials averaged, by bin of entropy (egb_slate §6.2)."""
+    rows = []
+    for place, (low, high) in enumerate(published.bins):
+        rows.append(f"({place}, {'NULL' if low is None else low}, {'NULL' if high is None else high})")
+    within = "(low IS NULL OR entropy >= low) AND (high IS NULL OR entropy < high)"
+    bins = f"\n  JOIN (VALUES {', '.join(rows)}) AS bins(bin, low, high) ON {within}" if rows else ""
+    keys = [LABELLED, *published.kinds, *["bin"] * bool(bins)]
+    return _DECISIONS.format(keys=", ".join(keys), bins=bins, where=where)

@@ -28,11 +28,16 @@ Wanted = Value | list[Value]
 
 
 JUDGE_ERROR = "judge_error"
-"""Of a judge's decisions in an episode the share that is wrong (`restoration.errors`)."""
+"""Of a judge's decisions in an episode the share that is wrong."""
 WIN = "win"
 """What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
-"""What is measured of first-pass decisions that need a tool (`decisions.Decided`)."""
+"""What is measured of first-pass decisions that need a tool (egb_slate §6.2).
+
+Counts are over all cases, each the mean of its trials; an error is a tool other than the reference's. `error_rate` is
+their ratio; `tools` are the different tools that the references of these cases call, `decisions_per_tool` the calls of
+each.
+"""
 _OF = {
     "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
     "decisions": "a first pass's decisions",
@@ -68,6 +73,11 @@ class Metric(Checked):
         """The columns whose mean it is."""
         return [self.column] if isinstance(self.column, str) else self.column or []
 
+    @property
+    def value(self) -> str:
+        """What a query calls it."""
+        return "_and_".join(self.columns)
+
 
 class Row(Checked):
     """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
@@ -86,6 +96,12 @@ class Row(Checked):
     entropy: Annotated[list[float | None], Field(min_length=2, max_length=2)] | None = None
     over: Annotated[int, Field(ge=1)] = 1
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The least entropy that counts, and the one from which on none does; None: there is none, and of both all."""
+        low, high = self.entropy or (None, None)
+        return (low or 0.0 if self.entropy else None), high
 
     def counted(self, metric: Metric) -> Metric:
         """The metric as this row shows it."""
@@ -155,6 +171,11 @@ class Published(Checked):
     def kinds(self) -> list[str]:
         """The columns by which its rows tell a setting's cells apart."""
         return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
+
+    @property
+    def bins(self) -> list[tuple[float | None, float | None]]:
+        """The different bounds of its rows' entropies; none where all decisions count in each."""
+        return list(dict.fromkeys(row.bounds for row in self.rows if any(row.entropy for row in self.rows)))
 
     @property
     def called(self) -> str:

@@ -148,7 +148,7 @@ def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[lis
     if published.against:
         return
     for part, data, blocks in _parts(published, beside):
-        ours = dict.fromkeys(str(model) for block in blocks for model in block.cells["model"].unique())
+        ours = dict.fromkeys(str(model) for block in blocks for model in block.cases["model"].unique())
         for name, metric in published.metrics.items():
             for theirs in published.models:
                 for model in ours:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis import load
 from analysis.load import grading, name_of, provenance, queries, spending
+from analysis.load.queries import ask
 from analysis.page.table import MISSING, Column, Table, bounds, number, texts
 from analysis.papers import beside as combined
 from analysis.papers import files, order
-from analysis.papers.beside import NAMED, Block, Measured, Told, blocks, settings_of
-from analysis.papers.beside import blocks as of_cells
+from analysis.papers.beside import NAMED, Block, Measured, blocks, query, settings_of, standing
 from analysis.papers.files import JUDGE_ERROR, WIN, Metric, Published, Row
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, Interval, share
 from analysis.stats.spec import FAMILY
-from analysis.tables import plan_cells, regression, restoration, win_rates
+from analysis.tables import plan_cells, regression
 from analysis.tables.regression import Fit, Fits
 from grid import store
 from grid.store.schema import JOINED
 
 MODEL, SETTING = "model", "our setting"
-AGAINST = "zero_shot"
-"""Against whom the papers' win rates are."""
 _SCALE = {"percent": 100.0, "points": 100.0}
 _FORM = {
     "share": ".3f",
@@ -50,6 +47,9 @@ _UNDISTURBED = "none"
 _OURS = ("cells", "decisions")
 _JUDGED = ("passed", "traj_satisfy", "accuracy", WIN)
 """Columns that nobody has without an evaluator."""
+_COMPARED = ["cell_id", "against_cell_id", "against", "win", "created_at"]
+_NODES = ["cell_id", "r_pre", "pre_right", "r_post", "post_right"]
+_STEPS = ["cell_id", "branch", "substep_id", "reference_tool", "entropy", "tool_required", "tool_matches"]
 _CAPTION = (
     "(ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
     f"({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none is below "
@@ -68,85 +68,78 @@ def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]
         StoreError: the folder cannot be read.
     """
     papers = [published for published in (files.every() if papers is None else papers) if published.of in _OURS]
-    columns = list(dict.fromkeys(column for published in papers for column in published.columns))
-    of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(papers))})(\[|$)")
-    kinds = [name for published in papers for name in published.kinds]
-    read = [
-        column
-        for column in (*columns, *kinds, *plan_cells.SOURCES, *spending.ADDED_UP, *grading.SOURCES)
-        if column in JOINED.names
-    ]
-    cells = load.episodes(root, ["config", provenance.ENGINE, *NAMED, *read], of_them)
+    cells = _cells(root, papers)
     if cells.empty:
         return []
-    cells = grading.added(spending.added_up(plan_cells.derived(cells)))
-    wins, wrong = win_rates.wins(root, AGAINST), restoration.errors(root)
-    cells = cells.assign(
-        **{name: cells["cell_id"].map(of).astype("float64") for name, of in ((WIN, wins), (JUDGE_ERROR, wrong))}
+    ran, made_up, told = (
+        {name_of(str(label)) for label in cells["dataset"].unique()},
+        provenance.made_up(cells),
+        settings_of(cells),
     )
-    ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
-    told = settings_of(cells)
-    found, shown = list[Table](), list[tuple[Published, list[Block]]]()
+    found, shown = list[Table](), list[tuple[Published, list[Block], str]]()
     for published in papers:
         there, notes = published.of_ours("dataset", ran)
-        beside = blocks(there, cells, told) if there.of == "cells" else decided_blocks(root, there, cells, told)
-        if any(_known(block, there) for block in beside):
-            names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
+        beside = standing(there, told)
+        if not any(beside):
+            continue
+        asked = ask(cells, query(there, beside), **_further(root, there))
+        each = blocks(there, asked.rows, beside)
+        lines = [line for block in each for line in _lines(there, each, block)]
+        if any("ours" in line for line in lines):
+            names = frozenset(str(one) for block in each if block.setting for one in block.cases["dataset"].unique())
             notes = [*published.notes, *(note for name, note in made_up.items() if name in names), *notes]
-            notes += _unjudged(there, beside)
-            found.append(replace(_table(root, there, beside, notes), data=frozenset(names)))
-            shown += [(there, beside)] * (there.of == "cells")
+            text = queries.of_files(root, asked.query)
+            table = _table(there, lines, text, [*notes, *_unjudged(there, lines)])
+            found.append(replace(table, data=names))
+            shown += [(there, each, asked.query)] * (there.of == "cells")
+    if not shown:
+        return found
+    text = queries.of_files(root, ";\n".join(query for *_, query in shown))
     simulated = bool((cells[provenance.ENGINE] == provenance.SIMULATED).any())
-    return found + (order.tables(shown, _query(root, shown), simulated) if shown else [])
+    return found + order.tables([one[:2] for one in shown], text, simulated)
 
 
-def _query_of(root: Path, published: Published, beside: Sequence[Block]) -> str:
+def _cells(root: Path, papers: Sequence[Published]) -> pd.DataFrame:
+    """The cells of data sets that settings can stand beside these tables on, with all that their queries read."""
+    datasets = {name for published in papers for row in published.rows for name in published.named(row, "dataset")}
+    of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(sorted(datasets))})(\[|$)")
+    names = [name for published in papers for name in (*published.columns, *published.kinds)]
+    names += [*plan_cells.SOURCES, *spending.ADDED_UP, *grading.SOURCES]
+    read = [name for name in dict.fromkeys(names) if name in JOINED.names]
+    return grading.added(load.episodes(root, ["config", provenance.ENGINE, *NAMED, *read], of_them))
+
+
+def _further(root: Path, published: Published) -> dict[str, pa.Table]:
+    """The other tables that a published table's query reads."""
+    found: dict[str, pa.Table] = {}
+    if WIN in published.columns:
+        found["comparisons"] = store.read(root, "comparisons", _COMPARED)
+    if JUDGE_ERROR in published.columns:
+        found["nodes"] = store.read(root, "nodes", _NODES)
     if published.of == "decisions":
-        return queries.steps(root, COLUMNS, f"{CONDITION} AND {_where(beside)}")
-    return queries.by_case(
-        root, _values(published), _where(beside), [name for name in published.kinds if name != "refine"]
-    )
+        found["steps"] = store.read(root, "steps", _STEPS, (pc.field("branch") == 0) & pc.field("tool_required"))
+    return found
 
 
-def _query(root: Path, shown: Sequence[tuple[Published, Sequence[Block]]]) -> str:
-    """Each case's values, of all tables together."""
-    values = {name: text for published, _ in shown for name, text in _values(published).items()}
-    return queries.by_case(root, values, _where([block for _, beside in shown for block in beside]))
-
-
-def _datasets(papers: Sequence[Published]) -> list[str]:
-    """The files of conf/dataset on which settings can stand beside these tables."""
-    return sorted({name for published in papers for row in published.rows for name in published.named(row, "dataset")})
-
-
-def _known(block: Block, published: Published) -> bool:
-    return any(
-        block.measured(model, metric) for model in _models([block]) for metric in published.every_metric.values()
-    )
-
-
-def _unjudged(published: Published, beside: Sequence[Block]) -> list[str]:
+def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What ours have nothing of, as nobody was asked to judge their answers."""
-    models = _models(beside)
     lacking = {
         name: metric.columns
         for name, metric in published.every_metric.items()
-        if set(_JUDGED) & set(metric.columns)
-        and not any(block.measured(model, metric) for block in beside for model in models)
+        if set(_JUDGED) & set(metric.columns) and not any(line["ours"][name] for line in lines if "ours" in line)
     }
     wins = "; win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
     told = f"ours have no {', '.join(lacking)}: no evaluator was asked (model@evaluator=NAME{wins})"
     return [told] if lacking else []
 
 
-def _models(beside: Sequence[Block]) -> list[str]:
-    return list(dict.fromkeys(str(model) for block in beside for model in block.cells["model"].unique()))
-
-
-def _table(root: Path, published: Published, beside: Sequence[Block], notes: Sequence[str]) -> Table:
-    """In the paper's own shape: a line a method and model, a column a metric, ours below theirs."""
-    metrics = {name: metric for name, metric in published.every_metric.items() if _there(published, beside, name)}
-    lines = [line for block in beside for line in _lines(published, beside, block, list(metrics))]
+def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, notes: Sequence[str]) -> Table:
+    """In the paper's own shape: a line a method and model, a column a metric that any line has, ours below theirs."""
+    metrics = {
+        name: metric
+        for name, metric in published.every_metric.items()
+        if any(line.get("ours", line.get("theirs"))[name] is not None for line in lines)
+    }
     places = [line["block"] for line in lines]
     return Table(
         name=f"published {published.paper} {published.table}",
@@ -162,32 +155,24 @@ def _table(root: Path, published: Published, beside: Sequence[Block], notes: Seq
         ],
         lines=lines,
         about=_CAPTION,
-        values=pd.DataFrame([_unrounded(line, list(published.labels)) for line in lines]),
-        query=_query_of(root, published, beside),
+        values=pd.DataFrame([_unrounded(line, [*published.labels, MODEL, SETTING], list(metrics)) for line in lines]),
+        query=text,
         notes=notes,
         breaks=frozenset(at for at in range(1, len(places)) if places[at] != places[at - 1]),
     )
 
 
-def _there(published: Published, beside: Sequence[Block], name: str) -> bool:
-    """Whether the paper has a metric, or any of our settings does."""
-    if any(published.figure(block.row, model, name) is not None for block in beside for model in published.models):
-        return True
-    ours = _models(beside)
-    return any(combined.measured(published, beside, block, model, name) for block in beside for model in ours)
-
-
-def _lines(published: Published, beside: Sequence[Block], block: Block, names: Sequence[str]) -> list[dict[str, Any]]:
+def _lines(published: Published, beside: Sequence[Block], block: Block) -> list[dict[str, Any]]:
     """A block's lines: the models that the paper has, then ours, each with what it has of every metric."""
-    counted = {name: block.row.counted(published.every_metric[name]) for name in names}
+    counted = {name: block.row.counted(metric) for name, metric in published.every_metric.items()}
     common = dict(zip(published.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
     found = []
     for model in published.models:
-        theirs = {name: published.figure(block.row, model, name) for name in names}
+        theirs = {name: published.figure(block.row, model, name) for name in counted}
         if any(figure is not None for figure in theirs.values()):
             found.append(common | {MODEL: model, SETTING: MISSING, "theirs": theirs})
-    for model in _models([block]):
-        ours = {name: combined.measured(published, beside, block, model, name) for name in names}
+    for model in map(str, block.cases["model"].unique()):
+        ours = {name: combined.measured(published, beside, block, model, name) for name in counted}
         if any(ours.values()):
             found.append(common | {MODEL: f"{model} (ours)", SETTING: _setting(block, published), "ours": ours})
     return found
@@ -234,31 +219,17 @@ def _mean(name: str, line: Mapping[str, Any]) -> str:
     return _cell(name, line).partition(" [")[0]
 
 
-def _unrounded(line: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
     """Each metric's figure, in the table's units, with its interval and cases where it is ours."""
-    found: dict[str, Any] = {name: line[name] for name in (*labels, MODEL, SETTING)}
+    found: dict[str, Any] = {name: line[name] for name in labels}
     if "theirs" in line:
-        return {**found, **line["theirs"]}
-    for name, one in line["ours"].items():
-        metric: Metric = line["metrics"][name]
+        return found | {name: line["theirs"][name] for name in names}
+    for name in names:
+        metric, one = line["metrics"][name], line["ours"][name]
         of, scale = (one.of if one else intervals.UNKNOWN), metric.scale * _SCALE.get(metric.unit, 1.0)
         found |= {name: scale * of.mean, f"{name} low": scale * of.low, f"{name} high": scale * of.high}
         found[f"{name} cases"] = one.cases if one else 0
     return found
-
-
-def _values(published: Published) -> dict[str, str]:
-    """Its columns and what each is in SQL; without those that take other rows too."""
-    derived = {**plan_cells.DERIVED, **spending.DERIVED}
-    values = {column: derived.get(column, column) for column in published.columns if column not in (WIN, JUDGE_ERROR)}
-    return {column: text for column, text in values.items() if text}
-
-
-def _where(beside: Sequence[Block]) -> str:
-    """The rows that ours come from; only labels as the files have them."""
-    cells = pd.concat([block.cells for block in beside])
-    planners = {name_of(str(planner)) for planner in cells["planner"].unique()}
-    return queries.where({"dataset": sorted(map(str, cells["dataset"].unique())), "planner": sorted(planners)})
 
 
 # Published regressions with ours beside: a row a coefficient, a column a model.
@@ -377,91 +348,3 @@ def _shown(found: Sequence[float | None]) -> str:
     if error is None or p is None:
         return f"{value:+}"
     return regression.starred(value, error, p)
-
-
-# Published tables of first-pass decisions that need a tool: errors by entropy, and how often tools are needed.
-
-
-COLUMNS = ["cell_id", "substep_id", "reference_tool", "entropy", "tool_matches"]
-CONDITION = "branch = 0 AND tool_required"
-_CASE = [CLUSTER, "case_id"]
-
-
-@dataclass(frozen=True)
-class Decided(Block):
-    """A row and a setting as `Block`, measured over first-pass decisions that need a tool (egb_slate §6.2).
-
-    `decisions` and `errors` are counts over all cases, each the mean of its trials; an error is a tool other than the
-    reference's. `error_rate` is their ratio, with an interval that knows how decisions fall into clusters. `tools` are
-    the different tools that the references of these cases call, `decisions_per_tool` the calls of each.
-    """
-
-    decisions: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def measured(self, model: str, metric: Metric) -> Measured | None:
-        """What a model of ours has of a metric; None where it made no such decision."""
-        own = self._decisions_by_model.get(model)
-        if own is None or not metric.columns:
-            return None
-        (name,) = metric.columns
-        if name in ("tools", "decisions_per_tool"):
-            needed = own.drop_duplicates([*_CASE, "substep_id"])["reference_tool"]
-            tools = int(needed.nunique())
-            figure = float(tools) if name == "tools" else len(needed) / tools
-            return Measured(own["case_id"].nunique(), Interval(figure, np.nan, np.nan))
-        counts = own.groupby([*_CASE, "trial"], observed=True)["error"].agg(["size", "sum"])
-        counts = counts.groupby(level=_CASE, observed=True).mean().astype("float64")
-        if name == "error_rate":
-            return Measured(len(counts), _ratio(counts["sum"], counts["size"]))
-        figure = float(counts["size" if name == "decisions" else "sum"].sum())
-        return Measured(len(counts), Interval(figure, np.nan, np.nan))
-
-    @cached_property
-    def _decisions_by_model(self) -> Mapping[str, pd.DataFrame]:
-        if self.setting is None or self.decisions.empty:
-            return {}
-        known = self.cells[["cell_id", "model", "trial", *_CASE]].merge(self.decisions, on="cell_id")
-        if self.row.entropy:
-            low, high = self.row.entropy
-            known = known[known["entropy"] >= (0.0 if low is None else low)]
-            known = known if high is None else known[known["entropy"] < high]
-        return {str(model): own for model, own in known.groupby("model", observed=True)}
-
-
-def _ratio(errors: pd.Series[float], decisions: pd.Series[float]) -> Interval:
-    """Errors per decision over cases of unequal numbers of these: each case's part in the ratio (its linearization)."""
-    rate = float(errors.sum() / decisions.sum())
-    return share(rate + (errors - rate * decisions) / float(decisions.mean()))
-
-
-def decided_blocks(
-    root: Path, published: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None
-) -> list[Block]:
-    """The table's rows as `beside.blocks` gives them, with the decisions of ours.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
-    found = of_cells(published, cells, told)
-    if not any(block.setting for block in found):
-        return found
-    wanted = {str(cell) for block in found for cell in block.cells["cell_id"]}
-    taken = read(root, wanted, with_entropy=all(row.entropy for row in published.rows))
-    return [Decided(**_fields(block), decisions=taken) for block in found]
-
-
-def read(root: Path, cells: Set[str], with_entropy: bool) -> pd.DataFrame:
-    """COLUMNS of the first-pass decisions of some cells that need a tool, and whether each was an `error`.
-
-    `with_entropy`: only those that recorded one.
-    """
-    needed = (pc.field("branch") == 0) & pc.field("tool_required")
-    if with_entropy:
-        needed = needed & pc.field("entropy").is_valid()
-    taken: pd.DataFrame = store.read(root, "steps", COLUMNS, needed).to_pandas()
-    taken = taken[taken["cell_id"].isin(cells)]
-    return taken.assign(error=(~taken["tool_matches"].astype("boolean").fillna(False)).astype(float))
-
-
-def _fields(block: Block) -> dict[str, Any]:
-    return {name: getattr(block, name) for name in ("row", "setting", "cells", "alike", "others")}

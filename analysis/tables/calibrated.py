@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from analysis.load import SETTING, provenance, queries
 from analysis.stats import calibration
 from analysis.stats.calibration import Clusters, Numbers
 from analysis.stats.intervals import CLUSTER, Interval, share
+from analysis.tables.rates import Place
 from grid import store
 
 _Row = dict[str, Any]
@@ -87,7 +87,7 @@ def _by_setting(decisions: pd.DataFrame, rows: Callable[[_Setting], list[_Row]])
 def _settings(decisions: pd.DataFrame) -> Iterator[_Setting]:
     numbers = pd.factorize(decisions[CLUSTER], sort=True)[0]
     figures = [decisions[name].to_numpy(np.float64) for name in ("right", "confidence", "entropy")]
-    there, silent = np.asarray(~np.isnan(figures).any(axis=0)), np.isnan(figures[1])
+    there, silent = (np.asarray(part) for part in (~np.isnan(figures).any(axis=0), np.isnan(figures[1:]).any(axis=0)))
     levels = list[Hashable](SETTING)
     groups: Any = decisions.groupby(levels, sort=False, observed=True).indices
     for key, every in groups.items():
@@ -184,75 +184,69 @@ def _share(values: Numbers, cluster: Clusters) -> Interval:
 # First-pass decisions with a distribution over the options: its confidence, its entropy, and whether it was right.
 
 
-EXACT, VOTES = "exact choice", "votes"
-"""Where a distribution comes from: the model's own probabilities, or sampled answers."""
-_STEPS = ["cell_id", "entropy", "reference_tool", "options"]
-_DIGITS = 9  # entropies and shares that differ by rounding are equal
+EXACT = "exact choice"
+"""Where a distribution comes from: the model's own probabilities; else votes, the planner's number of samples."""
+_STEPS = ["cell_id", "branch", "step", "entropy", "reference_tool", "options"]
+_QUERY = """SELECT {labels}, cluster, cell_id, step,
+  coalesce('votes of ' || (config::VARCHAR->'planner'->>'samples'), '{exact}') AS distribution,
+  round(entropy, 9) AS entropy, round(most, 9) AS confidence,
+  [o.tool FOR o IN told IF o.probability = most][1] = reference_tool AS right
+FROM e JOIN (SELECT cell_id, branch, step, entropy, reference_tool,
+  [o FOR o IN options IF o.tool IS NOT NULL AND NOT isnan(o.probability)] AS told,
+  list_max([o.probability FOR o IN told]) AS most FROM steps) USING (cell_id)
+WHERE {where} AND branch = 0
+QUALIFY count(entropy) OVER (PARTITION BY model, dataset, robustness, planner) > 0 ORDER BY ALL"""
+"""The first of the most probable options is the one taken; entropies and shares that differ by rounding are equal."""
 
 
-def read(root: Path) -> pd.DataFrame:
-    """One row a first-pass decision that recorded a distribution, setting by setting.
+class Decisions(NamedTuple):
+    """The first-pass decisions of a model on a data set, of settings that recorded distributions.
 
-    Columns: SETTING, `cell_id`, `cluster`, `engine`; `distribution` (EXACT, or VOTES with their number); `confidence`,
-    the probability of the most probable option, which is the one taken; `entropy` in nats; `right`: that option is the
+    `rows`: SETTING, `cell_id`, `cluster`, `step`; `distribution` (EXACT, or votes with their number); `confidence`, the
+    probability of the most probable option, which is the one taken; `entropy` in nats; `right`: that option is the
     reference's, or says as the reference does that no tool is needed. `right` is NaN where no reference is known, and
     `confidence` where a planner that records options had none (no answer could be read), or one without a number.
+    `query` gave them, `told` is what captions begin with.
+    """
+
+    root: Path
+    place: Place
+    rows: pd.DataFrame
+    query: str
+    told: str
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """What `table` makes of them."""
+        return load.once(self.root, f"calibration {self.place}", lambda: table(self.rows), few=True)
+
+    @property
+    def handed_over(self) -> pd.DataFrame:
+        """What `handing_over` makes of them."""
+        return load.once(self.root, f"handing over {self.place}", lambda: handing_over(self.rows), few=True)
+
+
+def read(root: Path) -> list[Decisions]:
+    """The decisions of each model and data set of which any can be judged.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    first = pc.field("branch") == 0
-    table = store.read(root, "steps", _STEPS, first & pc.field("entropy").is_valid())
-    if not table.num_rows:
-        return pd.DataFrame()
-    cells = load.episodes(root, [*provenance.SIMULATED_COLUMNS, "config"])
-    recording = pc.is_in(pa.array(cells["cell_id"], pa.string()), table["cell_id"].combine_chunks()).to_numpy(False)
-    settings = cells.groupby(SETTING, sort=False, observed=True).ngroup()
-    cells = cells[settings.isin(settings[recording].unique())]
-    kinds = {text: distribution(str(text)) for text in cells["config"].cat.remove_unused_categories().cat.categories}
-    cells = cells.assign(distribution=cells["config"].astype(object).map(kinds))
-    theirs = pc.field("cell_id").isin(pa.array(cells["cell_id"]))
-    silent = store.read(root, "steps", ["cell_id"], first & pc.field("entropy").is_null() & theirs).to_pandas()
-    taken = pd.concat([judged(table), silent], ignore_index=True)
-    known = [*SETTING, "cell_id", CLUSTER, provenance.ENGINE, "distribution"]
-    found = cells[known].merge(taken, on="cell_id", validate="one_to_many")
-    return found.assign(right=found["right"].astype("float64"))
+
+    def made() -> list[Decisions]:
+        first = pc.field("branch") == 0
+        if not store.read(root, "steps", ["cell_id"], first & pc.field("entropy").is_valid()).num_rows:
+            return []
+        steps = store.read(root, "steps", _STEPS, first)
+        cells = load.episodes(root, [*provenance.SIMULATED_COLUMNS, "config"])
+        return [_of(root, Place(model, dataset), own, steps) for model, dataset, own in load.places(cells)]
+
+    return [own for own in load.once(root, "calibration", made) if len(known(own.rows))]
 
 
-def judged(table: pa.Table) -> pd.DataFrame:
-    """`cell_id`, `entropy`, `confidence`, `right` and `reference_tool` of each row of the table `steps`."""
-    options = table["options"].combine_chunks()
-    each = pc.list_flatten(options)
-    tops = pd.DataFrame({
-        "row": pc.list_parent_indices(options).to_numpy(),
-        "top": pc.struct_field(each, "tool").to_pandas(),
-        "confidence": pc.struct_field(each, "probability").to_numpy(zero_copy_only=False),
-    })  # fmt: skip
-    tops = tops.dropna().sort_values(["row", "confidence"], ascending=[True, False], kind="stable")
-    tops = tops.drop_duplicates("row").set_index("row")
-    found = table.drop_columns(["options"]).to_pandas().join(tops)
-    right = (found["top"] == found["reference_tool"]).astype("float64")
-    found = found.assign(right=right.where(found["top"].notna() & found["reference_tool"].notna()))
-    kept: pd.DataFrame = found.drop(columns="top")
-    return kept.round({"confidence": _DIGITS, "entropy": _DIGITS})
-
-
-def distribution(config: str) -> str:
-    """What a planner's distribution is, by the resolved configuration: planners that vote have a number of samples."""
-    planner: Any = json.loads(config or "{}").get("planner")
-    samples = planner.get("samples") if isinstance(planner, dict) else None
-    return EXACT if samples is None else f"{VOTES} of {samples}"
-
-
-def query(root: Path, model: str, dataset: str) -> str:
-    """The decisions of one model and dataset as SQL."""
-    steps = f"{root}/steps/*.parquet".replace("'", "''")
-    most = "list_max([o.probability FOR o IN options])"
-    return (
-        f"{queries.latest(root)}\nSELECT robustness, planner, setting_id, cluster, cell_id, step, entropy,\n"
-        f"  {most} AS confidence,\n"
-        f"  [o.tool FOR o IN options IF o.probability = {most}][1] = reference_tool AS right\n"
-        f"FROM e JOIN '{steps}' AS s USING (cell_id, attempt_id)\n"
-        f"WHERE {queries.place(model, dataset)} AND branch = 0 AND entropy IS NOT NULL AND len(options) > 0\n"
-        "  AND reference_tool IS NOT NULL\nORDER BY ALL"
-    )
+def _of(root: Path, place: Place, cells: pd.DataFrame, steps: pa.Table) -> Decisions:
+    query = _QUERY.format(labels=queries.LABELLED, exact=EXACT, where=queries.place(*place))
+    rows = queries.ask(cells, query, steps=steps).rows
+    rows = rows.assign(right=rows["right"].astype("float64"))
+    told = provenance.simulated_notice(cells[cells["cell_id"].isin(rows["cell_id"])])
+    return Decisions(root, place, rows, queries.of_files(root, query), told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
-from analysis import load
-from analysis.load import SETTING, provenance
+from analysis.load import SETTING
 from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
@@ -24,8 +23,8 @@ from analysis.stats import calibration, intervals
 from analysis.stats.calibration import BINS, Numbers
 from analysis.stats.intervals import CLUSTER, Sample, holm, interval, p_value
 from analysis.tables import calibrated
-from analysis.tables.calibrated import EXACT, known
-from analysis.tables.rates import LABELS, Place
+from analysis.tables.calibrated import EXACT, Decisions, known
+from analysis.tables.rates import LABELS
 from grid.core.untrusted import shown
 
 SECTION = "Calibration"
@@ -80,35 +79,13 @@ def tables(root: Path) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    met = load.once(root, "calibration", lambda: calibrated.read(root))
-    return [
-        table
-        for place, own in places(met)
-        for table in (_calibration(root, place, own), *_against(root, place, own), _handing(root, place, own))
-    ]
+    return [table for own in calibrated.read(root) for table in (_calibration(own), *_against(own), _handing(own))]
 
 
-def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
-    """The decisions of each model and data set of which any can be judged."""
-    for model, dataset, own in load.places(met):
-        if len(calibrated.known(own)):
-            yield Place(model, dataset), own
-
-
-def _measured(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
-    """What table and figure show."""
-    return load.once(root, f"calibration {place}", lambda: calibrated.table(own), few=True)
-
-
-def _handed_over(root: Path, place: Place, own: pd.DataFrame) -> pd.DataFrame:
-    return load.once(root, f"handing over {place}", lambda: calibrated.handing_over(own), few=True)
-
-
-def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
-    found = _measured(root, place, own)
+def _calibration(own: Decisions) -> Table:
     return Table(
-        name=f"{NAME} {place.model} {place.dataset}",
-        title=f"{place.title}: calibration of the choice of tools",
+        name=f"{NAME} {own.place.model} {own.place.dataset}",
+        title=f"{own.place.title}: calibration of the choice of tools",
         by=[*LABELS, "distribution"],
         columns=[
             count("decisions", printed=False),
@@ -127,8 +104,8 @@ def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Table:
             _bounded("AUROC", "auroc"),
             Column("left out", lambda row: f"{row['silent']:,} + {row['unknown']:,}", printed=False),
         ],
-        values=found,
-        query=calibrated.query(root, *place),
+        values=own.measured,
+        query=own.query,
         about=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
         briefly=_SHORT,
         breaks=["robustness"],
@@ -140,21 +117,21 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
     return Column(header, lambda row: bounded(row, name, of))
 
 
-def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Table]:
+def _against(own: Decisions) -> list[Table]:
     """Others against the exact choice; none where it did not run, or alone."""
-    found = differences(own)
+    found = differences(own.rows)
     if found.empty:
         return []
     reference = found["reference"].iloc[0]
     headers = zip(FIGURES, ("right", "Brier", "AURC", "AUROC"), strict=True)
     return [
         Table(
-            name=f"{AGAINST} {place.model} {place.dataset}",
-            title=f"{place.title}: calibration against the exact choice of {reference}",
+            name=f"{AGAINST} {own.place.model} {own.place.dataset}",
+            title=f"{own.place.title}: calibration against the exact choice of {reference}",
             by=[*LABELS, "distribution"],
             columns=[count("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
-            query=calibrated.query(root, *place),
+            query=own.query,
             about=_AGAINST,
             breaks=["robustness"],
             section=SECTION,
@@ -167,11 +144,11 @@ def _difference(name: str, row: Mapping[Any, Any]) -> str:
     return written(row, name, POINTS, marks=told)
 
 
-def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
-    found = _handed_over(root, place, own)
+def _handing(own: Decisions) -> Table:
+    found = own.handed_over
     return Table(
-        name=f"{HANDING_OVER} {place.model} {place.dataset}",
-        title=f"{place.title}: handing decisions over to a person",
+        name=f"{HANDING_OVER} {own.place.model} {own.place.dataset}",
+        title=f"{own.place.title}: handing decisions over to a person",
         by=[*LABELS, "distribution"],
         columns=[
             mean("above", "above (nats)", ".3f", 1.0),
@@ -182,7 +159,7 @@ def _handing(root: Path, place: Place, own: pd.DataFrame) -> Table:
             mean("error_perfect", "perfect"),
         ],
         values=found,
-        query=calibrated.query(root, *place),
+        query=own.query,
         about=_HANDED,
         breaks=frozenset(range(len(calibration.HANDED), len(found), len(calibration.HANDED))),
         section=SECTION,
@@ -291,33 +268,30 @@ def drawings(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    found: list[Drawing] = []
-    for at, (place, own) in enumerate(places(load.once(root, "calibration", lambda: calibrated.read(root))), start=1):
-        found += [_reliability(root, place, own, at), _handed(root, place, own, at)]
-    return found
+    numbered = enumerate(calibrated.read(root), start=1)
+    return [drawing for at, own in numbered for drawing in (_reliability(own, at), _handed(own, at))]
 
 
-def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
-    found = _measured(root, place, own)
+def _reliability(own: Decisions, number: int) -> Drawing:
     name = f"reliability-{number}"
     return Drawing(
         name=name,
-        title=f"{place.title}: reliability diagram",
-        caption=f"{provenance.simulated_notice(own)}{_RELIABILITY}{left_out(len(found))}",
-        svg=reliability(calibrated.reliability(own), found, name),
-        query=calibrated.query(root, *place),
+        title=f"{own.place.title}: reliability diagram",
+        caption=f"{own.told}{_RELIABILITY}{left_out(len(own.measured))}",
+        svg=reliability(calibrated.reliability(own.rows), own.measured, name),
+        query=own.query,
         section=SECTION,
     )
 
 
-def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
-    name, curves = f"handed-over-{number}", calibrated.curves(own)
+def _handed(own: Decisions, number: int) -> Drawing:
+    name, curves = f"handed-over-{number}", calibrated.curves(own.rows)
     return Drawing(
         name=name,
-        title=f"{place.title}: error rate against the share handed over (risk-coverage)",
-        caption=f"{provenance.simulated_notice(own)}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
-        svg=handed_over(curves, _handed_over(root, place, own), name),
-        query=calibrated.query(root, *place),
+        title=f"{own.place.title}: error rate against the share handed over (risk-coverage)",
+        caption=f"{own.told}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
+        svg=handed_over(curves, own.handed_over, name),
+        query=own.query,
         section=SECTION,
     )
 

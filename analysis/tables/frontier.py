@@ -246,9 +246,6 @@ def drawings(root: Path) -> list[Drawing]:
 
     Raises:
         StoreError: the folder cannot be read.
-
-    Raises:
-        StoreError: the folder cannot be read.
     """
     cells, (frame, query), cost = _read(root)
     if frame.empty:

@@ -9,7 +9,6 @@ Entropies are of exact choices alone (`egb_logits`, `egb_names`), of each case's
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from functools import partial
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.errors import AnalysisError
 from analysis.load import SETTING, name_of
+from analysis.load.queries import LABELLED, Asked, ask, of_files
 from analysis.page.table import NONE, Column, Table, count, mean
 from analysis.stats.intervals import CLUSTER
 from grid import store
@@ -32,9 +32,19 @@ DRAWS = 2000
 """Of the bootstrap over clusters."""
 DIGITS = 3
 """Of a threshold that is told."""
-_LABELS = "labels"
-_EXACT = "labels"  # a key that planners which take exact choices have, and others have not
-_FIRST = (pc.field("branch") == 0) & pc.field("entropy").is_valid()
+_STEPS = ["cell_id", "branch", "entropy", "reference_rank", "tool_matches", "tool_required"]
+_KEYS = [*SETTING, "labels", "unit"]
+_QUERY = f"""WITH f AS (SELECT * FROM steps WHERE branch = 0 AND entropy IS NOT NULL),
+d AS (SELECT cell_id, 'decision' AS unit, entropy, NOT coalesce(tool_matches, false) AS error
+  FROM f WHERE reference_rank IS NOT NULL
+  UNION ALL SELECT cell_id, 'first pass', max(f.entropy), NOT any_value(improvements.success)
+  FROM f JOIN improvements USING (cell_id)
+  WHERE improvement = 0 AND improvements.success IS NOT NULL
+    AND cell_id NOT IN (SELECT cell_id FROM steps WHERE tool_required IS NOT NULL)
+    AND cell_id NOT IN (SELECT cell_id FROM e WHERE retrieval_rate < 1) GROUP BY cell_id)
+SELECT {LABELLED}, config::VARCHAR->'planner'->>'labels' AS labels, unit, case_id, cluster, d.entropy, error
+FROM e JOIN d USING (cell_id) WHERE trial = (SELECT min(trial) FROM e) AND labels IS NOT NULL ORDER BY ALL"""  # noqa: S608  names are ours
+"""Planners that take exact choices have a key `labels`, and others have not."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -45,8 +55,8 @@ class Best(NamedTuple):
     j: float
 
 
-def decisions(root: Path) -> pd.DataFrame:
-    """A row for each decision, or for each first pass of a setting without an outline that is followed.
+def decisions(root: Path) -> Asked:
+    """A row for each decision, or for each first pass of a setting without an outline that is followed; its query.
 
     Columns: those of `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`),
     `cluster`, `case_id`, `entropy` in nats, and `error`.
@@ -55,49 +65,16 @@ def decisions(root: Path) -> pd.DataFrame:
         AnalysisError: no planner of the folder takes exact choices.
         StoreError: the folder cannot be read.
     """
-    cells = load.episodes(root, ["config"])
-    missed = cells.loc[cells["retrieval_rate"] < 1, "cell_id"]
-    cells = cells[cells["trial"] == cells["trial"].min()]
-    cells = cells.assign(labels=[_labels(str(text)) for text in cells["config"].astype(object)]).dropna(subset=_LABELS)
-    kept = cells[["cell_id", *SETTING, _LABELS, CLUSTER, "case_id"]]
-    steps = _steps(root).assign(unit="decision")
-    passes = _passes(root).assign(unit="first pass")
-    passes = passes[~passes["cell_id"].isin(_outlined(root)) & ~passes["cell_id"].isin(missed)]
-    found: pd.DataFrame = kept.merge(pd.concat([steps, passes], ignore_index=True), on="cell_id")
-    if found.empty:
+    met = ((pc.field("branch") == 0) & pc.field("entropy").is_valid()) | pc.field("tool_required").is_valid()
+    tried = store.read(root, "improvements", ["cell_id", "improvement", "success"])
+    found = ask(
+        load.episodes(root, ["config"]), _QUERY, steps=store.read(root, "steps", _STEPS, met), improvements=tried
+    )
+    if found.rows.empty:
         raise AnalysisError(
             f"{root}: no first pass of exact choices; a pilot is planner=egb_logits planner.trajectories=1 trials=1"
         )
-    return found
-
-
-def _labels(config: str) -> str | None:
-    found: Mapping[str, Any] = json.loads(config)
-    return (found.get("planner") or {}).get(_EXACT)
-
-
-def _steps(root: Path) -> pd.DataFrame:
-    """The decisions of first passes whose reference's tool was on offer, and whether they were wrong."""
-    columns = ["cell_id", "entropy", "tool_matches"]
-    offered = _FIRST & pc.field("reference_rank").is_valid()
-    found: pd.DataFrame = store.read(root, "steps", columns, offered).to_pandas()
-    return found.assign(error=~found["tool_matches"].astype(bool)).drop(columns="tool_matches")
-
-
-def _outlined(root: Path) -> pd.Series[Any]:
-    """The cells whose steps are told what they should have been."""
-    known: pd.DataFrame = store.read(root, "steps", ["cell_id"], pc.field("tool_required").is_valid()).to_pandas()
-    return known["cell_id"]
-
-
-def _passes(root: Path) -> pd.DataFrame:
-    """Of each first pass that ended its highest entropy, and whether it failed."""
-    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "entropy"], _FIRST).to_pandas()
-    highest = steps.groupby("cell_id")["entropy"].max().reset_index()
-    ended = pc.field("improvement") == 0
-    tried: pd.DataFrame = store.read(root, "improvements", ["cell_id", "success"], ended).to_pandas()
-    tried = tried.dropna(subset="success")
-    return highest.merge(tried.assign(error=~tried["success"].astype(bool)).drop(columns="success"), on="cell_id")
+    return Asked(found.rows, of_files(root, found.query))
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
@@ -130,8 +107,8 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
     others it is lower.
     """
     rows = []
-    for key, own in found.groupby([*SETTING, _LABELS, "unit"], sort=False, observed=True):
-        named = dict(zip([*SETTING, _LABELS, "unit"], map(str, key), strict=True))
+    for key, own in found.groupby(_KEYS, sort=False, observed=True):
+        named = dict(zip(_KEYS, map(str, key), strict=True))
         entropy, error = own["entropy"].to_numpy(np.float64), own["error"].to_numpy(np.bool_)
         cluster = pd.factorize(own[CLUSTER].astype(str))[0]
         chosen, drawn = best(entropy, error), _bootstrap(entropy, error, cluster, draws)
@@ -157,12 +134,12 @@ def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArr
     return np.array([best(entropy, error, weights[cluster]) for weights in often])
 
 
-def table(root: Path, frame: pd.DataFrame) -> Table:
-    """What `learned` gives, as a table."""
+def table(frame: pd.DataFrame, query: str) -> Table:
+    """What `learned` gives, as a table; `query` gave the decisions."""
     return Table(
         name="thresholds",
         title="the entropy above which a state should branch",
-        by=[*SETTING, _LABELS],
+        by=[*SETTING, "labels"],
         columns=[
             count("cases"),
             count("clusters"),
@@ -174,8 +151,7 @@ def table(root: Path, frame: pd.DataFrame) -> Table:
             mean("error_below", "wrong below"),
         ],
         values=frame,
-        query=f"from pathlib import Path; from analysis.tables import thresholds\n"
-        f"thresholds.learned(thresholds.decisions(Path({str(root)!r})))",
+        query=query,
         about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "
         "largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was learned "
         f"on; branching: % of decisions above the threshold; wrong above, below: % of these that were wrong; {UNITS}; "

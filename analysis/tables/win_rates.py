@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from analysis import load
-from analysis.load import name_of, queries
+from analysis.load import queries
 from analysis.load.queries import LABELLED, Asked, ask
 from analysis.page.table import Column, Table, bounded, bounds, count, number
 from analysis.stats import intervals
@@ -47,15 +47,6 @@ def tables(root: Path) -> list[Table]:
 def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
     """Each case's mean `win` by setting, `evaluator`, `against` and `rule`, and the pairs of it."""
     return ask(cells, _ASKED.format(labels=LABELLED), comparisons=comparisons)
-
-
-def wins(root: Path, reference: str) -> pd.Series[float]:
-    """By cell, what was said last of it and the reference planner's; of that planner's own cells 0.5."""
-    compared: pd.DataFrame = store.read(root, "comparisons", _COMPARED).to_pandas()
-    last = compared[compared["against"].map(name_of) == reference].sort_values("created_at")
-    own = last.drop_duplicates("cell_id", keep="last").set_index("cell_id")["win"]
-    found: pd.Series[float] = pd.concat([own, pd.Series(REFERENCE, index=last["against_cell_id"].unique())])
-    return found.astype("float64")
 
 
 def win_rates(cases: pd.DataFrame) -> pd.DataFrame:

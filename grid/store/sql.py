@@ -40,27 +40,30 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
     return f"SELECT *{replaced} FROM {whole(source, [*EPISODES, *(pa.field(*one) for one in kinds.items())])}"  # noqa: S608  names are ours
 
 
+def none(columns: Iterable[pa.Field]) -> str:
+    """A query that has columns and no rows: where a folder has no files of a table."""
+    return "SELECT " + ", ".join(f'NULL::{_kind(one.type)} AS "{one.name}"' for one in columns) + " WHERE false"
+
+
 def whole(source: str, columns: Iterable[pa.Field]) -> str:
     """Rows of files of several versions; columns that none of them has are null."""
-    empty = ", ".join(f'NULL::{_kind(column.type)} AS "{column.name}"' for column in columns)
-    return f"(SELECT * FROM {source} UNION ALL BY NAME SELECT {empty} WHERE false)"  # noqa: S608  names are ours
+    return f"(SELECT * FROM {source} UNION ALL BY NAME {none(columns)})"  # noqa: S608  names are ours
 
 
 def joined(query: str) -> str:
-    """A query over a folder's files, with those columns of the joined form that it names taken out of their maps.
+    """A query over folders' files, with those columns of the joined form that it names taken out of their maps.
 
     Args:
         query: it reads `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other is as it was.
     """
-    found = _WHOLE.search(query)
-    if not found:
-        return query
-    root = Path(found[1].strip("'").replace("''", "'")).parent.parent
-    own = {name: metric for name, metric in metrics(root).items() if name not in PARTS} if is_there(root) else {}
-    names = named(query, own)
-    old = any(not file.of_now for file in survey(root, "episodes").files)
-    source = f"read_parquet({found[1]}, union_by_name = true)" if old else found[1]
-    return query.replace(found[0], selected(source, names, own, old))
+    found = query
+    for whole, files in {one[0]: one[1] for one in _WHOLE.finditer(query)}.items():
+        root = Path(files.strip("'").replace("''", "'")).parent.parent
+        own = {name: metric for name, metric in metrics(root).items() if name not in PARTS} if is_there(root) else {}
+        old = any(not file.of_now for file in survey(root, "episodes").files)
+        source = f"read_parquet({files}, union_by_name = true)" if old else files
+        found = found.replace(whole, selected(source, named(query, own), own, old))
+    return found
 
 
 def named(query: str, own: Iterable[str] = ()) -> list[str]:

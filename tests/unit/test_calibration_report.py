@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import pandas as pd
-import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -19,7 +18,6 @@ from analysis.page.render import FORMATS
 from analysis.report import print_report
 from analysis.tables import calibrated, calibration
 from grid import store
-from grid.store.schema import STEPS
 from tests import planted, simulated
 from tests.support.tables import without_sorting
 
@@ -68,8 +66,8 @@ def test_what_counts_and_what_is_left_out(tmp_path: Path) -> None:
         step(None),
         step(option(0.7, 0.3), branch=1),
     )
-    found = calibrated.read(root)
-    (row,) = calibrated.table(found).to_dict("records")
+    (found,) = calibrated.read(root)
+    (row,) = calibrated.table(found.rows).to_dict("records")
     assert (row["decisions"], row["silent"], row["unknown"]) == (4, 3, 1)
     assert (row["accuracy"], row["confidence"]) == (0.75, pytest.approx(0.75))
     assert row["distribution"] == calibrated.EXACT
@@ -77,22 +75,24 @@ def test_what_counts_and_what_is_left_out(tmp_path: Path) -> None:
     assert dict(zip(own.figures, own.rows[0][3:], strict=True))["left out"] == "3 + 1"
 
 
-def test_the_most_probable_option_counts_wherever_it_stands() -> None:
-    table = pa.table(
-        {"cell_id": ["x", "y"], "entropy": [0.1, 0.1], "reference_tool": ["b", "a"],
-         "options": pa.array([option(0.2, 0.8), option(0.5, 0.5)], STEPS.field("options").type)}
-    )  # fmt: skip
-    found = calibrated.judged(table)
-    assert list(found["confidence"]) == [0.8, 0.5]
-    assert list(found["right"]) == [1.0, 1.0]
+def test_the_most_probable_option_counts_wherever_it_stands(tmp_path: Path) -> None:
+    """Of equal ones the first; what has no name or no number is none."""
+    last, first = step(option(0.2, 0.8), reference="b"), step(option(0.5, 0.5))
+    unread = step([*option(float("nan"), 0.3), {"tool": None, "probability": 0.9}], reference="b")
+    (found,) = calibrated.read(written(tmp_path, last, first, unread))
+    assert list(found.rows["confidence"]) == [0.8, 0.5, 0.3]
+    assert list(found.rows["right"]) == [1.0, 1.0, 1.0]
 
 
 def test_votes_are_told_from_exact_choices(tmp_path: Path) -> None:
     for planner in MADE:
         written(tmp_path, *[step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b")] * 6, planner=planner)
     written(tmp_path, step([], entropy=None), planner="react")
-    found = calibrated.table(calibrated.read(tmp_path)).set_index("planner")["distribution"]
-    assert found.to_dict() == {"egb_logits": "exact choice", "self_consistency": "votes of 10"}
+    (own,) = calibrated.read(tmp_path)
+    assert own.measured.set_index("planner")["distribution"].to_dict() == {
+        "egb_logits": "exact choice",
+        "self_consistency": "votes of 10",
+    }
     reliability, handed = calibration.drawings(tmp_path)
     assert "self_consistency (votes of 10)" in handed.svg
     assert "exact choice" in reliability.svg
@@ -102,12 +102,13 @@ def test_the_query_gives_the_same_decisions(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.7, 0.3)), step(option(0.6, 0.4), reference="b"), step(option(0.8)),
                    step(option(0.7), reference=None), step([], entropy=None), dataset="it's")  # fmt: skip
     (own, _) = calibration.tables(root)
+    (found,) = calibrated.read(root)
     with duckdb.connect() as connection:
         asked = connection.execute(own.query).df()
-    expected = calibrated.known(calibrated.read(root)).sort_values("cell_id")
-    assert list(asked["confidence"]) == pytest.approx(list(expected["confidence"]))
-    assert list(asked["right"].astype(float)) == list(expected["right"])
-    assert list(asked["cluster"]) == list(expected["cluster"].astype(str))
+    assert list(asked) == list(found.rows)
+    assert list(asked["confidence"]) == pytest.approx(list(found.rows["confidence"]), nan_ok=True)
+    assert list(asked["right"].astype(float)) == pytest.approx(list(found.rows["right"]), nan_ok=True)
+    assert list(asked["cluster"]) == list(found.rows["cluster"].astype(str))
 
 
 @pytest.mark.parametrize("steps", [[step([], entropy=None)], [step(None)], [step(option(0.9), reference=None)]])

@@ -37,8 +37,8 @@ def block(of: Published, mode: str, cases: dict[str, list[float]] | None, planne
     names = sorted(cases or {})
     values = np.array([(cases or {})[name] for name in names]).reshape(len(names), 2)
     own = {"tool_f1": values[:, 0], "execution_f1": values[:, 1], "model": "m"}
-    cells = pd.DataFrame(own | {"case_id": names, "cluster": names}, index=range(len(names)))
-    return Block(of.row([mode, "react"]), setting, cells)
+    rows = pd.DataFrame(own | {"case_id": names, "cluster": names}, index=range(len(names)))
+    return Block(of.row([mode, "react"]), setting, rows)
 
 
 def average(stands: str, *parts: tuple[str | None, str, float]) -> dict[str, Any]:

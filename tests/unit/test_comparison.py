@@ -73,13 +73,13 @@ def test_planted_flips_ratios_and_difference_are_found(tmp_path: Path) -> None:
     before, after = [1, 1, 0, 0, 1, 0, 1, 0], [1, 0, 1, 1, 1, 0, 1, 1]
     a = written(tmp_path / "a", planted("react", before))
     b = written(tmp_path / "b", planted("react", after, input_tokens=200, output_tokens=20))
-    (pair,) = matched(a, b).pairs
-    cases = runs.by_case(pair).reset_index().set_index("case_id")
+    found = matched(a, b)
+    cases = found.cases.rows.set_index("case_id")
     assert cases["flip"].to_dict() == {
         f"case-{place}": "" if one == other else UP if other else DOWN
         for place, (one, other) in enumerate(zip(before, after, strict=True))
     }
-    (row,) = runs.compared([pair]).to_dict("records")
+    (row,) = runs.compared(found).to_dict("records")
     assert (row["cases"], row["clusters"], row[UP], row[DOWN], row["changed"]) == (8, 4, 3, 1, 0)
     assert (row["success_a"], row["success_b"], row["difference"]) == (0.5, 0.75, 0.25)
     assert row["tokens"] == pytest.approx(2.0)
@@ -92,7 +92,7 @@ def test_the_difference_is_that_of_two_planners_of_one_run(tmp_path: Path) -> No
     solved = rng.random((2, 20, 3)) < 0.5  # (runs, cases, trials)
     parts = [[cell("react", c, t, bool(solved[run, c, t])) for c in range(20) for t in range(3)] for run in (0, 1)]
     a, b = (written(tmp_path / name, rows) for name, rows in zip("ab", parts, strict=True))
-    (row,) = runs.compared(matched(a, b).pairs).to_dict("records")
+    (row,) = runs.compared(matched(a, b)).to_dict("records")
     one_run = pd.DataFrame([*parts[0], *({**one, "planner": "egb"} for one in parts[1])])
     one_run = one_run.astype({"success": float}).assign(tool_match_rate=1.0, resolved_checks=0)
     (expected,) = paired_differences(one_run).to_dict("records")
@@ -116,7 +116,7 @@ def test_p_is_below_5_percent_where_the_interval_excludes_0(cases: list[tuple[in
 def test_swapping_the_runs_swaps_every_sign(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 0, 1, 0]) + planted("sh", [0, 0, 0, 1, 1, 0]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0, 0, 0]) + planted("sh", [1, 0, 1, 1, 1, 1]))
-    there, back = (runs.compared(matched(*pair).pairs) for pair in ((a, b), (b, a)))
+    there, back = (runs.compared(matched(*pair)) for pair in ((a, b), (b, a)))
     assert there["difference"].to_list() == pytest.approx((-back["difference"]).to_list())
     assert there["difference_low"].to_list() == pytest.approx((-back["difference_high"]).to_list())
     assert there[UP].to_list() == back[DOWN].to_list()
@@ -127,7 +127,7 @@ def test_swapping_the_runs_swaps_every_sign(tmp_path: Path) -> None:
 def test_a_half_solved_case_flips_neither_way(tmp_path: Path) -> None:
     a = written(tmp_path / "a", [cell("react", c, t, bool(t)) for c in range(4) for t in range(2)])
     b = written(tmp_path / "b", [cell("react", c, t, c > 1) for c in range(4) for t in range(2)])
-    (row,) = runs.compared(matched(a, b).pairs).to_dict("records")
+    (row,) = runs.compared(matched(a, b)).to_dict("records")
     assert (row[UP], row[DOWN], row["difference"]) == (0, 0, 0.0)
 
 
@@ -148,8 +148,8 @@ def test_settings_of_one_label_are_matched_by_their_id(tmp_path: Path) -> None:
     found = matched(a, b)
     assert len(found.pairs) == 2
     assert len(found.alone[1]) == 1
-    assert tables.differing(found.pairs).empty
-    assert (runs.compared(found.pairs)["difference"] == 0).all()
+    assert tables.differing(found).empty
+    assert (runs.compared(found)["difference"] == 0).all()
 
 
 def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> Non
     (pair,) = found.pairs
     assert pair.label("planner") == "react → react[temperature=1]"
     assert [len(own) for own in found.alone] == [1, 1]
-    told = tables.differing(found.pairs).set_index("what")
+    told = tables.differing(found).set_index("what")
     assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", tables.ALL]
 
 
@@ -172,12 +172,12 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
         for seed, name in enumerate("ab")
     )  # fmt: skip
     found = matched(a, b)
-    told = tables.differing(found.pairs)
+    told = tables.differing(found)
     assert {row["what"]: (row["a"], row["b"]) for row in told.to_dict("records")} == {
         "dataset_version": ("v0", "v1"), "git_commit": ("commit-0", "commit-1"), "seed": ("0", "1"),
         "code of dataset": ('"x"', '"y"'),
     }  # fmt: skip
-    (row,) = runs.compared(found.pairs).to_dict("records")
+    (row,) = runs.compared(found).to_dict("records")
     assert row["changed"] == 2
     assert any("other contents under the same id" in note for note in compare(a, b).tables[0].notes)
 
@@ -187,12 +187,11 @@ def test_the_query_gives_the_cases(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 1]) + planted("sh", [1, 0, 0, 1]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0], model="m'x") + planted("sh", [0, 0, 0, 1], model="m'x"))
     found = compare(a, b)
-    asked = queried(found.tables[0].query).set_index(["planner", "case_id"])
+    asked = queried(found.tables[0].query)
     assert len(asked) == 8
-    for pair in matched(a, b).pairs:
-        for row in runs.by_case(pair).reset_index().to_dict("records"):
-            for name in ("success_a", "success_b", "tokens_a", "tokens_b"):
-                assert asked.loc[(pair.label("planner"), row["case_id"]), name] == row[name]
+    assert asked["flip"].tolist() == ["", "up", "up", "down", "down", "", "", ""]
+    ran = matched(a, b).cases.rows
+    pd.testing.assert_frame_equal(asked, ran.astype(asked.dtypes))
     assert len(queried(found.tables[-1].query)) == 4
 
 
@@ -261,5 +260,5 @@ def test_what_cannot_be_compared_is_one_line(
 
 def test_a_damaged_config_is_no_traceback(tmp_path: Path) -> None:
     a, b = (written(tmp_path / n, planted("react", [1, 0], config=text)) for n, text in (("a", "[1"), ("b", "[1]")))
-    told = tables.differing(matched(a, b).pairs)
+    told = tables.differing(matched(a, b))
     assert told[["what", "a", "b"]].to_numpy().tolist() == [["text", '"[1"', '"[1]"']]

@@ -123,7 +123,7 @@ def test_a_preset_runs_what_its_tables_have(cells: Cells, preset: tuple[str, ...
         ours = [block for block in blocks(table, ran) if block.setting]
         rows = {tuple(block.row.labels) for block in ours}
         found |= {(table.paper, table.table): len(rows)} if rows else {}
-        beside |= {label for block in ours for label in block.cells["label"]}
+        beside |= {label for block in ours for label in block.cases["label"]}
     assert found == PRESETS[preset]
     assert beside == set(ran["label"]), "no setting runs in vain"
 
@@ -154,7 +154,7 @@ def test_a_preset_of_plans_has_a_setting_beside_every_row_of_its_tables(cells: C
         if table.paper == "agent_planning_benchmark" and table.table in tables:
             found = blocks(table, ran)
             assert all(block.setting for block in found), table.table
-            assert {str(planner) for block in found for planner in block.cells["planner"]} <= planners
+            assert {str(planner) for block in found for planner in block.cases["planner"]} <= planners
 
 
 EGB: dict[str, tuple[dict[str, int], int]] = {
@@ -185,7 +185,7 @@ def test_a_preset_of_egb_has_a_setting_beside_every_row_of_its_tables(cells: Cel
             found = blocks(table, ran)
             assert len(found) == wanted[table.table]
             assert all(block.setting for block in found), table.table
-            beside |= {label for block in found for label in block.cells["label"]}
+            beside |= {label for block in found for label in block.cases["label"]}
     assert beside == set(ran["label"]) or name == "egb_figure6"
 
 
@@ -194,7 +194,7 @@ def test_lats_visits_as_many_nodes_as_its_row_says_and_may_ask_whether_it_is_don
     table = files.find("egb_slate_table9")
     for block in blocks(table, ran):
         if block.setting and block.row.labels[0].startswith("LATS"):
-            (config,) = [json.loads(text) for text in block.cells["config"]]
+            (config,) = [json.loads(text) for text in block.cases["config"]]
             assert block.row.labels == [f"LATS-{config['planner']['max_visited']}"]
             assert config["planner"]["oracle_stop"]
     unlike = cells("+experiment=search_planners", "planner=lats", "dataset.outline=given")

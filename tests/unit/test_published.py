@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 
@@ -16,6 +17,7 @@ from analysis.papers import files
 from analysis.papers import published as tables
 from analysis.papers.files import Published
 from grid import store
+from grid.core.types import to_json
 from tests.loops import each
 from tests.published import SIMPLE, episode
 from tests.searched import NOON
@@ -268,6 +270,33 @@ def test_win_rates_are_against_zero_shot_and_their_mean_with_pass_needs_both(tmp
         ("react", "Win, %"): ("2", "50.00"),
         ("react", "AVG, %"): ("2", "75.00"),
     }, "of two verdicts the later counts, and none that is against another"
+
+
+def test_of_a_judges_decisions_the_share_that_is_wrong(tmp_path: Path) -> None:
+    """A score at its threshold accepts; what nobody knows of is no decision. The query's rows are the table's."""
+    thresholds = {"pre_threshold": 0.5, "post_threshold": 0.25}
+    cells = [
+        episode(case, judge="j") | {"config": to_json({"dataset": dict(SIMPLE), "judge": thresholds})}
+        for case in range(3)
+    ]
+    scores: list[list[tuple[Any, ...]]] = [
+        [(0.5, False, 0.25, True), (0.4, True, None, True)],  # two wrong of three
+        [(0.6, None, 0.2, False)],  # none of one
+        [(0.6, None, None, False)],  # not known
+    ]
+    names = ("r_pre", "pre_right", "r_post", "post_right")
+    nodes = [
+        {"cell_id": cell["cell_id"], "attempt_id": cell["attempt_id"], "node": str(place)}
+        | dict(zip(names, one, strict=True))
+        for cell, own in zip(cells, scores, strict=True)
+        for place, one in enumerate(own)
+    ]
+    store.write(tmp_path, {"episodes": cells, "nodes": nodes})
+    metrics = {name: {"column": name, "unit": "percent"} for name in ("judge_error", "success")}
+    found = beside(tmp_path, rows=VALUES["rows"][:1], metrics=metrics)
+    assert found.values["judge_error"].iloc[-1] == pytest.approx(100 / 3)
+    assert found.values["judge_error cases"].iloc[-1] == 2
+    assert duckdb.connect().execute(found.query).df()["judge_error"].dropna().tolist() == pytest.approx([2 / 3, 0])
 
 
 def test_models_are_lines_and_so_are_further_settings(tmp_path: Path) -> None:

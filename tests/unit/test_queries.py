@@ -24,7 +24,7 @@ from tests.unit.test_tables import written
 KEYS = ("model", "dataset", "robustness", "planner")
 APART = ("regression", "coefficients")
 """Tables whose columns are made of several rows' values of the same name."""
-OTHERWISE = {"published", "failures", "order", "plans"}
+OTHERWISE = {"published", "failures", "plans"}
 """Tables whose numbers Python still counts, beside the query that is shown."""
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from analysis import load
 from analysis.load import answers, spending
+from analysis.load.queries import ask
 from analysis.report import print_report
 from analysis.tables import search_cells
 from analysis.viewer.index import Index
@@ -123,7 +124,8 @@ def test_means_leave_out_what_is_not_counted(tmp_path: Path) -> None:
     lines(tmp_path, rows(1, **KNOWN, **told), rows(1, **KNOWN, **untold), rows(1, **UNKNOWN, **told), rows(1, **KNOWN))
     cells = load.episodes(tmp_path, spending.SPENT)
     assert sorted(spending.tokens(cells).dropna()) == [110, 152]
-    assert sorted(spending.added_up(cells)["all_input_tokens"].dropna()) == [100, 140]
+    both = ask(cells.assign(llm_calls=1), f"SELECT {spending.DERIVED['all_input_tokens']} AS tokens FROM e")  # noqa: S608
+    assert sorted(both.rows["tokens"].dropna()) == [100, 140]
     ((_, group),) = search_cells.places(search_cells.read(tmp_path))
     assert sorted(search_cells.cases(group).rows["tokens"].dropna()) == [110, 152]
     query = sql.joined(f"SELECT {spending.SQL} FROM (SELECT * FROM '{tmp_path}/episodes/*.parquet')")  # noqa: S608

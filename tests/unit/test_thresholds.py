@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -82,14 +83,14 @@ def test_a_planted_threshold_is_recovered(tmp_path: Path) -> None:
         return entropy, bool(rng.random() < (0.8 if entropy > 0.8 else 0.1))
 
     write(tmp_path, *(rows(case, [decision() for _ in range(6)]) for case in range(80)))
-    (row,) = thresholds.learned(thresholds.decisions(tmp_path)).to_dict("records")
+    (row,) = thresholds.learned(thresholds.decisions(tmp_path).rows).to_dict("records")
     assert row["threshold"] == pytest.approx(0.8, abs=0.06)
     assert row["threshold_low"] <= 0.8 <= row["threshold_high"] + 0.02
     assert row["j_low"] < row["j"] < row["j_high"]
     assert (row["unit"], row["cases"], row["clusters"], row["decisions"]) == ("decision", 80, 40, 480)
     assert row["error_above"] == pytest.approx(0.8, abs=0.1)
     assert row["error_below"] == pytest.approx(0.1, abs=0.1)
-    again = thresholds.learned(thresholds.decisions(tmp_path))
+    again = thresholds.learned(thresholds.decisions(tmp_path).rows)
     assert again.to_dict("records") == [row], "what is drawn is drawn alike"
 
 
@@ -99,7 +100,7 @@ def test_only_first_trials_and_exact_choices_count(tmp_path: Path) -> None:
     votes = to_json({"planner": {"samples": 10}, "dataset": {"outline": "given"}})
     sampled = [rows(case, [(0.1, True)], config=votes, planner="egb_sampling") for case in range(4)]  # fmt: skip
     write(tmp_path, *kept, *later, *sampled)
-    (row,) = thresholds.learned(thresholds.decisions(tmp_path)).to_dict("records")
+    (row,) = thresholds.learned(thresholds.decisions(tmp_path).rows).to_dict("records")
     assert (row["planner"], row["decisions"], row["j"], row["threshold"]) == ("egb_logits", 8, 1.0, 0.5)
 
 
@@ -116,8 +117,11 @@ def test_of_a_sweep(outline: str, tmp_path: Path) -> None:
         dataset_values={"outline": outline},
     )
     store.write(tmp_path, {name: found[name] for name in ("episodes", "steps", "improvements")})
-    (row,) = thresholds.learned(thresholds.decisions(tmp_path), draws=200).to_dict("records")
+    (row,) = thresholds.learned(thresholds.decisions(tmp_path).rows, draws=200).to_dict("records")
     assert row["unit"] == {"given": "decision", "hidden": "first pass"}[outline]
+    met, query = thresholds.decisions(tmp_path)
+    pasted = duckdb.connect().execute(query).df()
+    assert pasted.astype({"cluster": str}).equals(met.astype(pasted.dtypes).astype({"cluster": str}))
     offered = [cell for cell in found["episodes"] if cell["retrieval_rate"] == 1]
     assert row["errors"] == sum(not cell["success"] for cell in offered) or outline == "given"
     assert row["decisions"] == len(offered) > 25 or outline == "given"

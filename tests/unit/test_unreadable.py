@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from rich.console import Console
 
 from analysis.load import answers as unreadable
+from analysis.load import queries
 from analysis.report import print_report
 from analysis.tables import failed
 from grid import store
@@ -56,7 +58,10 @@ def asked_of_prose(root: Path, planner: str, keep: str) -> None:
 def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, planner: str, keep: str) -> None:
     asked_of_prose(tmp_path, planner, keep)
     (line,) = unreadable.unreadable(tmp_path)
-    answers = int(unreadable.by_setting(tmp_path)["answers"].sum())
+    asked = unreadable.by_setting(tmp_path)
+    answers = int(asked.rows["answers"].sum())
+    pasted = duckdb.connect().execute(queries.of_files(tmp_path, asked.query)).df()
+    assert pasted["answers"].tolist() == pasted["unread"].tolist() == [answers]
     assert answers > 1
     assert f", {planner} on slate: 100% of answers could not be read (of {answers:,})" in line
     assert f"agent-grid view {tmp_path}" in line
