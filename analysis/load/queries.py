@@ -66,15 +66,17 @@ def of_cases(
     condition: str = "true",
     keys: Sequence[str] = (),
     further: Sequence[str] = (),
+    source: str = "e",
 ) -> str:
     """A query of each case's means over trials, by setting and further `keys`: what intervals are taken over.
 
-    `values` are columns, or what is worked out of some by its name; `further` are other aggregates.
+    `values` are columns, or what is worked out of some by its name; `further` are other aggregates. `source` are the
+    cells with what else is known of them.
     """
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = [f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items()]
     columns = [LABELLED, *keys, "cluster, case_id, count(*) AS cells", *means, *further]
-    return f"SELECT {_LINE.join(columns)}\nFROM e WHERE {condition} GROUP BY ALL ORDER BY ALL"
+    return f"SELECT {_LINE.join(columns)}\nFROM {source} WHERE {condition} GROUP BY ALL ORDER BY ALL"
 
 
 def of_settings(values: Sequence[str], condition: str) -> str:
