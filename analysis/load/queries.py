@@ -108,6 +108,7 @@ def _sources(root: Path) -> dict[str, str]:
         "nodes": f"{_text(f'{root}/nodes/*.parquet')} {latest}",
         "improvements": f"{improvements(root)} {latest}",
         "comparisons": _text(f"{root}/comparisons/*.parquet"),
+        "failures": f"{_text(f'{root}/.failures/*.parquet')} {latest}",
     }
 
 
@@ -181,23 +182,3 @@ def where(rows: Mapping[str, Sequence[str]]) -> str:
 def place(model: str, dataset: str) -> str:
     """The condition that a row is of a model and dataset, as `where` writes it."""
     return where({"model": [model], "dataset": [dataset]})
-
-
-def restoration(root: Path) -> str:
-    """Each case's decisions of a judge, how many were wrong, and its success, by which decisions were set right."""
-    key = "config->'judge'->>"
-    scored = "\n  UNION ALL\n".join(
-        f"  SELECT cell_id, attempt_id, '{part}' AS part, r_{part} AS score, {part}_right AS truth\n"
-        f"  FROM {_text(f'{root}/nodes/*.parquet')} WHERE r_{part} IS NOT NULL AND {part}_right IS NOT NULL"
-        for part in ("pre", "post")
-    )
-    return (
-        f"{latest(root, 'judge IS NOT NULL')},\nd AS (\n{scored}),\n"
-        f"j AS (SELECT cell_id, truth, score >= ({key}(part || '_threshold'))::DOUBLE AS passed\n"
-        "  FROM d JOIN e USING (cell_id, attempt_id)),\n"
-        "c AS (SELECT cell_id, count(*) AS decisions, count(*) FILTER (passed AND NOT truth) AS false_positives,\n"
-        "  count(*) FILTER (truth AND NOT passed) AS false_negatives FROM j GROUP BY ALL)\n"
-        f"SELECT {LABELLED}, {key}'restored' AS restored, cluster, case_id, sum(decisions) AS decisions,\n"
-        "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
-        "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
-    )
