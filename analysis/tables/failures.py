@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,20 +40,33 @@ from analysis.tables.failure_cells import (
 from grid.core.untrusted import shown
 
 _CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
-_MEANINGS = {
-    NO_RETRIEVAL: ("retrieval", "the reference's tool was not offered"),
-    WRONG_TOOL: ("tool", "another tool was called"),
-    WRONG_ARGUMENT: ("argument", "the tool was right, an argument not"),
-    MISSING: ("missing", "a call was not made"),
-    REDUNDANT: ("redundant", "a call too many, and nothing else"),
-    GAVE_UP: ("gave up", "refused, or called nothing"),
-    UNREADABLE: ("unreadable", "an answer was no call"),
-    BUDGET: ("budget", "time, context, tokens, calls or a search's steps ran out"),
-    CASCADE: ("cascade", "follows from an earlier fault"),
-    ERROR: ("error", "no failure of the planner"),
-    UNKNOWN: ("unknown", "no rule tells"),
+
+
+class _Shown(NamedTuple):
+    """The column's name of a class, what a caption says of it, and how it is drawn.
+
+    The colours are Okabe and Ito's, told apart for print by hatches too.
+    """
+
+    header: str
+    told: str
+    colour: str
+    hatch: str
+
+
+_SHOWN = {
+    NO_RETRIEVAL: _Shown("retrieval", "the reference's tool was not offered", "#0072B2", ""),
+    WRONG_TOOL: _Shown("tool", "another tool was called", "#D55E00", "//"),
+    WRONG_ARGUMENT: _Shown("argument", "the tool was right, an argument not", "#E69F00", ""),
+    MISSING: _Shown("missing", "a call was not made", "#56B4E9", ".."),
+    REDUNDANT: _Shown("redundant", "a call too many, and nothing else", "#CC79A7", ""),
+    GAVE_UP: _Shown("gave up", "refused, or called nothing", "#F0E442", "\\\\"),
+    UNREADABLE: _Shown("unreadable", "an answer was no call", "#000000", ""),
+    BUDGET: _Shown("budget", "time, context, tokens, calls or a search's steps ran out", "#009E73", "xx"),
+    CASCADE: _Shown("cascade", "follows from an earlier fault", "#999999", ""),
+    ERROR: _Shown("error", "no failure of the planner", "#ffffff", "++"),
+    UNKNOWN: _Shown("unknown", "no rule tells", "#dddddd", "--"),
 }
-"""By class the column's name, and what a caption says of it."""
 _RULES = (
     "the rules: analysis/tables/failure_rules.py; what they tell of each failed cell is kept in the folder's "
     ".failures/*.parquet, which the query reads"
@@ -97,7 +110,7 @@ def _table(root: Path, model: str, dataset: str, asked: Asked) -> Table:
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
-    means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
+    means = _CAPTION + "; ".join(f"{_SHOWN[name].header}: {_SHOWN[name].told}" for name in there)
     return Table(
         name=f"failures {model} {dataset}",
         title=f"{model} on {dataset}: failures",
@@ -124,7 +137,7 @@ def _column(name: str, printed: bool) -> Column:
         reach = bounds(row[f"{name}_low"], row[f"{name}_high"], missing="")
         return " ".join(filter(None, [number(row[f"{name}_share"], scale=100), reach, f"({row[name]:,})"]))
 
-    return Column(_MEANINGS[name][0] if name in _MEANINGS else name, text, brief, printed)
+    return Column(_SHOWN[name].header if name in _SHOWN else name, text, brief, printed)
 
 
 # How many cells of each setting failed in which way.
@@ -166,20 +179,6 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
 # Failure classes as stacked bars: the same bytes for the same rows.
 
 
-_STYLES = {
-    NO_RETRIEVAL: ("#0072B2", ""),
-    WRONG_TOOL: ("#D55E00", "//"),
-    WRONG_ARGUMENT: ("#E69F00", ""),
-    MISSING: ("#56B4E9", ".."),
-    REDUNDANT: ("#CC79A7", ""),
-    GAVE_UP: ("#F0E442", "\\\\"),
-    UNREADABLE: ("#000000", ""),
-    BUDGET: ("#009E73", "xx"),
-    CASCADE: ("#999999", ""),
-    ERROR: ("#ffffff", "++"),
-    UNKNOWN: ("#dddddd", "--"),
-}
-"""Okabe and Ito's colours, told apart for print by hatches too."""
 _ACROSS = 4
 
 
@@ -209,11 +208,11 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     heights = np.arange(len(rows))
     left = np.zeros(len(rows))
     for kind in there:
-        colour, hatch = _STYLES[kind]
-        width = rows[f"{kind}_share"].to_numpy(dtype=float)
+        width, style = rows[f"{kind}_share"].to_numpy(dtype=float), _SHOWN[kind]
         there_too = width > 0  # an empty bar has an edge all the same
-        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7, color=colour, hatch=hatch,
-                  edgecolor="#333333", linewidth=0.5, label=kind.replace("_", " "))  # fmt: skip
+        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7,
+                  color=style.colour, hatch=style.hatch, edgecolor="#333333", linewidth=0.5,
+                  label=kind.replace("_", " "))  # fmt: skip
         left += width
     axis.set_yticks(heights, [shown(str(planner)) for planner in rows["planner"]], fontsize=8)
     axis.set_ylim(len(rows) - 0.5, -0.5)

@@ -43,24 +43,6 @@ SOURCES = (
 """The columns of `episodes` that are read for plans."""
 _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
 """Bins of the reference's calls (E.1, table 10): the least and the most of each."""
-DERIVED: Mapping[str, str] = {
-    "counted": "1",
-    **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
-    **{error: f"list_contains(plan_errors, '{error}')::INT" for error in ERRORS},
-    "E2_holistic": "if(horizon_k IS NULL, list_contains(plan_errors, 'E2')::INT, NULL)",
-    "E2_stepwise": "if(horizon_k IS NULL, NULL, list_contains(plan_errors, 'E2')::INT)",
-    **{f"behaved_{name}": f"if(behaviour IS NULL, NULL, (behaviour = '{name}')::INT)" for name in BEHAVIOURS},
-    **{f"passed_{kind}": f"if(unsolvable_kind = '{kind}', success::INT, NULL)" for kind in KINDS},
-    "refined_change": "plan_correct::INT - unrefined_correct::INT",
-    "to_better": "(plan_correct::INT > unrefined_correct::INT)::INT",
-    "to_worse": "(plan_correct::INT < unrefined_correct::INT)::INT",
-    "solved_cost": "if(success::BOOLEAN, plan_cost, NULL)",
-    "excess_cost": "if(success::BOOLEAN, plan_cost - least_cost, NULL)",
-    "solved_least_cost": "if(success::BOOLEAN, least_cost, NULL)",
-    **dict.fromkeys(("base_success", "extraneous_change", "base_grade", "grade_change"), ""),
-    **dict.fromkeys(("common_cost", "common_least_cost"), ""),
-}
-"""What is worked out of them, in SQL; nothing where it takes other rows too."""
 MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
 """Whether a whole plan or the next steps are wanted, in SQL."""
 _MADE_OF, _ALIKE = r"'^extraneous-(.+)-\d+$'", "[cluster::VARCHAR, coalesce(horizon_k, 0)::VARCHAR]"
@@ -68,7 +50,7 @@ _WITHOUT = f"""WITH b AS (SELECT {", ".join(SETTING)}, counterpart, avg(success:
     avg(plan_grade::DOUBLE) AS base_grade
   FROM (SELECT *, unnest([[case_id::VARCHAR], {_ALIKE}]) AS counterpart, {MODE} FROM e)
   WHERE task_family = mode GROUP BY ALL),
-p AS (SELECT * FROM (SELECT *, CASE WHEN task_family <> '{EXTRANEOUS}' THEN NULL
+p AS (SELECT * FROM (SELECT *, CASE WHEN task_family IS DISTINCT FROM '{EXTRANEOUS}' THEN NULL
     WHEN regexp_matches(case_id, {_MADE_OF}) THEN [regexp_extract(case_id, {_MADE_OF}, 1)]
     ELSE {_ALIKE} END AS counterpart FROM e) LEFT JOIN b USING ({", ".join(SETTING)}, counterpart))
 """  # noqa: S608  names are ours
@@ -98,6 +80,23 @@ _OF_OTHERS: Mapping[str, tuple[str, str]] = {
     "common_least_cost": (_BY_ALL, "if(success::BOOLEAN AND common, least_cost, NULL)"),
 }
 """What takes other rows too: how a query begins whose `p` has them beside cells, and what it is in SQL."""
+DERIVED: Mapping[str, str] = {
+    "counted": "1",
+    **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
+    **{error: f"list_contains(plan_errors, '{error}')::INT" for error in ERRORS},
+    "E2_holistic": "if(horizon_k IS NULL, list_contains(plan_errors, 'E2')::INT, NULL)",
+    "E2_stepwise": "if(horizon_k IS NULL, NULL, list_contains(plan_errors, 'E2')::INT)",
+    **{f"behaved_{name}": f"if(behaviour IS NULL, NULL, (behaviour = '{name}')::INT)" for name in BEHAVIOURS},
+    **{f"passed_{kind}": f"if(unsolvable_kind = '{kind}', success::INT, NULL)" for kind in KINDS},
+    "refined_change": "plan_correct::INT - unrefined_correct::INT",
+    "to_better": "(plan_correct::INT > unrefined_correct::INT)::INT",
+    "to_worse": "(plan_correct::INT < unrefined_correct::INT)::INT",
+    "solved_cost": "if(success::BOOLEAN, plan_cost, NULL)",
+    "excess_cost": "if(success::BOOLEAN, plan_cost - least_cost, NULL)",
+    "solved_least_cost": "if(success::BOOLEAN, least_cost, NULL)",
+    **dict.fromkeys(_OF_OTHERS, ""),
+}
+"""What is worked out of them, in SQL; nothing where it takes other rows too."""
 
 
 def read(root: Path) -> pd.DataFrame:
@@ -177,8 +176,6 @@ def data_of(label: str) -> str:
 
 
 SECTION = "Plans diagnosed"
-KEYS = ("task_family", "horizon_k", "stage", "n_extraneous", "unsolvable_kind")
-"""The columns of `episodes` by which tables of plans tell cases apart."""
 COMMON = (
     f"means over cases in %, in brackets 95% intervals ({intervals.SHARES}; of differences Student's t, of amounts "
     "that of the mean's logarithm, so that none is below 0; the terminal leaves some out)"
