@@ -9,7 +9,7 @@ a model, and 59 how often each error is made in each kind of task, a line a mode
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.load import SETTING, provenance
+from analysis.load import SETTING, provenance, queries
+from analysis.load.queries import Asked
 from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
 from analysis.page.table import named
 from analysis.stats import intervals
-from analysis.tables import plans
+from analysis.tables import plan_cells, plans
 from analysis.tables.measures import measured
-from analysis.tables.plan_cells import HOLISTIC, NAMES, SECTION, STEPWISE, query, scorers
+from analysis.tables.plan_cells import HOLISTIC, NAMES, SECTION, STEPWISE, scorers
 from analysis.tables.plans import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
 from grid.core.types import ERRORS
 from grid.core.untrusted import shown
@@ -42,7 +43,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         return []
     first = f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
     found = _errors(root, cells, first) + _across_models(root, cells, first)
-    used = plans.by_number(cells)
+    used, text = plans.by_number(cells, plan_cells.within(cells))
     numbered = used[used["n_e"] != plans.ALL] if len(used) else used
     if len(numbered) and numbered["n_e"].nunique() > 1:
         svg = _lines(
@@ -53,38 +54,37 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
             f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         )
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
-        found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
+        found.append(Drawing("plans-extraneous", title, told, svg, queries.of_files(root, text), SECTION))
     for column, title in _TITLES.items():
-        frame = plans.profile(cells, column)
-        if len(frame):
+        frame, text = plans.profile(cells, column, plan_cells.within(cells))
+        if plans.several(frame, column):
             name = f"plans-{column.replace('_', '-')}"
             svg = _lines(name, frame, column, "success", "correct", [])
             told = f"{first}; {plans.caption(cells, column)}; points are moved apart"
-            found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
+            found.append(Drawing(name, title, told, svg, queries.of_files(root, text), SECTION))
     return found
 
 
 def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
     """Figure 3: the share of plans with each error, a panel for each model, data set and kind of planning."""
-    own = cells[cells["task_family"].astype(object).isin([HOLISTIC, STEPWISE]) & cells["E1"].notna()]
+    own, query = diagnosed(cells, [HOLISTIC, STEPWISE])
     if own.empty:
         return []
     frame = measured(own.sort_values("mode", kind="stable"), [*SETTING, "mode"], ERROR_RATES)
     rows = _by_error(frame, [*SETTING, "mode"])
     svg = _lines("plans-errors", rows, "error", "share", "plans with the error", ["mode"], joined=False)
     title = "errors by kind of planning (agent_planning_benchmark, figure 3)"
-    text = query(root, own, [measure.column for measure in ERROR_RATES])
+    text = queries.of_files(root, query)
     return [Drawing("plans-errors", title, f"{first}; {ERRORS_TOLD}; points are moved apart", svg, text, SECTION)]
 
 
 def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
     """Figures 58 and 59: the errors of several models on one data set, by each planner."""
-    own = _of_several(cells)
+    own, query = diagnosed(cells, NAMES)
+    own = own[own.groupby(SETTING[1:], observed=True)["model"].transform("nunique") > 1]
     if own.empty:
         return []
-    shares = error_shares(own)
-    columns = [measure.column for measure in ERROR_RATES]
-    text = query(root, own, columns)
+    shares, text = error_shares(own), queries.of_files(root, query)
     title = "shares of the errors that are made, across models (agent_planning_benchmark, figure 58)"
     about = first.partition("; bars:")[0]
     told = (
@@ -113,17 +113,17 @@ def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     ])  # fmt: skip
 
 
-def _of_several(cells: pd.DataFrame) -> pd.DataFrame:
-    """The diagnosed plans of those planners with which several models ran."""
-    own = cells[cells["task_family"].astype(object).isin(list(NAMES)) & cells["E1"].notna()]
-    models = own.groupby(SETTING[1:], observed=True)["model"].transform("nunique")
-    return own[models > 1]
+def diagnosed(cells: pd.DataFrame, families: Iterable[str]) -> Asked:
+    """The cases of some tasks whose plans were diagnosed, with how many of their plans have each error (`all_`)."""
+    condition = f"{plan_cells.within(cells, task_family=sorted(families))} AND plan_errors IS NOT NULL"
+    sums = {f"all_{error}": error for error in ERRORS}
+    return plan_cells.cases(cells, ERRORS, condition, ["task_family", plan_cells.MODE], sums)
 
 
-def error_shares(cells: pd.DataFrame) -> pd.DataFrame:
+def error_shares(cases: pd.DataFrame) -> pd.DataFrame:
     """One row a setting: of all errors in its plans the share of each; 0 of all where there is none."""
-    counted = cells.groupby(SETTING, sort=False, observed=True)[[*ERRORS]].sum()
-    return counted.div(counted.sum(axis=1), axis=0).fillna(0).reset_index()
+    counts = cases.groupby(SETTING, sort=False, observed=True)[[f"all_{error}" for error in ERRORS]].sum()
+    return counts.div(counts.sum(axis=1), axis=0).fillna(0).set_axis([*ERRORS], axis=1).reset_index()
 
 
 def _stacked(name: str, shares: pd.DataFrame) -> str:

@@ -68,15 +68,17 @@ def of_cases(
     condition: str = "true",
     keys: Sequence[str] = (),
     further: Sequence[str] = (),
+    source: str = "e",
 ) -> str:
     """A query of each case's means over trials, by setting and further `keys`: what intervals are taken over.
 
-    `values` are columns, or what is worked out of some by its name; `further` are other aggregates.
+    `values` are columns, or what is worked out of some by its name; `further` are other aggregates. `source` are the
+    cells with what else is known of them.
     """
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = [f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items()]
     columns = [LABELLED, *keys, "cluster, case_id, count(*) AS cells", *means, *further]
-    return f"SELECT {_LINE.join(columns)}\nFROM e WHERE {condition} GROUP BY ALL ORDER BY ALL"
+    return f"SELECT {_LINE.join(columns)}\nFROM {source} WHERE {condition} GROUP BY ALL ORDER BY ALL"
 
 
 def of_settings(values: Sequence[str], condition: str) -> str:
@@ -104,7 +106,8 @@ def _sources(root: Path) -> dict[str, str]:
     """The tables beside that of cells, of which only the rows of the latest tries count."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
     sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest) | {"comparisons": ""}
-    return {name: _rows(root, name) + further for name, further in sources.items()}
+    found = {name: _rows(root, name) + further for name, further in sources.items()}
+    return found | {"failures": f"{_text(f'{root}/.failures/*.parquet')}{latest}"}
 
 
 def _rows(root: Path, table: str) -> str:
@@ -180,23 +183,3 @@ def where(rows: Mapping[str, Sequence[str]]) -> str:
 def place(model: str, dataset: str) -> str:
     """The condition that a row is of a model and dataset, as `where` writes it."""
     return where({"model": [model], "dataset": [dataset]})
-
-
-def restoration(root: Path) -> str:
-    """Each case's decisions of a judge, how many were wrong, and its success, by which decisions were set right."""
-    key = "config->'judge'->>"
-    scored = "\n  UNION ALL\n".join(
-        f"  SELECT cell_id, attempt_id, '{part}' AS part, r_{part} AS score, {part}_right AS truth\n"
-        f"  FROM {_text(f'{root}/nodes/*.parquet')} WHERE r_{part} IS NOT NULL AND {part}_right IS NOT NULL"
-        for part in ("pre", "post")
-    )
-    return (
-        f"{latest(root, 'judge IS NOT NULL')},\nd AS (\n{scored}),\n"
-        f"j AS (SELECT cell_id, truth, score >= ({key}(part || '_threshold'))::DOUBLE AS passed\n"
-        "  FROM d JOIN e USING (cell_id, attempt_id)),\n"
-        "c AS (SELECT cell_id, count(*) AS decisions, count(*) FILTER (passed AND NOT truth) AS false_positives,\n"
-        "  count(*) FILTER (truth AND NOT passed) AS false_negatives FROM j GROUP BY ALL)\n"
-        f"SELECT {LABELLED}, {key}'restored' AS restored, cluster, case_id, sum(decisions) AS decisions,\n"
-        "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
-        "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
-    )

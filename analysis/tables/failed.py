@@ -19,15 +19,7 @@ from grid import store
 
 LOOKED_UP = frozenset({"slate", "ultratool", "traject_bench", "gta", "null_cases"})
 """Data sets whose tools look calls up in a table of the reference's (`grid.worlds.lookup`)."""
-SCHEMA = pa.schema(
-    [
-        ("cell_id", pa.string()),
-        ("failure", pa.string()),
-        ("failure_detail", pa.string()),
-        ("failure_step", pa.int32()),
-        ("failures", pa.list_(pa.string())),
-    ]
-)
+SCHEMA = pa.schema([field for field in failure_cells.SCHEMA if field.name != "attempt_id"])
 _FAILED = (pc.field("status") != "ok") | ~pc.coalesce(pc.field("success"), pc.scalar(True))
 _EPISODES = [
     "cell_id", "attempt_id", "status", "error_kind", "error_message", "budget_reached", "dataset", "config",

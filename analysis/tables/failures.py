@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from analysis import load
-from analysis.load import SETTING
+from analysis.load import SETTING, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.drawing import Drawing, legend, svg_of
 from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, by_case, share
+from analysis.stats.intervals import by_case, share
 from analysis.tables import failed
 from analysis.tables.failure_cells import (
     BUDGET,
@@ -39,23 +40,38 @@ from analysis.tables.failure_cells import (
 from grid.core.untrusted import shown
 
 _CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
-_MEANINGS = {
-    NO_RETRIEVAL: ("retrieval", "the reference's tool was not offered"),
-    WRONG_TOOL: ("tool", "another tool was called"),
-    WRONG_ARGUMENT: ("argument", "the tool was right, an argument not"),
-    MISSING: ("missing", "a call was not made"),
-    REDUNDANT: ("redundant", "a call too many, and nothing else"),
-    GAVE_UP: ("gave up", "refused, or called nothing"),
-    UNREADABLE: ("unreadable", "an answer was no call"),
-    BUDGET: ("budget", "time, context, tokens, calls or a search's steps ran out"),
-    CASCADE: ("cascade", "follows from an earlier fault"),
-    ERROR: ("error", "no failure of the planner"),
-    UNKNOWN: ("unknown", "no rule tells"),
+
+
+class _Shown(NamedTuple):
+    """The column's name of a class, what a caption says of it, and how it is drawn.
+
+    The colours are Okabe and Ito's, told apart for print by hatches too.
+    """
+
+    header: str
+    told: str
+    colour: str
+    hatch: str
+
+
+_SHOWN = {
+    NO_RETRIEVAL: _Shown("retrieval", "the reference's tool was not offered", "#0072B2", ""),
+    WRONG_TOOL: _Shown("tool", "another tool was called", "#D55E00", "//"),
+    WRONG_ARGUMENT: _Shown("argument", "the tool was right, an argument not", "#E69F00", ""),
+    MISSING: _Shown("missing", "a call was not made", "#56B4E9", ".."),
+    REDUNDANT: _Shown("redundant", "a call too many, and nothing else", "#CC79A7", ""),
+    GAVE_UP: _Shown("gave up", "refused, or called nothing", "#F0E442", "\\\\"),
+    UNREADABLE: _Shown("unreadable", "an answer was no call", "#000000", ""),
+    BUDGET: _Shown("budget", "time, context, tokens, calls or a search's steps ran out", "#009E73", "xx"),
+    CASCADE: _Shown("cascade", "follows from an earlier fault", "#999999", ""),
+    ERROR: _Shown("error", "no failure of the planner", "#ffffff", "++"),
+    UNKNOWN: _Shown("unknown", "no rule tells", "#dddddd", "--"),
 }
-"""By class the column's name, and what a caption says of it."""
-_RULES = "analysis/tables/failure_rules.py"
+_RULES = (
+    "the rules: analysis/tables/failure_rules.py; what they tell of each failed cell is kept in the folder's "
+    ".failures/*.parquet, which the query reads"
+)
 _KINDS = "value, source and format are the kinds of wrong arguments"
-_QUERY = "from pathlib import Path; from analysis.tables.failed import classes; print(classes(Path({!r})))"
 
 
 def tables(root: Path) -> list[Table]:
@@ -69,19 +85,32 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
     for model, dataset, own in _places(root):
         name = f"failures-{len(found)}"
         caption = f"{about}share of all cells of a setting, by the first fault on the path; the rest was resolved"
-        found.append(Drawing(name, f"{model} on {dataset}: failures", caption, bars(own, name), _query(root)))
+        title = f"{model} on {dataset}: failures"
+        found.append(Drawing(name, title, caption, bars(own.rows, name), queries.of_files(root, own.query)))
     return found
 
 
-def _places(root: Path) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    return load.places(load.once(root, "failures", lambda: by_setting(cells(root)), few=True))
+def _places(root: Path) -> list[tuple[str, str, Asked]]:
+    """Each model and data set of which any cell failed, with `by_setting` of its cells."""
+
+    def made() -> list[tuple[str, str, Asked]]:
+        told = failed.classes(root).select(["cell_id", "failure", "failure_detail"])
+        cells = load.episodes(root) if told.num_rows else pd.DataFrame()
+        each = [
+            (model, dataset, by_setting(own, told, queries.place(model, dataset)))
+            for model, dataset, own in load.places(cells)
+        ]
+        return [place for place in each if len(place[2].rows)]
+
+    return load.once(root, "failures", made, few=True)
 
 
-def _table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
+def _table(root: Path, model: str, dataset: str, asked: Asked) -> Table:
+    own = asked.rows
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
-    means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
+    means = _CAPTION + "; ".join(f"{_SHOWN[name].header}: {_SHOWN[name].told}" for name in there)
     return Table(
         name=f"failures {model} {dataset}",
         title=f"{model} on {dataset}: failures",
@@ -92,9 +121,8 @@ def _table(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Table:
             *(_column(name, printed=name not in kinds) for name in names),
         ],
         values=own,
-        query=_query(root),
-        about=f"{means}{f'; {_KINDS}' if kinds else ''}; [low, high]: 95% intervals, {intervals.SHARES}; the rules: "
-        f"{_RULES}",
+        query=queries.of_files(root, asked.query),
+        about=f"{means}{f'; {_KINDS}' if kinds else ''}; [low, high]: 95% intervals, {intervals.SHARES}; {_RULES}",
         briefly=means,
     )
 
@@ -109,79 +137,48 @@ def _column(name: str, printed: bool) -> Column:
         reach = bounds(row[f"{name}_low"], row[f"{name}_high"], missing="")
         return " ".join(filter(None, [number(row[f"{name}_share"], scale=100), reach, f"({row[name]:,})"]))
 
-    return Column(_MEANINGS[name][0] if name in _MEANINGS else name, text, brief, printed)
-
-
-def _query(root: Path) -> str:
-    return f"python -c {shlex.quote(_QUERY.format(str(root)))}"
+    return Column(_SHOWN[name].header if name in _SHOWN else name, text, brief, printed)
 
 
 # How many cells of each setting failed in which way.
 
 
-NONE = "none"
-"""The class of a cell that did not fail."""
 KINDS = (VALUE, SOURCE, FORMAT)
+_FLAGS = {name: f"failure = '{name}'" for name in CLASSES} | {
+    kind: f"failure = '{WRONG_ARGUMENT}' AND split_part(failure_detail, ':', 1) = '{kind}'" for kind in KINDS
+}
+_COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" for name, text in _FLAGS.items())]
 
 
-def cells(root: Path) -> pd.DataFrame:
-    """One row per cell of the settings in which any failed, with its `failure` (NONE where it did not) and `kind`.
-
-    `kind` is the sub-kind of a wrong argument, else empty.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
-    told = failed.classes(root).select(["cell_id", "failure", "failure_detail"]).to_pandas()
-    if told.empty:
-        return pd.DataFrame(columns=[*SETTING, CLUSTER, "case_id", "failure", "kind"])
-    found = load.episodes(root).merge(told, on="cell_id", how="left")
-    kinds = found["failure_detail"].fillna("").str.partition(":")[0]
-    found = found.assign(
-        failure=found["failure"].fillna(NONE), kind=kinds.where(found["failure"] == WRONG_ARGUMENT, "")
-    )
-    failing = found["failure"].ne(NONE).groupby([found[name] for name in SETTING], observed=True).transform("any")
-    return found.loc[failing, [*SETTING, CLUSTER, "case_id", "failure", "kind"]]
-
-
-def by_setting(found: pd.DataFrame) -> pd.DataFrame:
-    """Of each setting the cells, and of these by class the count, the share and its 95% interval.
+def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
+    """Of each setting in which any cell failed by class the count, the share of all cells and its 95% interval.
 
     Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
+
+    Args:
+        cells: those of `load.episodes`.
+        told: of those that failed the columns of `failed.classes`.
+        where: which cells count.
     """
-    flags = {name: found["failure"] == name for name in CLASSES} | {kind: found["kind"] == kind for kind in KINDS}
-    flagged = found.assign(**flags)
-    counts = flagged.assign(failed=found["failure"] != NONE).groupby(SETTING, sort=False, observed=True)
-    sums = counts[["failed", *flags]].sum().to_dict("records")
+    query = queries.of_cases((), where, further=_COUNTS, source="e LEFT JOIN failures USING (cell_id)")
+    asked = ask(cells, query, failures=told)
+    sums = asked.rows.groupby(SETTING, sort=False, observed=True)[["failed", *_FLAGS]].sum().to_dict("records")
+    shares = asked.rows.assign(**{name: asked.rows[name] / asked.rows["cells"] for name in _FLAGS})
     rows = []
-    for group, summed in zip(by_case(flagged, SETTING, [*flags]), sums, strict=True):
+    for group, summed in zip(by_case(shares, SETTING, [*_FLAGS]), sums, strict=True):
         row = {**dict(zip(SETTING, group.key, strict=True)), "cells": group.cells, "failed": int(summed["failed"])}
         for name, cases in group.samples.items():
             _, low, high = share(cases)
             row |= {name: int(summed[name]), f"{name}_share": float(summed[name] / group.cells)}
             row |= {f"{name}_low": low, f"{name}_high": high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+        rows += [row] * bool(summed["failed"])
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
 # Failure classes as stacked bars: the same bytes for the same rows.
 
 
-_STYLES = {
-    NO_RETRIEVAL: ("#0072B2", ""),
-    WRONG_TOOL: ("#D55E00", "//"),
-    WRONG_ARGUMENT: ("#E69F00", ""),
-    MISSING: ("#56B4E9", ".."),
-    REDUNDANT: ("#CC79A7", ""),
-    GAVE_UP: ("#F0E442", "\\\\"),
-    UNREADABLE: ("#000000", ""),
-    BUDGET: ("#009E73", "xx"),
-    CASCADE: ("#999999", ""),
-    ERROR: ("#ffffff", "++"),
-    UNKNOWN: ("#dddddd", "--"),
-}
-"""Okabe and Ito's colours, told apart for print by hatches too."""
 _ACROSS = 4
 
 
@@ -211,11 +208,11 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     heights = np.arange(len(rows))
     left = np.zeros(len(rows))
     for kind in there:
-        colour, hatch = _STYLES[kind]
-        width = rows[f"{kind}_share"].to_numpy(dtype=float)
+        width, style = rows[f"{kind}_share"].to_numpy(dtype=float), _SHOWN[kind]
         there_too = width > 0  # an empty bar has an edge all the same
-        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7, color=colour, hatch=hatch,
-                  edgecolor="#333333", linewidth=0.5, label=kind.replace("_", " "))  # fmt: skip
+        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7,
+                  color=style.colour, hatch=style.hatch, edgecolor="#333333", linewidth=0.5,
+                  label=kind.replace("_", " "))  # fmt: skip
         left += width
     axis.set_yticks(heights, [shown(str(planner)) for planner in rows["planner"]], fontsize=8)
     axis.set_ylim(len(rows) - 0.5, -0.5)

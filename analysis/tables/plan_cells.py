@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import SETTING, name_of, provenance, queries
+from analysis.load import SETTING, provenance, queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import Table, changed, joined, label
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER
@@ -31,7 +33,6 @@ KINDS = {
     "attachment_missing": "Vis",
 }
 """Why no plan can exist, and what the paper's table 1 calls it."""
-_MADE_OF = r"^extraneous-(.+)-\d+$"
 _TASKS = re.compile(r"(?:families=\[[^\]]*\]|horizon=\w+),?")
 _FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
 SOURCES = (
@@ -42,6 +43,43 @@ SOURCES = (
 """The columns of `episodes` that are read for plans."""
 _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
 """Bins of the reference's calls (E.1, table 10): the least and the most of each."""
+MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
+"""Whether a whole plan or the next steps are wanted, in SQL."""
+_MADE_OF, _ALIKE = r"'^extraneous-(.+)-\d+$'", "[cluster::VARCHAR, coalesce(horizon_k, 0)::VARCHAR]"
+_WITHOUT = f"""WITH b AS (SELECT {", ".join(SETTING)}, counterpart, avg(success::DOUBLE) AS base_success,
+    avg(plan_grade::DOUBLE) AS base_grade
+  FROM (SELECT *, unnest([[case_id::VARCHAR], {_ALIKE}]) AS counterpart, {MODE} FROM e)
+  WHERE task_family = mode GROUP BY ALL),
+p AS (SELECT * FROM (SELECT *, CASE WHEN task_family IS DISTINCT FROM '{EXTRANEOUS}' THEN NULL
+    WHEN regexp_matches(case_id, {_MADE_OF}) THEN [regexp_extract(case_id, {_MADE_OF}, 1)]
+    ELSE {_ALIKE} END AS counterpart FROM e) LEFT JOIN b USING ({", ".join(SETTING)}, counterpart))
+"""  # noqa: S608  names are ours
+"""Beside each cell with extraneous tools the same planner's means on its case without them.
+
+A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it that
+ask for as many steps: those of one query.
+"""
+_BY_ALL = f"""WITH s AS (SELECT {", ".join(SETTING)}, case_id, min(success::INT) AS solved
+  FROM e WHERE plan_cost IS NOT NULL GROUP BY ALL),
+a AS (SELECT * FROM s QUALIFY max(solved) OVER (PARTITION BY {", ".join(SETTING)}) = 1),
+n AS (SELECT dataset, robustness, count(DISTINCT (model, planner)) AS planners FROM a GROUP BY ALL),
+c AS (SELECT dataset, robustness, case_id, sum(solved) = any_value(planners) AS common
+  FROM a JOIN n USING (dataset, robustness) GROUP BY ALL),
+p AS (SELECT * FROM e LEFT JOIN c USING (dataset, robustness, case_id))
+"""  # noqa: S608  names are ours
+"""Beside each cell whether its case is solved in every trial of every model and planner that solves any case.
+
+Only plans with a cost count; whoever solves nothing would leave no case in common, and is left out.
+"""
+_OF_OTHERS: Mapping[str, tuple[str, str]] = {
+    "base_success": (_WITHOUT, "base_success"),
+    "extraneous_change": (_WITHOUT, "success::DOUBLE - base_success"),
+    "base_grade": (_WITHOUT, "base_grade"),
+    "grade_change": (_WITHOUT, "plan_grade - base_grade"),
+    "common_cost": (_BY_ALL, "if(success::BOOLEAN AND common, plan_cost, NULL)"),
+    "common_least_cost": (_BY_ALL, "if(success::BOOLEAN AND common, least_cost, NULL)"),
+}
+"""What takes other rows too: how a query begins whose `p` has them beside cells, and what it is in SQL."""
 DERIVED: Mapping[str, str] = {
     "counted": "1",
     **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
@@ -51,23 +89,20 @@ DERIVED: Mapping[str, str] = {
     **{f"behaved_{name}": f"if(behaviour IS NULL, NULL, (behaviour = '{name}')::INT)" for name in BEHAVIOURS},
     **{f"passed_{kind}": f"if(unsolvable_kind = '{kind}', success::INT, NULL)" for kind in KINDS},
     "refined_change": "plan_correct::INT - unrefined_correct::INT",
-    "to_better": "(plan_correct AND NOT unrefined_correct)::INT",
-    "to_worse": "(unrefined_correct AND NOT plan_correct)::INT",
-    "solved_cost": "if(success, plan_cost, NULL)",
-    "excess_cost": "if(success, plan_cost - least_cost, NULL)",
-    **dict.fromkeys(("base_success", "extraneous_change", "base_grade", "grade_change"), ""),
-    "common_cost": "",
-    "common_least_cost": "",
-    "solved_least_cost": "if(success, least_cost, NULL)",
+    "to_better": "(plan_correct::INT > unrefined_correct::INT)::INT",
+    "to_worse": "(plan_correct::INT < unrefined_correct::INT)::INT",
+    "solved_cost": "if(success::BOOLEAN, plan_cost, NULL)",
+    "excess_cost": "if(success::BOOLEAN, plan_cost - least_cost, NULL)",
+    "solved_least_cost": "if(success::BOOLEAN, least_cost, NULL)",
+    **dict.fromkeys(_OF_OTHERS, ""),
 }
-"""What is worked out of them, and the same in SQL; none where it takes other rows too."""
+"""What is worked out of them, in SQL; nothing where it takes other rows too."""
 
 
 def read(root: Path) -> pd.DataFrame:
     """One row a cell that is of a task of the benchmark, or whose plan was diagnosed, refused or priced.
 
-    The columns are those of `load.episodes`, SOURCES, DERIVED and `mode`: whether a whole plan or the next steps are
-    wanted.
+    The columns are those of `load.episodes` and SOURCES.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -77,93 +112,59 @@ def read(root: Path) -> pd.DataFrame:
         known = known | pc.field(name).is_valid()
     if not load.rows(root, ["cell_id"], known).num_rows:
         return pd.DataFrame(columns=["task_family", *SETTING])
-    columns = [provenance.ENGINE, *provenance.COLUMNS, "config", *SOURCES]
-    return load.once(root, "plans", lambda: derived(load.episodes(root, columns, known)))
+    return load.episodes(root, [provenance.ENGINE, *provenance.COLUMNS, "config", *SOURCES], known)
 
 
 def derived(cells: pd.DataFrame) -> pd.DataFrame:
-    """With the columns DERIVED and `mode`; flags become floats, NaN where not known."""
-    cells = cells.assign(**{name: cells[name].astype("float64") for name in _FLAGS})
-    stepwise = cells["horizon_k"].notna()
-    found: dict[str, pd.Series[Any]] = {"mode": stepwise.map({True: STEPWISE, False: HOLISTIC})}
-    errors = cells["plan_errors"]
-    known = errors.notna()
-    for error in ERRORS:
-        found[error] = _where(known, errors[known].map(lambda held, name=error: float(name in held)))
-    found["E2_holistic"], found["E2_stepwise"] = found["E2"].where(~stepwise), found["E2"].where(stepwise)
-    behaved = cells["behaviour"].astype(object)
-    for name in BEHAVIOURS:
-        found[f"behaved_{name}"] = (behaved == name).astype("float64").where(behaved.notna())
-    steps = cells["plan_nodes"]
-    found["counted"] = pd.Series(1.0, index=cells.index)
-    for name, (least, most) in _STEPS.items():
-        found[name] = steps.between(least, most).astype("float64").where(steps.notna())
-    kinds = cells["unsolvable_kind"].astype(object)
-    found |= {f"passed_{kind}": cells["success"].where(kinds == kind) for kind in KINDS}
-    change = cells["plan_correct"] - cells["unrefined_correct"]
-    found |= {"refined_change": change, "to_better": _is(change, 1), "to_worse": _is(change, -1)}
-    solved = cells["success"] == 1
-    for name in ("plan_cost", "least_cost"):
-        found[f"solved_{name.removeprefix('plan_')}"] = cells[name].where(solved)
-    found["excess_cost"] = found["solved_cost"] - cells["least_cost"]
-    common = solved & commonly_solved(cells)
-    found |= {"common_cost": cells["plan_cost"].where(common), "common_least_cost": cells["least_cost"].where(common)}
-    cells = cells.assign(**found)
-    base, grade = _base(cells, "success"), _base(cells, "plan_grade")
-    changes = {"extraneous_change": cells["success"] - base, "grade_change": cells["plan_grade"] - grade}
-    return cells.assign(base_success=base, base_grade=grade, **changes)
+    """With the columns DERIVED, for those who count otherwise than by case; flags are floats, NaN where not known."""
+    numbered = cells.assign(place=np.arange(len(cells)))
+    for begin in ("", _WITHOUT, _BY_ALL):
+        names = [name for name in DERIVED if _of(name)[0] == begin]
+        values = ", ".join(f"({_of(name)[1]})::DOUBLE AS {name}" for name in names)
+        query = f"{begin}SELECT {values} FROM {'p' if begin else 'e'} ORDER BY place"  # noqa: S608  names are ours
+        rows = ask(numbered, query).rows
+        cells = cells.assign(**{name: rows[name].to_numpy() for name in names})
+    return cells.assign(**{name: cells[name].astype("float64") for name in _FLAGS})
 
 
-def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a cell's case is solved in every trial of every model and planner that solves any case of its data set.
+def cases(
+    cells: pd.DataFrame,
+    columns: Sequence[str],
+    condition: str,
+    keys: Sequence[str] = (),
+    sums: Mapping[str, str] = MappingProxyType({}),
+    source: str = "{}",
+) -> Asked:
+    """Each case's means of columns of `episodes` and DERIVED, as `queries.of_cases` has them, of what `read` gives.
 
-    Only plans with a cost count; whoever solves nothing would leave no case in common, and is left out.
+    `sums` are of columns too, by their own names; `source` is what is made of the rows (`{}`) first.
     """
-    priced = cells[cells["plan_cost"].notna()]
-    place = ["dataset", "robustness"]
-    means = priced.groupby([*SETTING, "case_id"], observed=True)["success"].min().reset_index()
-    able = means.groupby(SETTING, observed=True)["success"].transform("max") == 1
-    means = means[able]
-    planners = means.drop_duplicates(SETTING).groupby(place, observed=True).size().rename("planners")
-    solved = means[means["success"] == 1].groupby([*place, "case_id"], observed=True).size().rename("solved")
-    both = solved.reset_index().merge(planners.reset_index(), on=place)
-    common = both[both["solved"] == both["planners"]]
-    keys = pd.MultiIndex.from_frame(cells[[*place, "case_id"]].astype(str))
-    found = keys.isin(pd.MultiIndex.from_frame(common[[*place, "case_id"]].astype(str)))
-    return pd.Series(found, index=cells.index) & cells["plan_cost"].notna()
+    begin = next(filter(None, (_of(name)[0] for name in columns)), "")
+    further = [f"sum({_of(column)[1]}) AS {name}" for name, column in sums.items()]
+    values = {name: _of(name)[1] for name in columns}
+    return ask(cells, begin + queries.of_cases(values, condition, keys, further, source.format("p" if begin else "e")))
 
 
-def _base(cells: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Of each cell with extraneous tools the same planner's mean of a column on its case without them; else NaN.
-
-    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
-    that ask for as many steps: those of one query.
-    """
-    family = cells["task_family"].astype(object)
-    like = [*SETTING, CLUSTER, "wanted"]
-    cells = cells.assign(wanted=cells["horizon_k"].astype("float64").fillna(0))
-    own = cells.loc[family == EXTRANEOUS, [*like, "case_id"]].astype(str)
-    plain = cells.loc[family == cells["mode"], [*like, "case_id", column]]
-    if own.empty or plain.empty:
-        return pd.Series(float("nan"), index=cells.index)
-    plain = plain.astype(dict.fromkeys([*like, "case_id"], str))
-    named = own["case_id"].str.extract(_MADE_OF, expand=False)
-    plain = plain.rename(columns={column: "base"})
-    by_id = _looked_up(own.assign(case_id=named), plain, [*SETTING, "case_id"])
-    by_cluster = _looked_up(own, plain, like)
-    return by_id.where(named.notna(), by_cluster).reindex(cells.index)
+def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
+    """The condition that a row is of the models and data sets of some cells, and of further values."""
+    return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
 
 
-def _looked_up(own: pd.DataFrame, plain: pd.DataFrame, keys: list[str]) -> pd.Series[float]:
-    means = plain.groupby(keys)["base"].mean().reset_index()
-    merged = own[keys].merge(means, on=keys, how="left")
-    return pd.Series(merged["base"].to_numpy("float64"), index=own.index)
+def _of(column: str) -> tuple[str, str]:
+    """How a query of a column begins, and what the column is in SQL."""
+    return _OF_OTHERS.get(column, ("", DERIVED.get(column, column)))
 
 
 def scorers(cells: pd.DataFrame) -> str:
     """By whom the plans were scored, as the settings' configs say it."""
-    names = {_at(text, "dataset", "scorer") for text in cells["config"].astype(object).unique()}
+    texts = cells["config"].dropna().unique()
+    names = {(json.loads(text).get("dataset") or {}).get("scorer") for text in texts}
     return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
+
+
+METHOD = """upper(left(refine, 1)) || lower(substr(split_part(refine, '[', 1), 2)) || '_R' ||
+    if(coalesce((config::VARCHAR->'refine'->>'taxonomy') = 'true', refine NOT ILIKE '%taxonomy=false%'), '+', '-')"""
+"""The paper's name of a refinement: Self_R or Critic_R, with + where the error taxonomy is told, else -; in SQL."""
 
 
 def data_of(label: str) -> str:
@@ -171,36 +172,10 @@ def data_of(label: str) -> str:
     return _TASKS.sub("", label).replace(",]", "]").replace("[]", "")
 
 
-def method(refine: str, config: str) -> str:
-    """The paper's name of a refinement: Self_R or Critic_R, with + where the error taxonomy is told, else -."""
-    name = refine.partition("[")[0]
-    taxonomy = _at(config, "refine", "taxonomy")
-    if taxonomy is None:
-        taxonomy = "taxonomy=false" not in refine.lower()
-    return f"{name.capitalize()}_R{'+' if taxonomy else '-'}"
-
-
-def _at(config: Any, *keys: str) -> Any:
-    found: Any = json.loads(config) if isinstance(config, str) else None
-    for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
-
-
-def _where(known: pd.Series[bool], values: pd.Series[float]) -> pd.Series[float]:
-    return values.reindex(known.index).astype("float64")
-
-
-def _is(values: pd.Series[float], wanted: float) -> pd.Series[float]:
-    return (values == wanted).astype("float64").where(values.notna())
-
-
 # What all tables of plans share: their rows, query, section, and what is told of scorers and engines.
 
 
 SECTION = "Plans diagnosed"
-KEYS = ("task_family", "horizon_k", "stage", "n_extraneous", "unsolvable_kind")
-"""The columns of `episodes` by which tables of plans tell cases apart."""
 COMMON = (
     f"means over cases in %, in brackets 95% intervals ({intervals.SHARES}; of differences Student's t, of amounts "
     "that of the mean's logarithm, so that none is below 0; the terminal leaves some out)"
@@ -210,34 +185,29 @@ COMMON = (
 def table(
     root: Path,
     cells: pd.DataFrame,
+    found: Asked,
     measures: Sequence[Measure],
-    found: Table,
+    about: str,
     *,
     counts: Sequence[str] = ("cases", "clusters"),
     bounded: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    **told: Any,
 ) -> Table:
-    """A table of some cells, with the columns of its measures; its query gives each case's means.
+    """A table of some cells: the columns of its measures, by what `found` has of them, and the query that gave it.
 
-    `found` has the rows as its values; what it says of itself stands behind what all these tables say. `bounded` are
-    the columns whose intervals a terminal shows too.
+    `about` stands behind what all these tables say, `notes` behind what is known of some cases alone. `bounded` are the
+    columns whose intervals a terminal shows too. `told` is what else a `Table` is told.
     """
-    shown = known(found.values, measures)
-    return replace(
-        found,
-        columns=columns(found.values, measures, counts, bounded),
-        query=query(root, cells, [measure.column for measure in shown]),
-        about=f"scored by: {scorers(cells)}; {COMMON}; {found.about}",
-        notes=[*partly(found.values, shown), *found.notes],
+    return Table(
+        columns=columns(found.rows, measures, counts, bounded),
+        values=found.rows,
+        query=queries.of_files(root, found.query),
+        about=f"scored by: {scorers(cells)}; {COMMON}; {about}",
+        notes=[*partly(found.rows, known(found.rows, measures)), *notes],
         section=SECTION,
+        **told,
     )
-
-
-def query(root: Path, cells: pd.DataFrame, columns: Sequence[str]) -> str:
-    """Each case's means of what a table counts, by setting and kind of task."""
-    values = {name: DERIVED.get(name, name) for name in columns}
-    values = {name: text for name, text in values.items() if text} or {"success": "success"}
-    where = {name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")}
-    return queries.by_case(root, values, queries.where(where), KEYS)
 
 
 # Plans that are executed: direct, planned first, refined first (agent_planning_benchmark §5.1, table 3).
@@ -246,10 +216,9 @@ def query(root: Path, cells: pd.DataFrame, columns: Sequence[str]) -> str:
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"
 ALL_DATA = "all of these"
 """What stands for the data sets where all are taken together."""
-REWARD = "reward"
+REWARD, _MODES = "reward", (DIRECT, PLAN_FIRST, REFINE)
 _JUDGED = ("unrefined_correct", "plan_correct", "unrefined_grade", "plan_grade")
 _PLACE = ["model", "robustness", "base", "method", "dataset"]
-_CASE = [CLUSTER, "case_id", "trial"]
 MEASURES = [
     Measure(DIRECT, "direct", scale=1.0, form=".3f"),
     Measure(PLAN_FIRST, "plan-first", scale=1.0, form=".3f"),
@@ -273,77 +242,61 @@ _CAPTION = (
 
 
 def executed(root: Path) -> pd.DataFrame:
-    """The cells of the three modes whose work was carried out, with `mode`, `base` and `method`.
-
-    `base` is what else a planner's label tells (changed keys, a retriever), `method` how plans are refined. `reward`
-    is the success where none is known.
+    """The cells of the three modes whose work was carried out.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     of_modes = pc.match_substring_regex(pc.field("planner"), rf"^({DIRECT}|{PLAN_FIRST})(\[|$)")
-    further = ["config", "refine", "draft", REWARD, *_JUDGED]
-    cells = load.episodes(root, further, of_modes & ~pc.field("task_family").is_valid())
-    if cells.empty:
-        return cells
-    refine = cells["refine"].astype(object).fillna(load.UNCHANGED).astype(str)
-    refined = refine != load.UNCHANGED
-    labels = cells["planner"].astype(str)
-    pairs = zip(refine, cells["config"].astype(object), strict=True)
-    methods = [method(label, text) if label != load.UNCHANGED else "" for label, text in pairs]
-    critics = cells["critic"].astype(object)
-    methods = [name if pd.isna(by) else f"{name} by {by}" for name, by in zip(methods, critics, strict=True)]
-    reward = cells[REWARD]
-    return cells.assign(
-        mode=labels.map(name_of).where(~refined, REFINE),
-        base=[_plan_execution_base(label) for label in labels],
-        method=methods,
-        **{REWARD: reward.astype("float64").fillna(cells["success"])},
-        **{name: cells[name].astype("float64") for name in _JUDGED},
+    further = ["config", "refine", "draft", "task_family", REWARD, *_JUDGED]
+    return load.episodes(root, further, of_modes & ~pc.field("task_family").is_valid())
+
+
+_BASE = r"""trim(regexp_replace(regexp_replace(regexp_replace(planner,
+    ' / refine [^/]*?( /|$)', '\1'), ' / critic [^/]*?( /|$)', '\1'), '^(direct|plan_first)', ''), ' /')"""
+"""What a planner's label tells besides the mode, the refinement and its critic."""
+_PAIRED = f"""WITH k AS (SELECT *, coalesce({REWARD}::DOUBLE, success::DOUBLE) AS got, {_BASE} AS base,
+    coalesce(refine, '{load.UNCHANGED}') <> '{load.UNCHANGED}' AS written_again,
+    if(written_again, '{REFINE}', regexp_extract(planner, '^\\w+')) AS mode,
+    if(written_again, {METHOD} || coalesce(' by ' || critic, ''), NULL) AS way
+  FROM e WHERE {{where}} AND task_family IS NULL AND regexp_matches(planner, '^({DIRECT}|{PLAN_FIRST})(\\[| |$)')),
+m AS (SELECT DISTINCT model, dataset, robustness, base, way AS method FROM k WHERE written_again),
+t AS (SELECT model, dataset, robustness, base, coalesce(method, '') AS method, cluster, case_id, trial,
+    {{modes}},
+    any_value(draft) FILTER (mode = '{PLAN_FIRST}') AS draft, any_value(draft) FILTER (written_again) AS redrafted,
+    {{judged}}
+  FROM k LEFT JOIN m USING (model, dataset, robustness, base)
+  WHERE NOT written_again OR way = method GROUP BY ALL)
+SELECT model, dataset, robustness <> 'none' AS disturbed, robustness, base, method, cluster, case_id, count(*) AS cells,
+  {{means}}
+FROM t GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
+
+
+def paired(cells: pd.DataFrame, where: str = "true") -> Asked:
+    """Each case's means over trials: the reward of each mode, paired differences, what is known of the plans.
+
+    A row a place (model, robustness, `base`, `method` and data set) and case; where a place has several data sets, the
+    cases of all of them stand behind. `base` is what else a planner's label tells (changed keys, a retriever), `method`
+    how plans are refined. The reward is the success where none is known.
+    """
+    values = {mode: mode for mode in _MODES} | {
+        "plan_gain": f"{PLAN_FIRST} - {DIRECT}",
+        "refine_gain": f"{REFINE} - {PLAN_FIRST}",
+        "same_draft": "(draft = redrafted)::INT",
+        **{name: name for name in _JUDGED},
+    }
+    query = _PAIRED.format(
+        where=where,
+        modes=", ".join(f"any_value(got) FILTER (mode = '{mode}') AS {mode}" for mode in _MODES),
+        judged=", ".join(f"any_value({name}) FILTER (written_again) AS {name}" for name in _JUDGED),
+        means=", ".join(f"avg(({text})::DOUBLE) AS {name}" for name, text in values.items()),
     )
-
-
-def _plan_execution_base(label: str) -> str:
-    """What a planner's label tells besides the mode, the refinement and its critic."""
-    own = re.sub(r" / (refine|critic) [^/]*(?= /|$)", "", label)
-    return re.sub(rf"^({DIRECT}|{PLAN_FIRST})", "", own).strip(" /")
-
-
-def paired(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row a place, case and trial: the reward of each mode, differences, and what is known of the plans."""
-    found = []
-    for (model, robustness, base, dataset), own in cells.groupby(
-        ["model", "robustness", "base", "dataset"], observed=True, sort=False
-    ):
-        methods = sorted(set(own.loc[own["mode"] == REFINE, "method"])) or [""]
-        for name in methods:
-            place = {"model": model, "robustness": robustness, "base": base, "method": name, "dataset": str(dataset)}
-            found.append(_side_by_side(own, name).assign(**place))
-    frame = pd.concat(found, ignore_index=True)
-    groups = frame.groupby(_PLACE[:-1], sort=False)["dataset"]
+    asked = ask(cells, query)
+    frame = asked.rows.astype(dict.fromkeys(("dataset", CLUSTER, "case_id"), str))
+    groups = frame.groupby(_PLACE[:-1], sort=False, observed=True)["dataset"]
     several = frame[groups.transform("nunique") > 1]
-    apart = {name: several["dataset"] + "/" + several[name].astype(str) for name in (CLUSTER, "case_id")}
-    return pd.concat([frame, several.assign(dataset=ALL_DATA, **apart)], ignore_index=True)
-
-
-def _side_by_side(cells: pd.DataFrame, method_name: str) -> pd.DataFrame:
-    """The three modes of one place, refined by one method, a row a case and trial."""
-    modes = {}
-    for mode in (DIRECT, PLAN_FIRST, REFINE):
-        own = cells[cells["mode"] == mode]
-        own = own[own["method"] == method_name] if mode == REFINE else own
-        keys = [own[name].astype(str) if name != "trial" else own[name] for name in _CASE]
-        modes[mode] = own.set_index(keys)
-    wide = pd.concat({mode: own[REWARD] for mode, own in modes.items()}, axis=1)
-    refined = modes[REFINE].reindex(wide.index)
-    first = modes[PLAN_FIRST]["draft"].reindex(wide.index).astype(object)
-    both = first.notna() & refined["draft"].notna()
-    return wide.assign(
-        plan_gain=wide[PLAN_FIRST] - wide[DIRECT],
-        refine_gain=wide[REFINE] - wide[PLAN_FIRST],
-        same_draft=(first == refined["draft"]).astype("float64").where(both),
-        **{name: refined[name] for name in _JUDGED},
-    ).reset_index()
+    apart = {name: several["dataset"] + "/" + several[name] for name in (CLUSTER, "case_id")}
+    return Asked(pd.concat([frame, several.assign(dataset=ALL_DATA, **apart)], ignore_index=True), asked.query)
 
 
 def execution_tables(root: Path) -> list[Table]:
@@ -353,43 +306,33 @@ def execution_tables(root: Path) -> list[Table]:
         StoreError: the folder cannot be read.
     """
     cells = executed(root)
-    if cells.empty or cells["mode"].nunique() < 2:
-        return []
-    frame = measured(paired(cells), _PLACE, MEASURES)
-    return [
-        _table(root, cells[cells["model"] == model], own.reset_index(drop=True))
-        for model, own in frame.groupby("model", sort=False, observed=True)
-    ]
+    found = []
+    for model, own in cells.groupby("model", sort=False, observed=True):
+        rows, query = paired(own, queries.where({"model": [str(model)]}))
+        found.append((own, Asked(measured(rows, _PLACE, MEASURES), query)))
+    ran = {mode for _, asked in found for mode in _MODES if asked.rows[f"{mode}_cases"].any()}
+    return [_executed(root, own, asked) for own, asked in found if len(ran) > 1]
 
 
-def _table(root: Path, cells: pd.DataFrame, frame: pd.DataFrame) -> Table:
-    model = str(frame["model"].iloc[0])
+def _executed(root: Path, cells: pd.DataFrame, asked: Asked) -> Table:
+    frame, model = asked.rows, str(asked.rows["model"].iloc[0])
     told = {"dataset": "data set", "robustness": "robustness", "base": "keys", "method": "refined by"}
     labels = {name: header for name, header in told.items() if name == "dataset" or frame[name].nunique() > 1}
     if "method" not in labels and frame["method"].iloc[0]:
         labels["method"] = told["method"]
-    shown = known(frame, MEASURES)
     return Table(
         name=f"execution {model}",
         title=f"{model}: executable validation of plans (agent_planning_benchmark, table 3)",
         by=[label(name, header) for name, header in labels.items()],
         columns=columns(frame, MEASURES, bounded=["plan_gain", "refine_gain"]),
         values=frame,
-        query=_query(root, cells, shown),
+        query=queries.of_files(root, asked.query),
         about=_CAPTION,
-        notes=partly(frame, shown),
+        notes=partly(frame, known(frame, MEASURES)),
         breaks=["dataset"] if len(labels) > 1 else (),
         reading=joined(_reading(frame)),
         section=SECTION,
     )
-
-
-def _query(root: Path, cells: pd.DataFrame, shown: Sequence[Measure]) -> str:
-    """Each case's means of what the table counts, by setting."""
-    reward = f"coalesce({REWARD}, success::INT)"
-    values = {"mean_reward": reward} | {one.column: one.column for one in shown if one.column in _JUDGED}
-    where = {name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")}
-    return queries.by_case(root, values, queries.where(where), ["trial", "draft"])
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:

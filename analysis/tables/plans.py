@@ -11,12 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.load import SETTING, name_of, places
+from analysis.load import SETTING, name_of, places, queries
+from analysis.load.queries import Asked
 from analysis.page.table import Column, Table, changed, joined, label, named
 from analysis.stats import intervals
 from analysis.tables import plan_cells
 from analysis.tables.measures import Measure, measured
-from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, NAMES, STEPWISE, UNSOLVABLE, data_of, method
+from analysis.tables.plan_cells import BROKEN, EXTRANEOUS, KINDS, METHOD, NAMES, STEPWISE, UNSOLVABLE, data_of
 from analysis.tables.plan_cells import STAGES as OTHER_STAGES
 from analysis.tables.plan_cells import table as shown
 from grid.core.types import BEHAVIOURS, ERRORS
@@ -69,52 +70,53 @@ _PASSED_TOLD = (
 def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """Of each model and data set of the benchmark's tasks: what is planned, what breaks, what cannot be planned."""
     found = []
-    for model, dataset, own in places(cells[cells["task_family"].notna()]):
-        place = f"{model} on {dataset}"
-        family = own["task_family"].astype(object)
-        planned = own[family.isin(list(NAMES))]
-        if planned[["success", "plan_grade"]].notna().any(axis=None):
-            found.append(_planned(root, place, planned))
-        found += _disturbed(root, place, own[family == BROKEN], own[family == UNSOLVABLE])
+    for model, dataset, own in places(cells):
+        found += _planned(root, own, model, dataset) + _disturbed(root, own, model, dataset)
     return found
 
 
-def _planned(root: Path, place: str, cells: pd.DataFrame) -> Table:
-    named = cells.assign(task=pd.Categorical(cells["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
-    named = named.sort_values("task", kind="stable")
-    frame = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
+def _where(model: str, dataset: str, *families: str) -> str:
+    """The condition that a cell is of a model and data set, and of any of some tasks."""
+    return queries.where({"model": [model], "dataset": [dataset], "task_family": families})
+
+
+def _planned(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> list[Table]:
+    asked = plan_cells.cases(cells, _names(TABLE_1), _where(model, dataset, *NAMES), ["task_family"])
+    rows, place = asked.rows, f"{model} on {dataset}"
+    if rows[["success", "plan_grade"]].isna().all(axis=None):
+        return []
+    tasks = pd.Categorical(rows["task_family"].map(NAMES), list(NAMES.values()), ordered=True)
+    rows = rows.assign(task=tasks).sort_values("task", kind="stable")
+    frame = with_refusing(measured(rows, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
     told = f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
-    found = Table(
-        f"plans {place}",
-        f"{place}: plans by task (agent_planning_benchmark, table 1)",
-        _labels(frame, "task"),
-        [],
-        frame,
-        "",
-        told + _refused(frame),
-        breaks=["task"],
-        reading="\n".join(_best(frame)),
-    )
-    return shown(root, cells, TABLE_1, found, bounded=["success"])
+    return [
+        shown(
+            root, cells, asked._replace(rows=frame), TABLE_1, told + _refused(frame), bounded=["success"],
+            name=f"plans {place}", title=f"{place}: plans by task (agent_planning_benchmark, table 1)",
+            by=_labels(frame, "task"), breaks=["task"], reading="\n".join(_best(frame)),
+        )
+    ]  # fmt: skip
 
 
-def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.DataFrame) -> list[Table]:
-    found = []
-    if broken["behaviour"].notna().any():
-        measures = [Measure("success", "recovered"), *_BEHAVED]
-        frame = measured(broken, SETTING, measures)
-        frame = with_refusing(frame, [], dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0})
+def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> list[Table]:
+    found, place = [], f"{model} on {dataset}"
+    measures = [Measure("success", "recovered"), *_BEHAVED]
+    broken = plan_cells.cases(cells, _names(measures), _where(model, dataset, BROKEN))
+    if broken.rows[_names(_BEHAVED)].notna().any(axis=None):
+        rates = dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0}
+        frame = with_refusing(measured(broken.rows, SETTING, measures), [], rates)
         title = f"{place}: behind a broken tool (agent_planning_benchmark, table 1)"
-        told = f"{_BEHAVIOURS_TOLD}{_refused(frame)}"
-        own = Table(f"broken {place}", title, _labels(frame), [], frame, "", told)
-        found.append(shown(root, broken, measures, own, bounded=["success"]))
-    if unsolvable["success"].notna().any():
-        frame = measured(unsolvable, SETTING, _PASSED)
+        asked, told = broken._replace(rows=frame), f"{_BEHAVIOURS_TOLD}{_refused(frame)}"
+        found.append(shown(root, cells, asked, measures, told, bounded=["success"],
+                           name=f"broken {place}", title=title, by=_labels(frame)))  # fmt: skip
+    unsolvable = plan_cells.cases(cells, _names(_PASSED), _where(model, dataset, UNSOLVABLE), ["unsolvable_kind"])
+    if unsolvable.rows["success"].notna().any():
+        frame = measured(unsolvable.rows, SETTING, _PASSED)
         frame = with_refusing(frame, [], dict.fromkeys(_names(_PASSED), 1.0))
         title = f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)"
-        told = _PASSED_TOLD + _refused(frame)
-        own = Table(f"unsolvable {place}", title, _labels(frame), [], frame, "", told, notes=_kinds(unsolvable))
-        found.append(shown(root, unsolvable, _PASSED, own, bounded=_names(_PASSED)))
+        asked, told = unsolvable._replace(rows=frame), _PASSED_TOLD + _refused(frame)
+        found.append(shown(root, cells, asked, _PASSED, told, bounded=_names(_PASSED), notes=_kinds(unsolvable.rows),
+                           name=f"unsolvable {place}", title=title, by=_labels(frame)))  # fmt: skip
     return found
 
 
@@ -163,8 +165,8 @@ def _best(frame: pd.DataFrame) -> list[str]:
     return told
 
 
-def _kinds(cells: pd.DataFrame) -> list[str]:
-    counts = cells.groupby(cells["unsolvable_kind"].astype(object))["case_id"].nunique()
+def _kinds(cases: pd.DataFrame) -> list[str]:
+    counts = cases.groupby("unsolvable_kind")["case_id"].nunique()
     parts = [f"{short} {counts[kind]:,}" for kind, short in KINDS.items() if kind in counts]
     return [f"cases: {', '.join(parts)}"] if parts else []
 
@@ -189,39 +191,31 @@ _CAPTION = (
 )
 
 
-def costs(cells: pd.DataFrame) -> pd.DataFrame:
+def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` (cases)."""
-    own = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
-    if own.empty:
-        return pd.DataFrame()
-    frame = measured(own, SETTING, COST_MEASURES)
-    counts = {"solved": "solved_cost_cases", "common": "common_cost_cases"}
-    return frame.assign(**{name: frame[column] for name, column in counts.items()})
+    priced = "plan_cost IS NOT NULL AND least_cost IS NOT NULL"
+    asked = plan_cells.cases(cells, _names(COST_MEASURES), f"{where} AND {priced}")
+    frame = measured(asked.rows, SETTING, COST_MEASURES)
+    return asked._replace(rows=frame.assign(solved=frame["solved_cost_cases"], common=frame["common_cost_cases"]))
 
 
 def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each data set on which plans have costs; planners and models stand in one, as they are compared."""
-    frame = costs(cells)
-    if frame.empty:
-        return []
     found = []
-    for (dataset, robustness), own in frame.groupby(["dataset", "robustness"], sort=False, observed=True):
+    priced = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
+    for place, own in priced.groupby(["dataset", "robustness"], sort=False, observed=True):
+        dataset, robustness = map(str, place)
         under = "" if robustness == "none" else f", robustness {robustness}"
-        mine = cells[(cells["dataset"] == dataset) & (cells["robustness"] == robustness)]
-        written = Table(
-            f"costs of plans {dataset} {robustness}",
-            f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
-            ["model", "planner"],
-            [],
-            own.reset_index(drop=True),
-            "",
-            _CAPTION,
-            breaks=["model"],
-            reading="\n".join(_reading(own)),
-            notes=_alone(own),
-        )
-        counts = ("cases", "clusters", "solved", "common")
-        found.append(shown(root, mine, COST_MEASURES, written, counts=counts, bounded=["success", "common_cost"]))
+        asked = costs(cells, queries.where({"dataset": [dataset], "robustness": [robustness]}))
+        found.append(
+            shown(
+                root, own, asked, COST_MEASURES, _CAPTION, counts=("cases", "clusters", "solved", "common"),
+                bounded=["success", "common_cost"], notes=_alone(asked.rows),
+                name=f"costs of plans {dataset} {robustness}",
+                title=f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
+                by=["model", "planner"], breaks=["model"], reading="\n".join(_reading(asked.rows)),
+            )
+        )  # fmt: skip
     return found
 
 
@@ -262,49 +256,37 @@ _REFINEMENT_CAPTION = (
 )
 
 
-def refined(cells: pd.DataFrame) -> pd.DataFrame:
+def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a task, setting and method: REFINEMENT_MEASURES with intervals, cells that got `better` and `worse`."""
-    own = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
-    if own.empty:
-        return pd.DataFrame()
-    texts = own["config"].astype(object)
-    names = [method(str(label), text) for label, text in zip(own["refine"].astype(object), texts, strict=True)]
-    labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
-    own = own.assign(method=names, base=[label.replace(f" / refine {refine}", "") for label, refine in labels])
-    keys = ["task_family", *SETTING, "base", "method"]
-    frame = measured(own.sort_values("task_family", kind="stable"), keys, REFINEMENT_MEASURES)
-    sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()
-    sums = sums.rename(columns={"to_better": "better", "to_worse": "worse"})
-    return frame.merge(sums, on=keys, how="left")
+    both = "task_family IS NOT NULL AND unrefined_correct IS NOT NULL AND plan_correct IS NOT NULL"
+    labels = ["task_family", "replace(planner, ' / refine ' || refine, '') AS base", f"{METHOD} AS method"]
+    changes = {"better": "to_better", "worse": "to_worse"}
+    asked = plan_cells.cases(cells, _names(REFINEMENT_MEASURES), f"{where} AND {both}", labels, changes)
+    rows, keys = asked.rows.sort_values("task_family", kind="stable"), ["task_family", *SETTING, "base", "method"]
+    sums = rows.groupby(keys, observed=True)[[*changes]].sum().reset_index()
+    return asked._replace(rows=measured(rows, keys, REFINEMENT_MEASURES).merge(sums, on=keys, how="left"))
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
-    frame = refined(cells)
-    if frame.empty:
-        return []
     found = []
-    frame = frame.assign(
-        task_family=frame["task_family"].map(lambda name: NAMES.get(name, name)),
-        data=frame["dataset"].astype(str).map(data_of),
-    )
-    for (model, data), own in frame.groupby(["model", "data"], sort=False, observed=True):
+    both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
+    groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
+    for (model, data), own in groups:
         place = f"{model} on {data}"
-        named = cells["dataset"].astype(str).map(data_of)
-        mine = cells[(cells["model"] == model) & (named == data) & cells["unrefined_correct"].notna()]
-        written = Table(
-            f"refinement {place}",
-            f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
-            [label("task_family", "task"), label("base", "planner"), "method"],
-            [],
-            own.reset_index(drop=True),
-            "",
-            _REFINEMENT_CAPTION,
-            breaks=["task_family", "base"],
-            reading=joined(_refinement_reading(own)),
-        )
-        counts = ("cases", "clusters", "better", "worse")
-        found.append(shown(root, mine, REFINEMENT_MEASURES, written, counts=counts, bounded=["refined_change"]))
+        where = {"model": [str(model)], "dataset": sorted(map(str, own["dataset"].unique()))}
+        asked = refined(cells, queries.where(where))
+        frame = asked.rows.assign(task_family=asked.rows["task_family"].map(lambda name: NAMES.get(name, name)))
+        found.append(
+            shown(
+                root, own, asked._replace(rows=frame), REFINEMENT_MEASURES, _REFINEMENT_CAPTION,
+                counts=("cases", "clusters", "better", "worse"), bounded=["refined_change"],
+                name=f"refinement {place}",
+                title=f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
+                by=[label("task_family", "task"), label("base", "planner"), "method"],
+                breaks=["task_family", "base"], reading=joined(_refinement_reading(frame)),
+            )
+        )  # fmt: skip
     return found
 
 
@@ -334,51 +316,40 @@ _EXTRANEOUS_CAPTION = (
 )
 
 
-def by_number(cells: pd.DataFrame) -> pd.DataFrame:
+def by_number(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a mode, setting and number of extraneous tools, and over all of these (`n_e` all) in front.
 
     Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
     """
-    own = cells[cells["task_family"].astype(object) == EXTRANEOUS].sort_values("mode", kind="stable")
-    if own.empty:
-        return pd.DataFrame()
-    each = own.assign(n_e=own["n_extraneous"].map(lambda number: f"{number:g}", na_action="ignore"))
-    parts = [measured(own.assign(n_e=ALL), ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES)]
-    numbered = each.dropna(subset=["n_e"]).sort_values("n_extraneous", kind="stable")
-    parts.append(measured(numbered, ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES))
-    frame = pd.concat(parts, ignore_index=True)
-    order = {
-        key: place for place, key in enumerate(frame[["mode", *SETTING]].astype(str).itertuples(index=False, name=None))
-    }
-    places = [order[key] for key in frame[["mode", *SETTING]].astype(str).itertuples(index=False, name=None)]
-    frame = frame.assign(TC=frame["extraneous_calls"] * frame["extraneous_calls_cases"], place=places)
-    return frame.sort_values(["mode", "place"], kind="stable").drop(columns="place").reset_index(drop=True)
+    each = "(SELECT *, unnest([-1, n_extraneous]) AS number FROM {})"
+    condition = f"{where} AND task_family = '{EXTRANEOUS}' AND number IS NOT NULL"
+    keys = [plan_cells.MODE, "number"]
+    asked = plan_cells.cases(cells, _names(EXTRANEOUS_MEASURES), condition, keys, source=each)
+    rows = asked.rows.assign(n_e=asked.rows["number"].map(lambda number: ALL if number < 0 else f"{number:g}"))
+    frame = measured(rows.sort_values("mode", kind="stable"), ["mode", *SETTING, "n_e"], EXTRANEOUS_MEASURES)
+    return asked._replace(
+        rows=frame.assign(TC=frame["extraneous_calls"] * frame["extraneous_calls_cases"]) if len(frame) else frame
+    )
 
 
 def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     """A table for each model and data set that has cases with extraneous tools."""
-    frame = by_number(cells)
-    if frame.empty:
-        return []
     found = []
-    frame = frame.assign(mode=frame["mode"].map(NAMES))
-    for model, dataset, own in places(frame):
-        place = f"{model} on {dataset}"
-        mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
-        written = Table(
-            f"extraneous {place}",
-            f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
-            [label("mode", "planning"), "planner", "n_e"],
-            [],
-            own.reset_index(drop=True),
-            "",
-            _EXTRANEOUS_CAPTION,
-            breaks=["mode", "planner"],
-            reading=joined(_extraneous_reading(own)),
-            notes=_unpaired(own),
-        )
-        counts = ("cases", "clusters", "TC")
-        found.append(shown(root, mine, EXTRANEOUS_MEASURES, written, counts=counts, bounded=["extraneous_change"]))
+    for model, dataset, own in places(cells):
+        asked = by_number(own, queries.place(model, dataset))
+        if asked.rows.empty:
+            continue
+        place, frame = f"{model} on {dataset}", asked.rows.assign(mode=asked.rows["mode"].map(NAMES))
+        found.append(
+            shown(
+                root, own, asked._replace(rows=frame), EXTRANEOUS_MEASURES, _EXTRANEOUS_CAPTION,
+                counts=("cases", "clusters", "TC"), bounded=["extraneous_change"], notes=_unpaired(frame),
+                name=f"extraneous {place}",
+                title=f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
+                by=[label("mode", "planning"), "planner", "n_e"], breaks=["mode", "planner"],
+                reading=joined(_extraneous_reading(frame)),
+            )
+        )  # fmt: skip
     return found
 
 
@@ -413,55 +384,57 @@ CAPTIONS = {
 HEADERS = {HORIZON: "k", STAGE: "stage"}
 
 
-def profile(cells: pd.DataFrame, column: str) -> pd.DataFrame:
+def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     """One row a setting and value of HORIZON or STAGE, in their order: DIAGNOSIS with intervals.
 
     Of stages only cases of one step count, as in the paper, where there are any: more steps are harder wherever they
-    stand. Empty where fewer than two values are there.
+    stand.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
-    own = cells[cells["task_family"].astype(object).isin(families) & cells[column].notna()]
-    if column == STAGE and (own[HORIZON] == 1).any():
-        own = own[own[HORIZON] == 1]
-    if own[column].nunique() < 2:
-        return pd.DataFrame()
-    frame = measured(own, [*SETTING, column], DIAGNOSIS)
+    condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
+    condition += f" AND {HORIZON} = 1" * _of_one_step(cells, column)
+    asked = plan_cells.cases(cells, _names(DIAGNOSIS), condition, [column])
+    rows = asked.rows
     if column == STAGE:
-        frame = frame.assign(stage=pd.Categorical(frame[STAGE], STAGES, ordered=True))
-    order = frame[SETTING].astype(str).agg("\0".join, axis=1)
-    places = order.map({name: place for place, name in enumerate(dict.fromkeys(order))})
-    return frame.assign(place=places).sort_values(["place", column], kind="stable").drop(columns="place")
+        rows = rows.assign(stage=pd.Categorical(rows[STAGE], STAGES, ordered=True))
+        rows = rows.sort_values(["model", "dataset", "disturbed", "robustness", "planner", STAGE], kind="stable")
+    return asked._replace(rows=measured(rows, [*SETTING, column], DIAGNOSIS))
+
+
+def several(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a profile has two values or more: of one there is nothing to be told."""
+    return len(frame) > 0 and frame[column].nunique() > 1
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Tables 14 and 15 of each model and data set that has several horizons or stages."""
+    """Tables 14 and 15 of each model and data set, where there are several horizons or stages."""
     found = []
     for column, title in _TITLES.items():
-        frame = profile(cells, column)
-        if frame.empty:
-            continue
-        for model, dataset, own in places(frame):
+        every = profile(cells, column).rows
+        for model, dataset, _ in places(every if several(every, column) else every[:0]):
             place = f"{model} on {dataset}"
-            mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
-            written = Table(
-                f"{column} {place}",
-                f"{place}: {title}",
-                ["planner", label(column, HEADERS[column])],
-                [],
-                own.reset_index(drop=True),
-                "",
-                f"{caption(cells, column)}; {ERRORS_TOLD}",
-                breaks=["planner"],
-                reading="\n".join(_stepwise_reading(own, column)),
-            )
-            found.append(shown(root, mine, DIAGNOSIS, written, bounded=["success"]))
+            asked = profile(cells, column, queries.place(model, dataset))
+            own = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
+            found.append(
+                shown(
+                    root, own, asked, DIAGNOSIS, f"{caption(cells, column)}; {ERRORS_TOLD}", bounded=["success"],
+                    name=f"{column} {place}", title=f"{place}: {title}",
+                    by=["planner", label(column, HEADERS[column])], breaks=["planner"],
+                    reading="\n".join(_stepwise_reading(asked.rows, column)),
+                )
+            )  # fmt: skip
     return found
 
 
 def caption(cells: pd.DataFrame, column: str) -> str:
     """What a caption says of HORIZON or STAGE."""
-    single = column == STAGE and (cells[HORIZON] == 1).any()
-    return CAPTIONS[column] + ("; cases of one step (k = 1), as in the paper" if single else "")
+    return CAPTIONS[column] + "; cases of one step (k = 1), as in the paper" * _of_one_step(cells, column)
+
+
+def _of_one_step(cells: pd.DataFrame, column: str) -> bool:
+    """Whether only cases of one step count."""
+    staged = cells["task_family"].astype(object).isin((STEPWISE, OTHER_STAGES)) & cells[STAGE].notna()
+    return column == STAGE and bool((cells[HORIZON][staged] == 1).any())
 
 
 def _stepwise_reading(frame: pd.DataFrame, column: str) -> list[str]:

@@ -7,8 +7,10 @@ right by the reference stays below, or what is wrong does not.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import load
-from analysis.load import queries, unknowns
+from analysis.load import queries
+from analysis.load.queries import Asked, ask
 from analysis.page.table import MISSING, POINTS, Column, Table, bounds, count, mean, number
 from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, interval, n_clusters
 from grid import store
@@ -31,9 +34,24 @@ SHOWN = {
 }
 """The rows of a table, in their order, by the values of `judge.restored`."""
 PLACE = ["model", "judge", "dataset", "robustness", "planner"]
-_ROW = ["setting_id", "dataset_version", "code", *PLACE, "config"]
-_EPISODES = list(dict.fromkeys([*_ROW, "cell_id", "case_id", CLUSTER, "success", *unknowns.SETTING, *unknowns.READ]))
-_SCORES = [("r_pre", "pre_right", "pre_threshold"), ("r_post", "post_right", "post_threshold")]
+_PARTS = {"pre": Restoring.pre_threshold, "post": Restoring.post_threshold}
+"""The judge's scores by when they are asked for, and what they are held against unless a config says otherwise."""
+_SCORED = """  SELECT cell_id, r_{0} >= coalesce((keys->>'{0}_threshold')::DOUBLE, {1}) AS passed, {0}_right AS truth
+  FROM nodes JOIN j USING (cell_id) WHERE r_{0} IS NOT NULL AND {0}_right IS NOT NULL"""
+_EVERY = "\n  UNION ALL\n".join(_SCORED.format(part, least) for part, least in _PARTS.items())
+_DECIDED = f"""WITH j AS (SELECT *, config::VARCHAR->'{JUDGE}' AS keys FROM e WHERE {JUDGE} IS NOT NULL),
+d AS (
+{_EVERY}),
+c AS (SELECT cell_id, count(*) AS decisions, count(*) FILTER (passed AND NOT truth) AS false_positives,
+  count(*) FILTER (truth AND NOT passed) AS false_negatives FROM d GROUP BY ALL)
+"""  # noqa: S608  names are ours
+_BY_CASE = f"""{_DECIDED}SELECT model, replace(regexp_replace({JUDGE}, ',?restored=\\w+', ''), '[]', '') AS {JUDGE},
+  dataset, robustness, regexp_extract(planner, '^(.*?)( / | #|$)', 1) AS planner,
+  md5(json_merge_patch(config::VARCHAR, '{{"{JUDGE}": {{"restored": null}}}}') || dataset_version || code) AS alike,
+  coalesce(keys->>'restored', '{NOT_RESTORED}') AS restored, cluster, case_id, sum(decisions) AS decisions,
+  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives, avg(success::INT) AS success
+FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
+"""Each case's decisions, how many were wrong, and its success; settings are alike that differ in what is restored."""
 _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
     "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
@@ -45,13 +63,14 @@ _CAPTION = (
 def notice(root: Path) -> str:
     """What every caption begins with where decisions of a judge were set right; nothing where none were."""
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
-    restored = any(_restoring(text).restored != NOT_RESTORED for text in found)
+    judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
+    restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
     return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
 
 
 def tables(root: Path) -> list[Table]:
     """Table 6 for each model, judge, dataset and planner with restored settings; none without any."""
-    found = table(root)
+    found, query = table(root)
     if found.empty:
         return []
     firsts = found.index[found["restored"] == NOT_RESTORED]
@@ -71,43 +90,30 @@ def tables(root: Path) -> list[Table]:
                 Column("95% interval", _bounds),
             ],
             values=found,
-            query=queries.restoration(root),
+            query=queries.of_files(root, query),
             about=_CAPTION,
             breaks=frozenset(map(int, firsts)) - {0},
         )
     ]
 
 
-def table(root: Path) -> pd.DataFrame:
+def table(root: Path) -> Asked:
     """One row for each setting of those that differ in `judge.restored` alone, where several do.
 
     Columns: `PLACE`, `restored`, `cases` (that the setting and the one as judged have), `decisions`, the shares
     `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
     `gain` with `low` and `high`; NaN where there is none.
     """
-    episodes: pd.DataFrame = load.rows(
-        root, _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
-    ).to_pandas()
-    episodes = unknowns.applied(episodes.assign(success=episodes["success"].astype("float64")))
-    settings = episodes[_ROW].drop_duplicates()
-    how = {text: _restoring(text) for text in settings["config"].unique()}
-    settings = settings.assign(
-        restored=[how[text].restored for text in settings["config"]],
-        alike=[_alike(row) for row in settings.to_dict("records")],
-        judge=[_plain(str(label)) for label in settings["judge"]],
-    )
-    rows: list[dict[str, Any]] = []
-    for _, group in settings.groupby("alike", sort=False):
-        one_each = {row["restored"]: row for row in group.to_dict("records")}
-        if NOT_RESTORED not in one_each or len(one_each) < 2:
-            continue
-        first = _of(episodes, one_each[NOT_RESTORED])
-        for restored in (name for name in SHOWN if name in one_each):
-            setting = one_each[restored]
-            cells = _of(episodes, setting)
-            own = {name: str(setting[name]) for name in PLACE} | {"restored": restored}
-            rows.append(own | _decided(root, cells, how[str(setting["config"])]) | _against(cells, first))
-    return pd.DataFrame(rows)
+    asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
+    for _, group in asked.rows.groupby("alike", sort=False):
+        settings = {how: own.set_index([CLUSTER, "case_id"]) for how, own in group.groupby("restored")}
+        if NOT_RESTORED in settings and len(settings) > 1:
+            first = settings[NOT_RESTORED]["success"]
+            for restored in (name for name in SHOWN if name in settings):
+                own = settings[restored]
+                place = {name: str(own[name].iloc[0]) for name in PLACE} | {"restored": restored}
+                rows.append(place | _decided(own) | _against(own["success"], first))
+    return asked._replace(rows=pd.DataFrame(rows))
 
 
 def errors(root: Path) -> pd.Series[float]:
@@ -116,70 +122,29 @@ def errors(root: Path) -> pd.Series[float]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows: pd.DataFrame = load.rows(root, ["cell_id", "config"], pc.field("judge").is_valid(), ["config"]).to_pandas()
-    found = []
-    for text, cells in rows.groupby("config", observed=True):
-        decisions = _decisions(root, cells, _restoring(str(text)))
-        found += [(one["passed"] != one["right"]).groupby(one["cell_id"]).agg(["sum", "size"]) for one in decisions]
-    if not found:
-        return pd.Series(dtype="float64")
-    counts = pd.concat(found).groupby(level=0).sum()
-    shares: pd.Series[float] = counts["sum"] / counts["size"]
-    return shares
+    query = f"{_DECIDED}SELECT cell_id, (false_positives + false_negatives) / decisions AS wrong FROM c"  # noqa: S608  names are ours
+    return _ask(root, query).rows.set_index("cell_id")["wrong"]
 
 
-def _plain(label: str) -> str:
-    """A judge's label without what is set right."""
-    return re.sub(r",?restored=\w+", "", label).replace("[]", "")
+def _ask(root: Path, query: str) -> Asked:
+    """Of the cells with a judge, and of their nodes that it scored and whose truth is known."""
+    cells = load.episodes(root, ["config"], pc.field(JUDGE).is_valid())
+    known = (pc.field(f"r_{part}").is_valid() & pc.field(f"{part}_right").is_valid() for part in _PARTS)
+    columns = ["cell_id", *(name for part in _PARTS for name in (f"r_{part}", f"{part}_right"))]
+    return ask(cells, query, nodes=store.read(root, "nodes", columns, reduce(or_, known)))
 
 
-def _restoring(config: str | None) -> Restoring:
-    judge = json.loads(config or "{}").get(JUDGE) or {}
-    keys = Restoring.__dataclass_fields__
-    return Restoring(**{key: value for key, value in judge.items() if key in keys})
+def _decided(cases: pd.DataFrame) -> dict[str, float]:
+    """How many decisions there were, and which shares were wrong."""
+    decisions, *wrong = (float(cases[name].sum()) for name in ("decisions", "false_positives", "false_negatives"))
+    accepted, rejected = (one / decisions if decisions else math.nan for one in wrong)
+    found = {"decisions": int(decisions), "error": accepted + rejected}
+    return found | {"false_positives": accepted, "false_negatives": rejected}
 
 
-def _alike(row: Mapping[Any, Any]) -> str:
-    """Equal for settings that differ in which decisions are set right alone."""
-    config = json.loads(row["config"])
-    config[JUDGE].pop("restored", None)
-    return json.dumps([config, row["dataset_version"], row["code"]], sort_keys=True)
-
-
-def _of(episodes: pd.DataFrame, setting: Mapping[Any, Any]) -> pd.DataFrame:
-    same = [episodes[name] == setting[name] for name in ("setting_id", "dataset_version", "code")]
-    found: pd.DataFrame = episodes[same[0] & same[1] & same[2]]
-    return found
-
-
-def _decisions(root: Path, cells: pd.DataFrame, how: Restoring) -> Iterator[pd.DataFrame]:
-    """The decisions on these cells' nodes, by each of _SCORES: `cell_id`, whether it `passed`, and is `right`."""
-    mine = pc.field("cell_id").isin(cells["cell_id"].tolist())
-    for score, truth, threshold in _SCORES:
-        known = mine & pc.field(score).is_valid() & pc.field(truth).is_valid()
-        nodes: pd.DataFrame = store.read(root, "nodes", ["cell_id", score, truth], known).to_pandas()
-        yield nodes.assign(passed=nodes[score] >= getattr(how, threshold), right=nodes[truth].astype(bool))
-
-
-def _decided(root: Path, cells: pd.DataFrame, how: Restoring) -> dict[str, float]:
-    """Of the decisions on a setting's nodes how many there were, and which shares were wrong."""
-    decisions = accepted_wrong = rejected_right = 0
-    for one in _decisions(root, cells, how):
-        decisions += len(one)
-        accepted_wrong += int((one["passed"] & ~one["right"]).sum())
-        rejected_right += int((~one["passed"] & one["right"]).sum())
-    each = max(decisions, 1) if decisions else float("nan")
-    shares = {"false_positives": accepted_wrong / each, "false_negatives": rejected_right / each}
-    return {"decisions": decisions, "error": sum(shares.values())} | shares
-
-
-def _against(cells: pd.DataFrame, first: pd.DataFrame) -> dict[str, float]:
+def _against(own: pd.Series[float], first: pd.Series[float]) -> dict[str, float]:
     """Success, and what it is above that of another setting, on the cases that both have."""
-    means = []
-    for part in (cells, first):
-        known = part.assign(success=part["success"].astype("float64"))
-        means.append(known.groupby([CLUSTER, "case_id"], observed=True)["success"].mean())
-    both = pd.concat(means, axis=1, keys=["own", "first"]).dropna()
+    both = pd.concat([own, first], axis=1, keys=["own", "first"]).dropna()
     gain = interval(both["own"] - both["first"], reach=1.0)
     found = {"cases": len(both), "clusters": n_clusters(both), "success": float(both["own"].mean())}
     return found | {"gain": gain.mean, "low": gain.low, "high": gain.high}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +13,6 @@ from analysis.load import SETTING, queries
 from analysis.load.queries import Asked, ask
 from analysis.page.table import Table, count
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER
 from analysis.tables.measures import Measure, columns, known, measured, partly
 from grid.core.untrusted import loads
 
@@ -46,10 +43,7 @@ def tables(root: Path) -> list[Table]:
     cells = load.episodes(root, columns, known | pc.field(PARTS).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
-        met = parts(own)
-        found.append(_rewards(root, own, model, dataset))
-        if not met.empty:
-            found.append(_parts(root, met, model, dataset))
+        found += [_rewards(root, own, model, dataset), *_parts(root, own, model, dataset)]
     return found
 
 
@@ -70,7 +64,7 @@ def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measu
     return asked._replace(rows=frame), all_of_them
 
 
-def parts(cells: pd.DataFrame) -> pd.DataFrame:
+def parts(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row a planner, robustness setting and `part` of reward bases: `cases`, `clusters`, `met` with its interval.
 
     `met_cases` are the cases of which it is known. Empty where no cell has parts.
@@ -78,18 +72,21 @@ def parts(cells: pd.DataFrame) -> pd.DataFrame:
     Raises:
         AnalysisError: as `tables`.
     """
-    ids = [*_LABELS, CLUSTER, "case_id"]
-    known = cells[cells[PARTS].notna()]
-    rows = [
-        [*key, part, math.nan if value is None else float(value)]
-        for *key, cell, text in known[[*ids, "cell_id", PARTS]].astype(object).itertuples(index=False)
-        for part, value in _read(text, cell).items()
-    ]
-    frame = pd.DataFrame(rows, columns=[*ids, "part", _MET.column])
-    return measured(frame, [*_LABELS, "part"], [_MET]) if rows else frame
+    for cell, text in (
+        cells.loc[cells[PARTS].notna(), ["cell_id", PARTS]].drop_duplicates(PARTS).itertuples(index=False)
+    ):
+        _check(text, cell)
+    asked = ask(cells, queries.of_cases({_MET.column: _VALUE}, where, ["part"], ["min(place) AS place"], _EACH))
+    rows = asked.rows.sort_values(["disturbed", *_LABELS, "case_id", "place"], kind="stable")
+    return asked._replace(rows=measured(rows, [*_LABELS, "part"], [_MET]))
 
 
-def _read(text: str, cell: str) -> Mapping[str, float | None]:
+_EACH = f"""(SELECT *, unnest(json_keys({PARTS})) AS part, generate_subscripts(json_keys({PARTS}), 1) AS place
+  FROM e WHERE {PARTS} IS NOT NULL)"""  # noqa: S608  names are ours
+_VALUE = f"""{PARTS}->>('$."' || part || '"')"""
+
+
+def _check(text: str, cell: str) -> None:
     try:
         found = loads(text)
     except (ValueError, RecursionError) as error:
@@ -98,7 +95,6 @@ def _read(text: str, cell: str) -> Mapping[str, float | None]:
         raise AnalysisError(
             f"{PARTS} of cell {cell} is {text[:80]!r}; allowed: a JSON object of numbers from 0 to 1, or null"
         )
-    return found
 
 
 def _is_share(value: object) -> bool:
@@ -121,21 +117,19 @@ def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table
     )
 
 
-def _parts(root: Path, frame: pd.DataFrame, model: str, dataset: str) -> Table:
-    return Table(
-        name=f"reward parts {model} {dataset}",
-        title=f"{model} on {dataset}: the parts of the reward",
-        by=[*_LABELS, "part"],
-        columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
-        values=frame,
-        query=_PARTS_QUERY.format(latest=queries.latest(root, queries.place(model, dataset))),
-        about=_OF_PARTS,
-        breaks=_LABELS,
-    )
-
-
-_PARTS_QUERY = """{latest},
-p AS (SELECT *, unnest(json_keys(reward_parts)) AS part FROM e WHERE reward_parts IS NOT NULL)
-SELECT model, dataset, robustness, planner, setting_id, cluster, case_id, part, count(*) AS cells,
-  avg((reward_parts->>('$."' || part || '"'))::DOUBLE) AS met
-FROM p GROUP BY ALL ORDER BY ALL"""
+def _parts(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> list[Table]:
+    frame, query = parts(cells, queries.place(model, dataset))
+    if frame.empty:
+        return []
+    return [
+        Table(
+            name=f"reward parts {model} {dataset}",
+            title=f"{model} on {dataset}: the parts of the reward",
+            by=[*_LABELS, "part"],
+            columns=[count("cases"), count("met_cases", "known"), _MET.shown(bounded=True)],
+            values=frame,
+            query=queries.of_files(root, query),
+            about=_OF_PARTS,
+            breaks=_LABELS,
+        )
+    ]

@@ -64,7 +64,6 @@ _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
 """The largest values, where that is not 1."""
 _PLACE = ["dataset", "robustness"]
-_DRAWN = ["exact_match", "inclusion", "tool_precision", "tool_recall"]
 _CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
 _TOLD = {
     "exact_match": "EM: the tools called are the reference's, in its order where that matters",
@@ -107,12 +106,12 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    offered = _first_offers(root, cells[_unguided(cells)])
-    found = []
+    steps, found = offers(root), []
     for model, own in cells.groupby("model", sort=False, observed=True):
-        asked = ask(own, queries.of_cases([*METRICS], f"{queries.where({'model': [str(model)]})} AND ({_KNOWN})"))
-        text = queries.of_files(root, asked.query)
-        found.append(_table(str(model), measured(asked.rows), chance(own, offered), text))
+        where = f"{queries.where({'model': [str(model)]})} AND ({_KNOWN})"
+        asked, drawn = ask(own, queries.of_cases([*METRICS], where)), chance(own, steps, where)
+        text = queries.of_files(root, asked.query, *[drawn.query] * bool(len(drawn.rows)))
+        found.append(_table(str(model), measured(asked.rows), drawn.rows, text))
     return found
 
 
@@ -130,46 +129,41 @@ def measured(cases: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
+def offers(root: Path) -> pa.Table:
+    """What `chance` reads of the table `steps`: cells' first decisions.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    first = (pc.field("branch") == 0) & (pc.field("step") == 0) & pc.field("n_options").is_valid()
+    return store.read(root, "steps", ["cell_id", "branch", "step", "n_options"], first)
+
+
+def chance(cells: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
     """What drawing would have, a row for each robustness setting, retriever and pool; none where offers are not known.
 
-    n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
-    retrieval rate. Means over cases.
+    n tools (the reference's calls) of the k on offer at the first decision, of which r n are the reference's: r is the
+    retrieval rate. `finish`, or calling none, is none of the k; of fewer all are drawn. Means over cases. Cells that
+    follow an outline are left out: it offers tools substep by substep.
     """
-    cells = cells[_unguided(cells)]
-    k, n = cells["cell_id"].map(offered).astype("float64"), cells["plan_nodes"].astype("float64")
-    n = n.mask(n > k, k)  # more calls than tools: all of them
-    hit = cells["retrieval_rate"].astype("float64") * n / k
-    ways = [math.comb(int(a), int(b)) if pd.notna(a) and pd.notna(b) else math.nan for a, b in zip(k, n, strict=True)]
-    exact = (cells["retrieval_rate"] >= 1.0).astype("float64") / pd.Series(ways, index=cells.index)
-    drawn = cells.assign(exact_match=exact, inclusion=hit, tool_precision=hit, tool_recall=hit).dropna(
-        subset=["inclusion"]
-    )
-    place = [*_PLACE, "retriever", "pool"]
-    by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
-    grouped = by_case.groupby(place, observed=True)
-    found = grouped.mean().assign(cases=grouped.size()).reset_index().sort_values(place, key=lambda of: of.astype(str))
-    several = found["retriever"].nunique() > 1
+    asked = ask(cells, _DRAWN.format(where=where), steps=steps)
+    found, several = asked.rows, asked.rows["retriever"].nunique() > 1
     names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
     names = [name if pool == ALL else f"{name} / pool {pool}" for name, pool in zip(names, found["pool"], strict=True)]
-    texts = {name: found[name].astype(str) for name in _PLACE}
-    return found.assign(planner=names, **texts).drop(columns=["retriever", "pool"])
+    return asked._replace(rows=found.assign(planner=names).drop(columns=["retriever", "pool"]))
 
 
-def _unguided(cells: pd.DataFrame) -> pd.Series[bool]:
-    """Which cells follow no outline: one that is followed offers tools substep by substep."""
-    return cells["tool_match_rate"].isna()
-
-
-def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
-    """By cell, how many tools its first decision could take; `finish`, or calling none, is none of them."""
-    if cells.empty:
-        return pd.Series(dtype="float64")
-    first = (pc.field("branch") == 0) & (pc.field("step") == 0) & pc.field("n_options").is_valid()
-    mine = pc.field("cell_id").isin(pa.array(cells["cell_id"], pa.string()))
-    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "n_options"], first & mine).to_pandas()
-    found = steps.drop_duplicates("cell_id").set_index("cell_id")["n_options"].astype("float64") - 1
-    return found[found > 0]
+_DRAWN = """WITH o AS (SELECT cell_id, any_value(n_options) - 1 AS k FROM steps
+  WHERE branch = 0 AND step = 0 AND n_options > 1 GROUP BY ALL),
+d AS (SELECT *, least(plan_nodes, k)::BIGINT AS n, retrieval_rate * n / k AS hit
+  FROM e JOIN o USING (cell_id) WHERE {where} AND tool_match_rate IS NULL AND plan_nodes IS NOT NULL),
+c AS (SELECT dataset, robustness, retriever, pool, case_id, avg(hit) AS hit,
+    avg(if(retrieval_rate >= 1, coalesce(list_product([(i + 1) / (k - i) for i in range(n)]), 1), 0)) AS exact
+  FROM d WHERE hit IS NOT NULL GROUP BY ALL)
+SELECT dataset::VARCHAR AS dataset, robustness::VARCHAR AS robustness, retriever::VARCHAR AS retriever,
+  pool::VARCHAR AS pool, avg(exact) AS exact_match, avg(hit) AS inclusion, avg(hit) AS tool_precision,
+  avg(hit) AS tool_recall, count(*) AS cases
+FROM c GROUP BY ALL ORDER BY ALL"""
 
 
 def _table(model: str, frame: pd.DataFrame, drawn: pd.DataFrame, query: str) -> Table:

@@ -6,9 +6,10 @@ import random
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
-from analysis.tables import failed, failure_cells
+from analysis.tables import failed, failure_cells, failures
 from analysis.tables.failure_cells import CLASSES
 from grid import store
 from tests.unit.test_store import episode
@@ -86,3 +87,20 @@ def test_an_empty_folder_has_no_failures(tmp_path: Path) -> None:
     found = failed.classes(tmp_path)
     assert found.num_rows == 0
     assert failed.faults_of(tmp_path, "a") == []
+
+
+def test_classes_are_counted_over_all_cells_of_the_settings_in_which_any_failed(tmp_path: Path) -> None:
+    cells: dict[str, dict[str, Any]] = {
+        "a": {"success": False}, "b": {"status": "failed", "error_kind": "code"}, "c": {}, "d": {},
+        "e": {"planner": "other", "setting_id": "other"},
+    }  # fmt: skip
+    labels = {"model": "m", "dataset": "slate", "robustness": "none", "planner": "p", "setting_id": "p"}
+    labels |= {"pool": "all", "retriever": "none"}
+    rows = [episode(name, **{**labels, "case_id": name, "success": True, **more}) for name, more in cells.items()]
+    store.write(tmp_path, {"episodes": rows})
+    (table,) = failures.tables(tmp_path)
+    (row,) = table.values.to_dict("records")
+    assert (row["cells"], row["failed"], row["unknown"], row["error"], row["wrong_tool"]) == (4, 2, 1, 1, 0)
+    assert (row["unknown_share"], row["error_share"]) == (0.25, 0.25)
+    counted = duckdb.connect().execute(table.query).df().groupby("planner", sort=True)
+    assert counted[["cells", "failed", "error"]].sum().to_numpy().tolist() == [[1, 0, 0], [4, 2, 1]]

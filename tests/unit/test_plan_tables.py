@@ -21,7 +21,7 @@ from analysis.page.table import Table
 from analysis.report import print_report
 from analysis.tables import plan_cells
 from analysis.tables import plans as efficiency
-from analysis.tables.plan_cells import SECTION
+from analysis.tables.plan_cells import NAMES, SECTION
 from analysis.tables.plans import REFUSES
 from grid.core.types import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
@@ -149,7 +149,7 @@ def distracted(count: int = 60, cost: float = 0.2) -> list[dict[str, Any]]:
 
 def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path) -> None:
     write(tmp_path, distracted())
-    table = efficiency.by_number(plan_cells.read(tmp_path))
+    table = efficiency.by_number(plan_cells.read(tmp_path)).rows
     assert list(table["n_e"]) == ["all", "2", "4", "6", "8", "10"]
     for number in table["n_e"]:
         row = at(table, n_e=number)
@@ -176,7 +176,7 @@ def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) 
         held = episode("fh", "extraneous", case, success=case % 4 == 0, n_extraneous=4) | {"cluster": plain["cluster"]}
         rows += [plain, held | {"case_id": name}]
     write(tmp_path, rows)
-    own = plan_cells.read(tmp_path)
+    own = plan_cells.derived(plan_cells.read(tmp_path))
     own = own[own["task_family"] == "extraneous"]
     assert list(own["base_success"]) == [
         float(int(name.rpartition("/")[2].partition("-")[0]) % 2 == 0) for name in own["case_id"].astype(str)
@@ -191,7 +191,7 @@ def test_where_ids_do_not_tell_it_the_counterpart_asks_for_as_many_steps(tmp_pat
         rows += [episode("stepwise", "stepwise", case, success=k == 1, horizon_k=k) for k in (1, 2, 3)]
         rows.append(episode("stepwise", "extraneous", case, success=True, horizon_k=1, n_extraneous=4))
     write(tmp_path, rows)
-    own = plan_cells.read(tmp_path)
+    own = plan_cells.derived(plan_cells.read(tmp_path))
     own = own[own["task_family"] == "extraneous"]
     assert list(own["base_success"]) == [1.0] * 10
     assert list(own["extraneous_change"]) == [0.0] * 10
@@ -203,7 +203,7 @@ def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: 
         rows += [episode("stepwise", "stages", case, success=False, horizon_k=1, stage=stage) for case in range(10)]
     write(tmp_path, rows)
     read = plan_cells.read(tmp_path)
-    assert list(efficiency.profile(read, "stage")["success"]) == [0.0, 1.0, 0.0]
+    assert list(efficiency.profile(read, "stage").rows["success"]) == [0.0, 1.0, 0.0]
     (plans,) = [table for table in efficiency.tables(tmp_path) if table.name.startswith("plans ")]
     assert set(plans.values["success"]) == {1.0, 0.0}, "the other row is who refuses everything"
     assert list(plans.values["cases"]) == [10, 10]
@@ -233,7 +233,7 @@ def test_changes_by_refinement_are_counted(label: str, name: str, tmp_path: Path
         for case in range(80)
     ]  # fmt: skip
     write(tmp_path, [*rows, *(episode("holistic", "holistic", case, success=before[case]) for case in range(80))])
-    (row,) = efficiency.refined(plan_cells.read(tmp_path)).to_dict("records")
+    (row,) = efficiency.refined(plan_cells.read(tmp_path)).rows.to_dict("records")
     better = sum(b and not a for a, b in zip(before, after, strict=True))
     worse = sum(a and not b for a, b in zip(before, after, strict=True))
     assert (row["better"], row["worse"], row["method"], row["base"]) == (better, worse, name, "holistic")
@@ -269,7 +269,7 @@ def priced(seed: int) -> list[dict[str, Any]]:
 def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) -> None:
     rows = priced(seed)
     write(tmp_path, rows)
-    frame = efficiency.costs(plan_cells.read(tmp_path))
+    frame = efficiency.costs(plan_cells.read(tmp_path)).rows
     able = [row for row in rows if row["planner"] != "refuser"]
     common = {
         case
@@ -308,10 +308,10 @@ def by_steps() -> list[dict[str, Any]]:
 def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> None:
     write(tmp_path, by_steps())
     read = plan_cells.read(tmp_path)
-    horizon = efficiency.profile(read, "horizon_k")
+    horizon = efficiency.profile(read, "horizon_k").rows
     assert list(horizon["horizon_k"]) == [1, 2, 3]
     assert list(horizon["success"].round(4)) == [round(share - 0.2 / 3, 4) for share in (0.9, 0.6, 0.3)]
-    stage = efficiency.profile(read, "stage")
+    stage = efficiency.profile(read, "stage").rows
     assert list(stage["stage"]) == ["early", "middle", "late"]
     assert list(stage["success"].round(4)) == [0.9, 0.9, 0.7], "of one step alone, as in the paper"
     assert "cases of one step (k = 1)" in named(efficiency.tables(tmp_path))["stage"].caption
@@ -330,7 +330,7 @@ def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: P
     rows += [episode("fh", "holistic", case, success=True, plan_errors=["E2"]) for case in range(10)]
     write(tmp_path, rows)
     read = plan_cells.read(tmp_path)
-    shares = figures.error_shares(read).set_index(["model", "planner"])
+    shares = figures.error_shares(figures.diagnosed(read, NAMES).rows).set_index(["model", "planner"])
     assert list(shares.loc[("tiny", "holistic"), [*ERRORS]]) == [0.5, 0, 0, 0, 0.5, 0]
     assert list(shares.loc[("large", "stepwise"), [*ERRORS]]) == [0, 0, 0, 0, 1, 0]
     assert list(shares.loc[("perfect", "stepwise"), [*ERRORS]]) == [0] * 6

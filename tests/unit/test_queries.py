@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +19,15 @@ from analysis.load import queries, unknowns
 from analysis.page.table import Table
 from analysis.report import print_report
 from grid import store
-from tests import searched, simulated
+from grid.core.types import BEHAVIOURS
+from tests import plan_rows, published, searched, simulated
+from tests.unit import test_plan_execution, test_plan_tables, test_restoring, test_rewards, test_trajectory_tables
 from tests.unit.test_tables import written
 
 KEYS = ("model", "dataset", "robustness", "planner")
 APART = ("regression", "coefficients")
 """Tables whose columns are made of several rows' values of the same name."""
-OTHERWISE = {"published", "failures", "plans"}
+OTHERWISE = {"published"}
 """Tables whose numbers Python still counts, beside the query that is shown."""
 
 
@@ -100,6 +103,37 @@ def changed(root: Path) -> None:
     store.write(root, {"episodes": cells})
 
 
+def plans(root: Path) -> None:
+    """Plans of several kinds of tasks, refined ones, and such as were carried out."""
+    rows = [*test_plan_tables.distracted(12), *test_plan_tables.by_steps()[::4], *test_plan_tables.priced(1)]
+    for case in range(12):
+        right: dict[str, Any] = {"plan_correct": case % 2 == 0, "unrefined_correct": case % 3 == 0}
+        rows.append(
+            plan_rows.episode("holistic", "holistic", case, success=True, refine="self[taxonomy=true]", **right)
+        )
+        rows.append(plan_rows.episode("fh", "broken", case, success=True, behaviour=BEHAVIOURS[case % 5], horizon_k=1))
+        rows.append(plan_rows.episode("fh", "unsolvable", case, success=case < 3, unsolvable_kind="tool_removal"))
+    won = test_plan_execution.won()
+    rows += test_plan_execution.ran("slate", won, list("de") * 30)
+    plan_rows.write(root, rows + test_plan_execution.ran("workbench", won, ["d"] * 60))
+
+
+def judged(root: Path) -> None:
+    test_restoring.written(root, *test_restoring.ALL)
+
+
+def rewarded(root: Path) -> None:
+    store.write(
+        root, {"episodes": [test_rewards.rewarded(case, **cell) for case, cell in enumerate(test_rewards.CELLS)]}
+    )
+
+
+def offered(root: Path) -> None:
+    """Metrics of trajectories, and how many tools were on offer."""
+    known: dict[str, Any] = {"exact_match": True, "inclusion": 0.5, "retrieval_rate": 1.0, "plan_nodes": 3}
+    test_trajectory_tables.written(root, [published.episode(case, **known) for case in range(6)], offered=9)
+
+
 def alike(table: Table) -> list[str]:
     """The columns that the query's rows have under the table's own names, each of which is equal.
 
@@ -128,8 +162,13 @@ def alike(table: Table) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["left_out", "failure"])
-@pytest.mark.parametrize("write", [rates, study, changed, searches, apart])
+@pytest.mark.parametrize(
+    ("write", "how"),
+    [
+        *itertools.product((rates, study, changed, searches, apart), ("left_out", "failure")),
+        *itertools.product((plans, judged, rewarded, offered), ("failure",)),
+    ],
+)
 def test_the_query_that_is_shown_is_the_one_that_made_the_numbers(
     write: Callable[[Path], object], how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

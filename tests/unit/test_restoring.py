@@ -176,7 +176,7 @@ def test_table_6_from_the_tables(tmp_path: Path) -> None:
     written(tmp_path, *ALL)
     (table,) = restoration.tables(tmp_path)
     assert [row[5] for row in table.rows] == list(restoration.SHOWN.values())
-    frame = restoration.table(tmp_path)
+    frame = restoration.table(tmp_path).rows
     found = {row["restored"]: row for row in frame.to_dict("records")}
     for restored in ALL:
         own = decisions(restored)

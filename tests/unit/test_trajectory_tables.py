@@ -76,7 +76,8 @@ def test_chance_is_what_drawing_has_on_average(own: int, others: int, length: in
     means = [math.fsum(values) / len(values) for values in zip(*drawn(own, others, length), strict=True)]
     cell = episode(0, exact_match=False, inclusion=0.0, tool_precision=0.0, retrieval_rate=own / length,
                    plan_nodes=length)  # fmt: skip
-    found = trajectories.chance(written(tmp_path, [cell]), pd.Series({cell["cell_id"]: float(own + others)}))
+    cells = written(tmp_path, [cell], own + others)
+    found = trajectories.chance(cells, trajectories.offers(tmp_path)).rows
     inclusion, precision, exact = (
         float(found[name].iloc[0]) for name in ("inclusion", "tool_precision", "exact_match")
     )
