@@ -215,8 +215,8 @@ def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
 
 
 Table = Literal[
-    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons", "scorings",
-    "rescores", "metrics",
+    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons",
+    "scorings", "rescores", "metrics",
 ]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"

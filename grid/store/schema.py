@@ -267,8 +267,8 @@ COMPARISONS = pa.schema(
 
 SCORINGS = pa.schema(
     [
-        *((name, pa.string()) for name in ("scoring", "digest", "setting_id", "dataset_version", "code_parts", "plugins")),
-        *((name, pa.string()) for name in ("evaluator", "evaluator_config", "evaluator_version")),
+        *((name, pa.string()) for name in ("scoring", "digest", "setting_id", "dataset_version", "code_parts")),
+        *((name, pa.string()) for name in ("plugins", "evaluator", "evaluator_config", "evaluator_version")),
         *((name, pa.int64()) for name in ("llm_calls", "forward_passes", "input_tokens", "output_tokens")),
         ("money", pa.float64()),
         ("git_commit", pa.string()),
