@@ -168,7 +168,7 @@ class _Scorer:
         told = {**nothing, **problem.baselines(), "solvable": solvable(problem)}
         found = await trajectory_of(built, problem, self._stored)
         self._reasons += found.unknown
-        said = await self._said(problem, found.trajectory)
+        said = await self._said(problem, found.shown)
         own = self._measured(problem, found.trajectory)
         resolved = self._resolved(problem, found)
         values = scored(replace(problem, measure=lambda _: own), _plain(found.trajectory), bool(resolved), said)
@@ -262,11 +262,15 @@ def _is_unknown(value: object) -> bool:
 
 
 class Remade(NamedTuple):
-    """A trajectory as it was, but for what is `unknown`: a line each."""
+    """A trajectory as it was, but for what is `unknown`: a line each.
+
+    `shown` is what an evaluator is to see of it: of a plan its words, too.
+    """
 
     trajectory: Trajectory
     unknown: Sequence[str]
     offered_unknown: bool
+    shown: Trajectory
 
 
 async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remade:
@@ -293,9 +297,11 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
         told_after=_told_after(built, stored),
     )
     found = replace(found, **_plans(built, problem, stored, found))
+    wordless = type(found.chain) is Chain and not found.chain.plan and _words(problem, stored, built) is None
+    shown = replace(found, chain=Unknown(_WORDS)) if wordless else found
     offered_unknown = any(_is_unknown(step.candidates) for step in steps)
     unknown = [*filter(None, [why]), *[NOT_OFFERED] * offered_unknown]
-    return Remade(found, unknown, offered_unknown)
+    return Remade(found, unknown, offered_unknown, shown)
 
 
 NOT_OFFERED = "which tools its decisions were offered is not stored, and not found again"
@@ -352,20 +358,24 @@ class _Making:
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
         """What the retriever finds for a step: its substep's tools, or those of the whole query, as many as it had.
 
-        Unknown where that fits neither of the two, or the place of the reference's tool.
+        Unknown where neither fits that number and the place of the reference's tool, or, without such a place, both do.
         """
-        most, mode = row["n_options"], self.problem.retrieved
+        most = row["n_options"]
         if most is None:
             return ()
-        thought = step.thought or "" if mode == "thought" else ""
-        known = before is not None or mode == "static"
-        for substep in [*[step.substep] * bool(step.substep.text), None] if known else []:
-            tools = self.offering.options(substep, before or (), most, thought).tools
-            names = tuple(tool.name for tool in tools)
-            wanted = row["reference_tool"] if row["tool_required"] else None
-            if len(names) + 1 == most and (wanted is None or (wanted in names) == (row["reference_rank"] is not None)):
-                return names
-        return cast(tuple[str, ...], Unknown(NOT_OFFERED))
+        known = before is not None or self.problem.retrieved == "static"
+        substeps = [*[step.substep] * bool(step.substep.text), None] if known else []
+        thought = step.thought or "" if self.problem.retrieved == "thought" else ""
+        found = [self.offering.options(substep, before or (), thought=thought).tools for substep in substeps]
+        if all(len(tools) + 1 != most for tools in found):  # the best of them, which options alone can tell
+            found = [self.offering.options(substep, before or (), most, thought).tools for substep in substeps]
+        fitting = [tuple(tool.name for tool in tools) for tools in found if len(tools) + 1 == most]
+        if row["tool_required"]:
+            fitting = [
+                names for names in fitting if (row["reference_tool"] in names) == (row["reference_rank"] is not None)
+            ]
+        told = len({frozenset(names) for names in fitting}) == 1 or (fitting and row["tool_required"] is not None)
+        return fitting[0] if told else cast(tuple[str, ...], Unknown(NOT_OFFERED))
 
 
 def _json(text: str | None) -> Any:
@@ -455,10 +465,10 @@ def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
     predicted = all(step.observation is None for step in found.steps)
     if not ahead or not predicted or (not found.steps and stored.episode["status"] != Status.OK):
         return {"unrefined": unrefined}
-    return {"chain": _chain(problem, stored, found, refined), "unrefined": unrefined}
+    return {"chain": _chain(built, problem, stored, found), "unrefined": unrefined}
 
 
-def _chain(problem: Problem, stored: Stored, found: Trajectory, refined: bool) -> Any:
+def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> Any:
     """The plan of a case that is diagnosed: its calls are the steps."""
     calls, refusal = list[ChainCall](), None
     for written in (step.written for step in found.steps):
@@ -467,18 +477,19 @@ def _chain(problem: Problem, stored: Stored, found: Trajectory, refined: bool) -
         elif written is not None and written.tool != FINISH:
             thought = next(step.thought for step in found.steps if step.written is written)
             calls.append(ChainCall(written.tool, written.arguments, thought or ""))
-    words = None if refined else _words(stored.requests or (), problem.case.decisions or 1)
-    if words is None and (not calls or problem.case.plan.substeps):
+    words = _words(problem, stored, built)
+    told = calls or refusal  # where words of a plan are no refusal, whatever they say
+    if words is None and (not told or problem.case.plan.substeps):
         return Unknown(_WORDS)
     first = found.steps[0].substep.id if found.steps else str(len(problem.case.done))
     return Chain(tuple(calls), refusal, words or "", int(first) if first.isdecimal() else 0)
 
 
-def _words(requests: Sequence[Request | None], count: int) -> str | None:
-    """What the last plan that could be read says beside its calls; None where it was not kept."""
-    for asked in reversed(requests):
+def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
+    """What the last plan that could be read says beside its calls; None where it was not kept, or refined."""
+    for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
         if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
-            text = asked.answers[0]
+            text, count = asked.answers[0], problem.case.decisions or 1
             try:
                 found = read_chain(text) if asked.wanted == _PLANS[0] else read_messages(text, count)
             except UnreadableError:
