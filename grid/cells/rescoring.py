@@ -298,7 +298,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     )
     found = replace(found, **_plans(built, problem, stored, found))
     wordless = type(found.chain) is Chain and not found.chain.plan and _words(problem, stored, built) is None
-    shown = replace(found, chain=Unknown(_WORDS)) if wordless else found
+    shown = replace(found, chain=cast(Chain, Unknown(_WORDS))) if wordless else found
     offered_unknown = any(_is_unknown(step.candidates) for step in steps)
     unknown = [*filter(None, [why]), *[NOT_OFFERED] * offered_unknown]
     return Remade(found, unknown, offered_unknown, shown)
