@@ -137,7 +137,7 @@ class _Work:
 
     def __init__(self, root: Path, judge: Judge | None, done: Callable[[int], object]) -> None:
         self._root, self._judge, self._done = root, judge, done
-        self._found, self._spent = Rescored(), Usage()
+        self._found, self._spent, self._commit = Rescored(), Usage(), git_commit()
 
     async def run(self) -> Rescored:
         """All that came of it."""
@@ -266,7 +266,7 @@ class _Work:
             "evaluator_version": judge.engine.version if judge and asked else None,
             **{column: counts[column] for column in _SPENT},
             "money": self._money(spent),
-            "git_commit": git_commit(),
+            "git_commit": self._commit,
             "created_at": dt.datetime.now(dt.UTC),
         }
         rows = [{"scoring": name, **_columns(one)} for one in fresh if one.now is not None or one.state == UNKNOWN]
