@@ -46,7 +46,7 @@ from grid.settings.build import build_engine
 from grid.settings.check import git_commit
 from grid.settings.config import ClusterConfig, sweep_config
 from grid.settings.make import make
-from grid.settings.roles import asked, judging, models
+from grid.settings.roles import Price, asked, judging, models, prices_of
 from grid.store.steps import step_of
 from grid.sweeps.arguments import refusal
 
@@ -121,9 +121,11 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
         raise ConfigError(f"model@{EVALUATOR}", label, "a model that is told no reference: it could not compare")
     if how.verb not in engine.provides:
         raise ConfigError(f"{EVALUATOR}.form", how.form, f"what conf/model/{label}.yaml can do, not {how.verb}")
+    price = prices_of({"model": {}, EVALUATOR: given}, {EVALUATOR: engine})[EVALUATOR]
     changed = [one.removeprefix(f"{EVALUATOR}.") for one in overrides if one.startswith(f"{EVALUATOR}.")]
     label = f"{label}[{','.join(changed)}]" if changed else label
-    return Evaluating(label, dict(model), how, sweep_config(values).cluster)
+    shared = sweep_config(values)
+    return Evaluating(label, dict(model), how, shared.cluster, price, shared.budget.money)
 
 
 # Comparing the finished episodes of a sweep with those of a reference planner, by an evaluator.
@@ -135,12 +137,17 @@ _A_FILE = 256  # comparisons
 
 @dataclass(frozen=True)
 class Evaluating:
-    """Who is asked, and how: its label, its config with how it is asked, and where replicas of it run."""
+    """Who is asked, and how: its label, its config with how it is asked, and where replicas of it run.
+
+    `most`: US dollars that it may take, by its `price`.
+    """
 
     label: str
     model: Mapping[str, Any]
     how: Judging
     cluster: ClusterConfig
+    price: Price | None = None
+    most: float | None = None
 
     @property
     def asked(self) -> Answering:

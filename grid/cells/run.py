@@ -46,7 +46,7 @@ from grid.core.errors import (
 )
 from grid.core.metric import checked
 from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem, Reference
-from grid.core.types import Step, TaskKind, Trajectory, Usage, to_json
+from grid.core.types import Case, Step, TaskKind, Trajectory, Usage, to_json
 from grid.core.util import can, derive_seed
 from grid.core.world import State, resolved_by
 from grid.engines.hosted import Informed
@@ -142,8 +142,8 @@ def killed_cell(
     """
     scores = UNSCORED
     if kind in UNRESOLVED:
-        unsolved = {**UNSCORED, SUCCESS: False}
-        scores = _declared({**unsolved, **_unsolved(built, cell)}, built) or unsolved
+        least = {**UNSCORED, SUCCESS: False}
+        scores = _declared({**least, **unsolved(built, cell.case_id)}, built) or least
     row = cell_columns(cell, built, attempt_id) | plan_shape(Reference({}, ()))
     row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
     row |= score_columns(scores) | costs_of(built.engines, {}, {})
@@ -274,7 +274,8 @@ async def _solved_and_scored(
     run.trajectory = trajectory = await (own.limited(solving) if own else solving)
     evaluation = run.environment.evaluation
     said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
-    resolved = resolved_by(problem.world, trajectory.steps, trajectory.end, _broken_off(episode, trajectory))
+    broken = broken_off(episode.budget_reached, episode.case, trajectory.steps)
+    resolved = resolved_by(problem.world, trajectory.steps, trajectory.end, broken)
     scores = checked({**scored(problem, trajectory, resolved, said), **trajectory.measured}, built.metrics)
     unknown = episode.unjudged or (evaluation and evaluation.undecided and not scores[SUCCESS])
     run.scores = scores | {SUCCESS: None} if unknown else scores
@@ -288,11 +289,11 @@ def _failures(run: _Run, built: Built) -> dict[str, int | None]:
     return found
 
 
-def _broken_off(episode: Episode, trajectory: Trajectory) -> bool:
+def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) -> bool:
     """Whether the budget ended the work before it had come to its own end."""
-    outline, steps = episode.case.plan.substeps, trajectory.steps
+    outline = case.plan.substeps
     done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
-    return episode.budget_reached is not None and not done
+    return budget_reached is not None and not done
 
 
 def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
@@ -306,7 +307,7 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
         run.trace = "".join(traceback.format_exception(error))
     run.trajectory = run.episode.best() if run.episode else _NO_STEPS
     if run.problem and run.episode and kind in UNRESOLVED:
-        said = _unsolved(built, cell) if run.problem.examine else {}
+        said = unsolved(built, cell.case_id) if run.problem.examine else {}
         found = scored(run.problem, run.trajectory, resolved=False, said=said)
         found = found if found[SUCCESS] is None else {**found, SUCCESS: False}
         run.scores = _declared(found, built) or run.scores
@@ -323,10 +324,10 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
     return {}
 
 
-def _unsolved(built: Built, cell: Cell) -> Mapping[str, Any]:
+def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
     """What is judged of an episode that broke off, where a setting has somebody who judges: it is unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
-    return cast(Judged, built.dataset).unsolved(cell.case_id) if judged else {}
+    return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
 
 def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> dict[store.Table, list[dict[str, Any]]]:

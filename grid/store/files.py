@@ -215,7 +215,8 @@ def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
 
 
 Table = Literal[
-    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons", "metrics",
+    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons",
+    "scorings", "rescores", "metrics",
 ]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"
@@ -226,6 +227,8 @@ _LOSS = {
     "attempts": "and what its tries have spent is not counted",
     "messages": "and what its cells asked is lost; their results are not",
     "comparisons": "and what it compared is compared again",
+    "scorings": "and what was scored again is scored once more",
+    "rescores": "and what was scored again is scored once more",
     "sections": "and prompts lack what stood in it; results are not touched",
     "cases": "and what its cases asked for is not shown; results are not touched",
     "metrics": "and what a plugin's metrics mean is told again by its next run",

@@ -265,6 +265,34 @@ COMPARISONS = pa.schema(
 `shown_first` and `shown_second` are the same by where it stood; null where nobody was asked or said neither.
 """
 
+SCORINGS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("scoring", "digest", "setting_id", "dataset_version", "code_parts")),
+        *((name, pa.string()) for name in ("plugins", "evaluator", "evaluator_config", "evaluator_version")),
+        *((name, pa.int64()) for name in ("llm_calls", "forward_passes", "input_tokens", "output_tokens")),
+        ("money", pa.float64()),
+        ("git_commit", pa.string()),
+        ("created_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""One row for each time that cells of a setting were scored again: with what, by whom, and what that cost.
+
+Scorings of one `digest` can give no different values.
+"""
+
+RESCORES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("scoring", "cell_id", "name")),
+        ("value", pa.float64()),
+        ("text", pa.string()),
+        ("why", pa.string()),
+    ]
+)
+"""What a scoring says of a cell, one row a metric, beside the scores of `episodes`, which stay as they are.
+
+`success` is among the names. `why` says why there is no value, where one was stored.
+"""
+
 METRICS = pa.schema(
     [("digest", pa.string()), *((name, pa.string()) for name in ("name", "unit", "better", "paper", "kind", "meaning"))]
 )
@@ -280,6 +308,8 @@ TABLES: dict[str, pa.Schema] = {
     "sections": SECTIONS,
     "cases": CASES,
     "comparisons": COMPARISONS,
+    "scorings": SCORINGS,
+    "rescores": RESCORES,
     "metrics": METRICS,
 }
 IDS = {
@@ -292,10 +322,18 @@ IDS = {
     "sections": ("digest",),
     "cases": ("digest",),
     "comparisons": ("comparison_id", "cell_id", "against_cell_id"),
+    "scorings": ("scoring", "digest"),
+    "rescores": ("scoring", "cell_id", "name"),
     "metrics": ("digest", "name"),
 }
 """Columns without a null: rows are told apart by them, and counted by them."""
-DIGESTS = {"sections": "digest", "cases": "digest", "comparisons": "comparison_id", "metrics": "digest"}
+DIGESTS = {
+    "sections": "digest",
+    "cases": "digest",
+    "comparisons": "comparison_id",
+    "scorings": "scoring",
+    "metrics": "digest",
+}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 LATEST = ("created_at", "attempt_id")
 """Of the rows with one `cell_key` that counts which has the greatest of these, the first first; null is the least.

@@ -53,6 +53,8 @@ _ORDER = {
     "sections": ["digest"],
     "cases": ["digest"],
     "comparisons": ["comparison_id"],
+    "scorings": ["created_at", "scoring"],
+    "rescores": ["cell_id", "scoring", "name"],
     "metrics": ["digest"],
 }
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")

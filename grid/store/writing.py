@@ -30,7 +30,8 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]] | Sequence[Values]]
 _NAMES = {table: schema.names for table, schema in TABLES.items()}
 _SCRATCH = ".tmp"
 _IN_TURN = (
-    "metrics", "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes",
+    "metrics", "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "rescores",
+    "scorings", "episodes",
 )  # fmt: skip
 _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 

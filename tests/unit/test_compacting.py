@@ -18,7 +18,20 @@ from grid.store import compacting
 from grid.store.__main__ import main
 from grid.store.schema import TABLES
 from tests.clusters import wait_for
-from tests.unit.test_store import attempt, case, comparison, episode, improvement, message, metric, node, section, step
+from tests.unit.test_store import (
+    attempt,
+    case,
+    comparison,
+    episode,
+    improvement,
+    message,
+    metric,
+    node,
+    rescore,
+    scoring,
+    section,
+    step,
+)
 
 
 def fill(root: Path, chunks: int = 12) -> None:
@@ -39,6 +52,8 @@ def fill(root: Path, chunks: int = 12) -> None:
                     "cases": [case("shared"), *(case(f"{name}-{attempt_id}") for name in names)],
                     "attempts": [attempt(f"{number}-{attempt_id}")],
                     "comparisons": [comparison(f"{number}-{attempt_id}")],
+                    "scorings": [scoring(f"{number}-{attempt_id}")],
+                    "rescores": [rescore(f"{number}-{attempt_id}")],
                     "metrics": [metric(f"m{number}_{attempt_id}")],
                 },
             )

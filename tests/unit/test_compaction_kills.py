@@ -28,6 +28,8 @@ from tests.unit.test_store import (
     message,
     metric,
     node,
+    rescore,
+    scoring,
     section,
     step,
 )
@@ -65,6 +67,8 @@ def small_files(root: Path, count: int) -> None:
                 "sections": [section("shared"), section(name)],
                 "cases": [case("shared"), case(name)],
                 "comparisons": [comparison(f"{cell}{half}", rule=cell) for half in "ab"],  # of two the same is told
+                "scorings": [scoring("shared"), scoring(name)],
+                "rescores": [rescore(f"{cell}{half}", value=float(name)) for half in "ab"],
                 "metrics": [metric("shared"), metric(f"m{name}")],
             }[table]
             draft = root / "draft"

@@ -94,7 +94,7 @@ def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Pa
     ("line", "expected"),
     [
         ("agent-grid ", set(main.COMMANDS)),
-        ("agent-grid re", {"report", "replicas"}),
+        ("agent-grid re", {"report", "replicas", "rescore"}),
         (
             "agent-grid sweep planner=egb",
             {"planner=egb_logits", "planner=egb_names", "planner=egb_sampling", "planner=egb_tree"},

@@ -65,6 +65,14 @@ def comparison(name: str, **more: object) -> dict[str, Any]:
     return {"comparison_id": name, "cell_id": name, "against_cell_id": "reference", "created_at": NOON} | more
 
 
+def scoring(name: str, **more: object) -> dict[str, Any]:
+    return {"scoring": name, "digest": name, "created_at": NOON} | more
+
+
+def rescore(name: str, **more: object) -> dict[str, Any]:
+    return {"scoring": name, "cell_id": name, "name": "inclusion"} | more
+
+
 def spent(role: str = "actor", **more: object) -> tuple[str, dict[str, Any]]:
     """A role's entry in the map of costs."""
     return role, {field.name: None for field in COST} | {"input_tokens": 2**40, "money": 0.5} | more
@@ -79,6 +87,7 @@ def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
     own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
     own |= {"nodes": [node(cell, cell)], "improvements": [improvement(cell, cell)]}
     own |= {"messages": [message(cell, cell)], "sections": [section(cell)], "cases": [case(cell)]}
+    own |= {"scorings": [scoring(cell)], "rescores": [rescore(cell)]}
     return own | {"comparisons": [comparison(cell)], "metrics": [metric(cell)]}
 
 
@@ -136,6 +145,8 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             case("b", calls=[{"substep_id": "1.1", "tool": None, "arguments": None}], followed=True, answer="7"),
         ],
         "comparisons": [comparison("a", win=0.5, rule="judged"), comparison("b", win=None)],
+        "scorings": [scoring("a", llm_calls=2**40, money=0.1), scoring("b", evaluator=None)],
+        "rescores": [rescore("a", value=0.1), rescore("b", why="no")],
         "metrics": [metric("a"), metric("b", unit=None)],
     }
     store.write(tmp_path, rows)

@@ -35,6 +35,8 @@ from tests.unit.test_store import (
     metric,
     named,
     node,
+    rescore,
+    scoring,
     section,
     step,
 )
@@ -78,6 +80,8 @@ def varied(root: Path, cells: int = 40) -> None:
             ],
             "sections": [section(n, options=[str(texts.random())]) for n in names],
             "cases": [case(n, query=str(texts.random())) for n in names],
+            "scorings": [scoring(n, money=texts.random()) for n in names],
+            "rescores": [rescore(n, value=texts.random()) for n in names],
             "metrics": [metric(n, meaning=str(texts.random())) for n in names],
         },
     )

@@ -38,7 +38,7 @@ from tests.unit.test_store import episode
 WRITTEN = Path(__file__).parents[1] / "data" / "version_16"
 IDS = ("cell_id", "cell_key", "attempt_id")
 HORIZON = WRITTEN.with_name("version_16_horizon")
-LATER = ("metrics",)
+LATER = ("metrics", "scorings", "rescores")
 """Tables that came later."""
 ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).glob("*")) for table in TABLES}
 

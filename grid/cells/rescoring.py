@@ -1,0 +1,507 @@
+"""Scoring again: the metrics of stored episodes under today's scorers, without asking whoever acted.
+
+What a folder keeps of an episode is its calls, what they returned, and its answer. Of that the trajectory is made
+again; the state behind it by making the same calls once more, where tools are no live ones and answer as they did. What
+is neither kept nor to be had again is Unknown, and a scorer that looks at it gives no value, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, NoReturn, cast
+
+from grid.cells.environment import NOBODY, Environment
+from grid.cells.rows import case_row, score_columns, storable
+from grid.cells.run import UNRESOLVED, broken_off, unsolved
+from grid.core.engine import ACTOR, EVALUATOR, USER
+from grid.core.errors import EngineError, ErrorKind, GridError, Status, UnfinishedError, one_line
+from grid.core.metric import checked, declared_by
+from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
+from grid.core.types import (
+    FINISH,
+    REJECT,
+    Chain,
+    ChainCall,
+    Observation,
+    OptionProbability,
+    Step,
+    Substep,
+    ToolCall,
+    Trajectory,
+)
+from grid.core.untrusted import loads
+from grid.core.util import can
+from grid.core.world import Conversation, State, resolved_by
+from grid.episode.episode import Episode
+from grid.metrics.scores import SUCCESS, UNSCORED, solvable
+from grid.metrics.stepwise import scored
+from grid.planners.refining import Refined
+from grid.roles.evaluation import Evaluation
+from grid.settings.build import Built
+from grid.store.schema import SCORES, TEXT
+from grid.store.transcripts import Request
+from grid.text import references
+from grid.text.answers import read_chain, read_messages
+from grid.text.objects import UnreadableError
+from grid.worlds import layers
+
+Value = float | str
+"""As tables have it: flags are 0 and 1, lists JSON."""
+RETRIEVED = "retrieval_rate"
+"""The one metric of ours that goes by what was on offer."""
+SILENCE = "an evaluator or a judge gave no answer that could be read, so that it is not known"
+SAID = "an evaluator said it: model@evaluator=NAME asks one again"
+_WHILE_IT_RAN = ("expected_success", "unassigned", "cancelled_")
+"""How those begin that tell of a run and not of what came of it."""
+
+
+class NotStoredError(Exception):
+    """What a scorer looked at is not kept, and cannot be had again."""
+
+
+class Unknown:
+    """Stands for what is not known: whoever looks at it, be it only for its class, raises NotStoredError."""
+
+    def __init__(self, what: str) -> None:
+        object.__setattr__(self, "_what", what)
+
+    def _raise(self, *_: object) -> NoReturn:
+        raise NotStoredError(object.__getattribute__(self, "_what"))
+
+    __getattr__ = __eq__ = __hash__ = __bool__ = __iter__ = __len__ = __contains__ = __str__ = __lt__ = _raise
+    __class__ = property(_raise)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A cell as its folder has it: its row of `episodes`, its rows of `steps`, and what was measured of it, by name.
+
+    `requests` is what it asked; None where that was not kept.
+    """
+
+    episode: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+    scores: Mapping[str, Value]
+    requests: Sequence[Request | None] | None = None
+
+
+@dataclass(frozen=True)
+class Again:
+    """What was measured this time, and by name why something that was stored has no value now.
+
+    `why` is the reason where nothing could be measured at all.
+    """
+
+    scores: Mapping[str, Value] = field(default_factory=dict)
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    why: str | None = None
+
+
+def was_scored(episode: Mapping[str, Any]) -> bool:
+    """Whether a cell has scores: it ended by itself, or by a failure of its model."""
+    return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
+
+
+def needs_requests(built: Built) -> bool:
+    """Whether what a cell asked tells more of its trajectory than its steps do."""
+    planner = built.planner.planner if isinstance(built.planner, Refined) else built.planner
+    return bool(getattr(planner, "writes_plans", False)) or getattr(built.dataset, "answering", None) == AFTER
+
+
+def recorded(built: Built) -> frozenset[str]:
+    """Names that no scorer gives: what was counted while a cell ran, and what its planner measured of itself."""
+    own = {metric.name for metric in declared_by(built.planner)}
+    told = {name for name in built.metrics if name.startswith(_WHILE_IT_RAN)}
+    return frozenset(own | told | NOBODY.failures().keys())
+
+
+async def score_again(
+    built: Built, stored: Stored, disturbance_seed: int, evaluation: Evaluation | None = None
+) -> Again:
+    """The scores of a cell that `was_scored`, under today's code.
+
+    `evaluation` is asked what a model has to say, where there is one.
+
+    Raises:
+        EngineError, UnfinishedError: the evaluator does not answer.
+    """
+    episode = stored.episode
+    kind = ErrorKind(episode["error_kind"]) if episode["error_kind"] else None
+    if episode["case_digest"] is None:  # it ended its worker, or no problem could be made
+        return Again(_flat({**UNSCORED, SUCCESS: False, **unsolved(built, episode["case_id"])}))
+    try:
+        problem = built.problem(episode["case_id"], disturbance_seed)
+    except (KeyError, GridError) as error:
+        return Again(why=f"its case cannot be made: {one_line(error, 200)}")
+    if USER in built.roles:
+        return Again(why="a model played the user, whose words the world needs")
+    if case_row(problem)["digest"] != episode["case_digest"]:
+        return Again(why="its case is another now: query, outline or reference")
+    try:
+        return await _Scorer(built, stored, problem, kind, evaluation).scores()
+    except (EngineError, UnfinishedError):
+        raise
+    except NotStoredError as error:
+        return Again(why=str(error))
+    except Exception as error:  # noqa: BLE001 - of a data set that changed, or a plugin's
+        return Again(why=f"a scorer broke: {type(error).__name__}: {one_line(error, 200)}")
+    finally:
+        await layers.close(problem.world)
+
+
+class _Scorer:
+    """Scores one cell."""
+
+    def __init__(
+        self, built: Built, stored: Stored, problem: Problem, kind: ErrorKind | None, evaluation: Evaluation | None
+    ) -> None:
+        self._built, self._stored, self._problem = built, stored, problem
+        self._kind, self._evaluation = kind, evaluation
+        self._reasons: list[str] = []
+
+    async def scores(self) -> Again:
+        """As `_solved_and_scored` and `_failed` of `run` have them."""
+        built, problem, live = self._built, self._problem, not self._problem.world.branches
+        problem = await Environment(evaluation=self._evaluation).around(built, problem)
+        nothing = {} if live else {NOTHING: problem.world.resolved(problem.world.start())}
+        told = {**nothing, **problem.baselines(), "solvable": solvable(problem)}
+        found = await trajectory_of(built, problem, self._stored)
+        self._reasons += found.unknown
+        said = await self._said(problem, found.shown)
+        own = self._measured(problem, found.trajectory)
+        resolved = self._resolved(problem, found)
+        values = scored(replace(problem, measure=lambda _: own), _plain(found.trajectory), bool(resolved), said)
+        if resolved is None and SUCCESS not in {**own, **said}:
+            values.pop(SUCCESS)
+        if found.offered_unknown:
+            values.pop(RETRIEVED, None)
+        for name in self._not_asked(problem):
+            values.pop(name, None)
+        if self._kind is not None and values.get(SUCCESS) is not None:
+            values[SUCCESS] = False
+        if self._nobody_can_tell(values):
+            values[SUCCESS] = None
+        again = _flat({**told, **checked(values, built.metrics)})
+        return Again(again, dict(self._lacking(again)))
+
+    def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
+        """The benchmark's own; without a draft before a critique, and nothing at all, where that is not known."""
+        for seen in (trajectory, replace(trajectory, unrefined=None)):
+            try:
+                return problem.measure(seen)
+            except NotStoredError as error:
+                self._reasons.append(str(error))
+        return {}
+
+    async def _said(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
+        """What the evaluator says, who is asked of episodes that did not break off."""
+        if problem.examine is None or (self._evaluation is None and self._kind is None):
+            return {}
+        if self._kind is not None:
+            return unsolved(self._built, self._stored.episode["case_id"])
+        try:
+            return await problem.examine(trajectory, cast(Evaluation, self._evaluation))
+        except NotStoredError as error:
+            self._reasons.append(str(error))
+            return {}
+
+    def _resolved(self, problem: Problem, found: Remade) -> bool | None:
+        """Whether the path resolves the case; None where the state behind it is not known."""
+        if self._kind is not None:
+            return False
+        steps, reached = found.trajectory.steps, self._stored.episode["budget_reached"]
+        try:
+            return resolved_by(problem.world, steps, found.trajectory.end, broken_off(reached, problem.case, steps))
+        except NotStoredError:
+            return None
+
+    def _not_asked(self, problem: Problem) -> frozenset[str]:
+        """The names that an evaluator said something under, where nobody is asked this time."""
+        asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
+        if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
+            return frozenset()
+        return frozenset(cast(Judged, self._built.dataset).unsolved(self._stored.episode["case_id"]))
+
+    def _nobody_can_tell(self, values: Mapping[str, Any]) -> bool:
+        """Whether somebody's silence leaves it open whether the case was resolved."""
+        if self._evaluation is not None:
+            return self._evaluation.undecided and not values.get(SUCCESS)
+        before = self._stored.scores
+        silent = any(before.get(name) for name in ("judge_failures", "evaluator_failures"))
+        return silent and SUCCESS not in before and self._kind is None
+
+    def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
+        """By name why what was stored has no value now; a scorer that gives none any more is no reason."""
+        asked = EVALUATOR in self._built.roles
+        silent = self._evaluation is not None and self._evaluation.failures
+        reasons = [*self._reasons, *[SILENCE] * bool(silent), *[SAID] * (asked and self._evaluation is None)]
+        for name in self._stored.scores.keys() - again.keys():
+            if reasons:
+                yield name, "; ".join(dict.fromkeys(reasons))
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
+    """Values as tables have them, success among them."""
+    columns = score_columns(values)
+    success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
+    return {**success, **columns[SCORES], **columns[TEXT]}
+
+
+def _plain(found: Trajectory) -> Trajectory:
+    """A trajectory whose steps can be looked at; what steps were offered is empty where it is not known."""
+    steps = tuple(replace(one, candidates=()) if _is_unknown(one.candidates) else one for one in found.steps)
+    return replace(found, steps=steps, chain=None, planned=None, unrefined=None)
+
+
+def _is_unknown(value: object) -> bool:
+    return type(value) is Unknown
+
+
+# The trajectory of a stored episode.
+
+
+class Remade(NamedTuple):
+    """A trajectory as it was, but for what is `unknown`: a line each.
+
+    `shown` is what an evaluator is to see of it: of a plan its words, too.
+    """
+
+    trajectory: Trajectory
+    unknown: Sequence[str]
+    offered_unknown: bool
+    shown: Trajectory
+
+
+async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remade:
+    """What a planner returned, from what is stored of it, and the state behind it.
+
+    Raises:
+        NotStoredError: a call was too long for a row, or steps are missing.
+    """
+    episode, made = stored.episode, _Making(built, problem)
+    path = sorted((row for row in stored.steps if row["on_path"]), key=lambda row: int(row["step"]))
+    steps, end, why = await _replayed(made, path, episode)
+    if len(steps) != episode["n_steps"]:
+        raise NotStoredError(f"{len(steps)} of its {episode['n_steps']} steps are stored")
+    rest = [made.whole(row) for row in stored.steps if not row["on_path"]]
+    decisions = tuple(sorted([*steps, *rest], key=lambda step: step.branch))
+    found = Trajectory(
+        steps=steps,
+        decisions=decisions,
+        end=end,
+        branches=episode["branches"] or 0,
+        branched_steps=episode["branched_steps"],
+        replans=episode["replans"] or 0,
+        answer=episode["answer"],
+        told_after=_told_after(built, stored),
+    )
+    found = replace(found, **_plans(built, problem, stored, found))
+    wordless = type(found.chain) is Chain and not found.chain.plan and _words(problem, stored, built) is None
+    shown = replace(found, chain=cast(Chain, Unknown(_WORDS))) if wordless else found
+    offered_unknown = any(_is_unknown(step.candidates) for step in steps)
+    unknown = [*filter(None, [why]), *[NOT_OFFERED] * offered_unknown]
+    return Remade(found, unknown, offered_unknown, shown)
+
+
+NOT_OFFERED = "which tools its decisions were offered is not stored, and not found again"
+
+
+class _Making:
+    """Makes steps of a case; `turn` is that of a conversation."""
+
+    def __init__(self, built: Built, problem: Problem) -> None:
+        self.problem, self._drafted = problem, built.dataset.outline == DRAFTED
+        self._known = {substep.id: substep for substep in problem.case.plan.substeps}
+        self.offering = Episode(
+            problem.case,
+            problem.world,
+            built.engine,
+            problem.candidates,
+            built.budget,
+            0,
+            parts=problem.parts,
+            query_tools=problem.query_tools,
+            retrieved=problem.retrieved,
+        )
+
+    def step(self, row: Mapping[str, Any]) -> Step:
+        """The step of a row, without what it was offered and what its call returned."""
+        chosen, arguments, written = row["chosen_tool"], _json(row["arguments"]), _json(row["written"])
+        known, name, text = self._known.get(row["substep_id"]), row["substep_id"], row["substep"] or ""
+        call = None if arguments is None else ToolCall(chosen, arguments)
+        return Step(
+            branch=row["branch"],
+            substep=known if known and known.text == text else Substep(name, text, "", self._drafted and bool(text)),
+            call=call,
+            observation=None,
+            written=None if written is None else ToolCall(written["tool"], written["arguments"]),
+            thought=row["thought"],
+            malformed=chosen is None,
+            finished=chosen == FINISH and call is None,
+            entropy=row["entropy"],
+            options=tuple(OptionProbability(one["tool"], one["probability"]) for one in row["options"] or ()),
+            unassigned=row["unassigned"],
+            error_bound=row["error_bound"],
+            **{name: row[name] for name in ("input_tokens", "cached_input_tokens", "output_tokens")},
+        )
+
+    def whole(
+        self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
+    ) -> Step:
+        """The step of a row, behind those `before` (None: not known), with what its call returned this time."""
+        if seen is None and row["observation"] is not None:
+            seen = Observation(_json(row["observation"]), bool(row["failed"]))
+        step = replace(self.step(row), observation=seen)
+        return replace(step, candidates=self._offered(step, row, before))
+
+    def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
+        """What the retriever finds for a step: its substep's tools, or those of the whole query, as many as it had.
+
+        Unknown where neither fits that number and the place of the reference's tool, or, without such a place, both do.
+        """
+        most = row["n_options"]
+        if most is None:
+            return ()
+        known = before is not None or self.problem.retrieved == "static"
+        substeps = [*[step.substep] * bool(step.substep.text), None] if known else []
+        thought = step.thought or "" if self.problem.retrieved == "thought" else ""
+        found = [self.offering.options(substep, before or (), thought=thought).tools for substep in substeps]
+        if all(len(tools) + 1 != most for tools in found):  # the best of them, which options alone can tell
+            found = [self.offering.options(substep, before or (), most, thought).tools for substep in substeps]
+        fitting = [tuple(tool.name for tool in tools) for tools in found if len(tools) + 1 == most]
+        if row["tool_required"]:
+            fitting = [
+                names for names in fitting if (row["reference_tool"] in names) == (row["reference_rank"] is not None)
+            ]
+        told = len({frozenset(names) for names in fitting}) == 1 or (fitting and row["tool_required"] is not None)
+        return fitting[0] if told else cast(tuple[str, ...], Unknown(NOT_OFFERED))
+
+
+def _json(text: str | None) -> Any:
+    """What a column of a step holds; raises NotStoredError where it was cut."""
+    if text is None:
+        return None
+    try:
+        return loads(text)
+    except (ValueError, RecursionError):
+        raise NotStoredError("a call or what it returned is not stored whole") from None
+
+
+async def _replayed(
+    made: _Making, rows: Sequence[Mapping[str, Any]], episode: Mapping[str, Any]
+) -> tuple[tuple[Step, ...], State, str | None]:
+    """The steps of a path, the state behind them, and why that is Unknown, where it is."""
+    case, world = made.problem.case, made.problem.world
+    steps, turns = list[Step](case.done), len(case.messages)
+    why = None if world.branches else "tools are live: what they hold is not stored"
+    state = world.start() if why is None else None
+
+    def behind(step: Step) -> None:
+        nonlocal state, turns
+        steps.append(step)
+        if step.finished and turns:
+            turns -= 1
+            made.offering.turn += 1
+            state = state if why else cast(Conversation, world).next_turn(state)
+
+    for row in rows:
+        while turns and row["substep_id"].isdecimal() and len(steps) < int(row["substep_id"]):
+            behind(_end_of_turn(len(steps)))
+        seen = None
+        if why is None:
+            state, seen, why = await _applied(made, state, steps, row, episode["answer"])
+        behind(made.whole(row, steps, seen))
+    while turns and episode["status"] == Status.OK:
+        behind(_end_of_turn(len(steps)))
+    return tuple(steps[len(case.done) :]), cast(State, Unknown(why)) if why else state, why
+
+
+def _end_of_turn(place: int) -> Step:
+    """As `Episode.next_turn` has it where a turn ends by itself."""
+    return Step(0, Substep(str(place), "", ""), None, None, finished=True)
+
+
+async def _applied(
+    made: _Making, state: State, before: Sequence[Step], row: Mapping[str, Any], answer: str | None
+) -> tuple[State, Observation | None, str | None]:
+    """The state behind a step, what its call returned, and why the state is not known; as `acting.perform` has it."""
+    world, step = made.problem.world, made.step(row)
+    call = step.call or (step.written if step.finished else None)
+    if call is None or row["observation"] is None:  # a plan that is not run has no outcomes
+        return (layers.ended(world, state, answer) if step.finished else state), None, None
+    if step.finished and references.refers(call):
+        call = references.resolve(call, references.outputs_of([*before]))
+    try:
+        after, seen = await world.apply(state, call)
+    except (EngineError, UnfinishedError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
+        return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
+    if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
+        return None, None, "its tools answer otherwise now, so that the states behind its calls are not known"
+    return after, seen, None
+
+
+# Plans that were written before anything was run; of them the words and drafts stand in transcripts alone.
+
+
+_NOT_RUN = "the plan before it was run is not stored"
+_WORDS = "the words of its plan are not stored (store.transcripts)"
+_DRAFT = "the draft before a critique is not stored"
+_PLANS = ("chain", "messages")
+"""What is wanted of an answer that is a plan with reasons."""
+
+
+def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> dict[str, Any]:
+    """`chain`, `planned` and `unrefined` of a trajectory."""
+    refined = isinstance(built.planner, Refined)
+    planner: Any = built.planner.planner if isinstance(built.planner, Refined) else built.planner
+    ahead = bool(getattr(planner, "writes_plans", False))
+    unrefined = Unknown(_DRAFT) if refined and ahead and stored.episode["status"] == Status.OK else None
+    if not problem.case.diagnosed:
+        planned = Unknown(_NOT_RUN) if ahead and hasattr(planner, "carried_out") else None
+        return {"planned": planned, "unrefined": unrefined}
+    predicted = all(step.observation is None for step in found.steps)
+    if not ahead or not predicted or (not found.steps and stored.episode["status"] != Status.OK):
+        return {"unrefined": unrefined}
+    return {"chain": _chain(built, problem, stored, found), "unrefined": unrefined}
+
+
+def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> Any:
+    """The plan of a case that is diagnosed: its calls are the steps."""
+    calls, refusal = list[ChainCall](), None
+    for written in (step.written for step in found.steps):
+        if written is not None and written.tool == REJECT:
+            refusal = str(written.arguments.get("reason", ""))
+        elif written is not None and written.tool != FINISH:
+            thought = next(step.thought for step in found.steps if step.written is written)
+            calls.append(ChainCall(written.tool, written.arguments, thought or ""))
+    words = _words(problem, stored, built)
+    told = calls or refusal  # where words of a plan are no refusal, whatever they say
+    if words is None and (not told or problem.case.plan.substeps):
+        return Unknown(_WORDS)
+    first = found.steps[0].substep.id if found.steps else str(len(problem.case.done))
+    return Chain(tuple(calls), refusal, words or "", int(first) if first.isdecimal() else 0)
+
+
+def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
+    """What the last plan that could be read says beside its calls; None where it was not kept, or refined."""
+    for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
+        if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
+            text, count = asked.answers[0], problem.case.decisions or 1
+            try:
+                found = read_chain(text) if asked.wanted == _PLANS[0] else read_messages(text, count)
+            except UnreadableError:
+                return None
+            return found.plan or found.said
+    return None
+
+
+def _told_after(built: Built, stored: Stored) -> Any:
+    """Whether the answer was asked for behind the last step (`grid.episode.answering`)."""
+    if getattr(built.dataset, "answering", None) != AFTER:
+        return False
+    if stored.requests is None:
+        return Unknown("whether its answer was asked for behind the calls is not stored (store.transcripts)")
+    return any(asked and asked.role == ACTOR and asked.decision.startswith("answer/") for asked in stored.requests)
