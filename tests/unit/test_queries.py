@@ -116,8 +116,10 @@ def alike(table: Table) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["left_out", "failure"])
-@pytest.mark.parametrize("write", [rates, study, searches, apart])
+@pytest.mark.parametrize(
+    ("write", "how"),
+    [(rates, "left_out"), (study, "left_out"), (searches, "failure"), (searches, "left_out"), (apart, "failure")],
+)
 def test_the_query_that_is_shown_is_the_one_that_made_the_numbers(
     write: Callable[[Path], object], how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
