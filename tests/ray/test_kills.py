@@ -40,7 +40,7 @@ def survived_moments(log: Log, kills: int, *kinds: str) -> None:
 
 
 def test_a_sweep_survives_kills_at_random_moments(folder: Path) -> None:
-    """A worker's death takes a start only with nodes, below."""
+    """Workers are killed on nodes, below."""
     survived_moments(chaos(folder, 2, 0, SWEEP, print, kinds=(DRIVER, RAYLET)), 2, DRIVER, RAYLET)
 
 
