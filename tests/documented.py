@@ -80,7 +80,7 @@ EXCUSED: Mapping[str, str] = {
     r"inspect view .*": "a server of others; tests/unit/test_inspect_logs.py reads what it lists",
     r"(prometheus|grafana) .*": "programs of others; tests/ray/test_metrics.py reads what they would show",
     r"(python -m )?pytest.*": "minutes; .ci/run runs the tests, and the contracts for examples/mylab",
-    r"python -m sphinx .*": "the extra docs; the last step of .ci/run",
+    r"python -m sphinx .*": "the extra docs; .ci/run makes the pages",
 }  # fmt: skip
 """By pattern, why a command is neither run nor held against anything."""
 
