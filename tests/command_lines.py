@@ -1,7 +1,7 @@
 """Hostile command lines of `launch/sweep.py`, and a process that runs many of them: its imports take seconds.
 
-`python -m tests.command_lines FOLDER` reads a JSON list of command lines, runs each as the script would, in FOLDER, and
-prints a JSON list of what came of them.
+`python -m tests.command_lines FOLDER` reads a JSON list of command lines, runs each as the script would, in
+FOLDER, and prints a JSON list of what came of them.
 """
 
 from __future__ import annotations

@@ -11,9 +11,11 @@ import multiprocessing
 import os
 import runpy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +25,6 @@ from grid import store
 LAUNCH = Path(__file__).parents[1] / "launch"
 HANGS_SECONDS = 600
 _PRELOADED = [
-    "grid.sweeps.session",
     "grid.sweeps.session",
     "grid.synthesis.slate",
     "hydra.main",
@@ -71,19 +72,38 @@ def launch(
 
     `prepare`, a function of a module, is called in the command's process before it begins.
     """
-    with TemporaryDirectory() as said:
+    with started(script, folder, *arguments, environment=environment, prepare=prepare) as (command, said):
+        command.join(HANGS_SECONDS)
+        command.kill()  # nothing to one that has ended
+        command.join()
+        assert command.exitcode is not None
+        return Ended(folder, command.exitcode, said("out"), said("err"))
+
+
+@contextmanager
+def started(
+    script: str,
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    prepare: Callable[[], None] | None = None,
+) -> Iterator[tuple[BaseProcess, Callable[[str], str]]]:
+    """As `launch`: the process while it runs, which ends with the block, and what it has written to "out" or "err"."""
+    with TemporaryDirectory() as told:
         command = forks().Process(
-            target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(said), prepare)
+            target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(told), prepare)
         )
         command.start()
+
+        def said(name: str) -> str:
+            file = Path(told) / name
+            return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+
         try:
-            command.join(HANGS_SECONDS)
+            yield command, said
         finally:
-            command.kill()  # nothing to one that has ended
+            command.kill()
             command.join()
-        assert command.exitcode is not None
-        out, err = ((Path(said) / name).read_text(encoding="utf-8") for name in ("out", "err"))
-    return Ended(folder, command.exitcode, out, err)
 
 
 def _run(

@@ -76,11 +76,11 @@ EXCUSED: Mapping[str, str] = {
     r"(mkdir|cd) .*": "makes or enters the folder in which the next commands stand",
     r"ray start .*": "a cluster of several machines; tests/ray starts one",
     r"sbatch .*": "a Slurm cluster; tests/unit/test_cluster_files.py reads the script",
-    r"kubectl .*": "a Kubernetes cluster; tests/unit/test_cluster_files.py checks the file against KubeRay's schema",
+    r"kubectl .*": "a Kubernetes cluster; tests/unit/test_cluster_files.py holds the file against its schema",
     r"inspect view .*": "a server of others; tests/unit/test_inspect_logs.py reads what it lists",
     r"(prometheus|grafana) .*": "programs of others; tests/ray/test_metrics.py reads what they would show",
     r"(python -m )?pytest.*": "minutes; .ci/run runs the tests, and the contracts for examples/mylab",
-    r"python -m sphinx .*": "the extra docs; the last step of .ci/run",
+    r"python -m sphinx .*": "the extra docs; .ci/run makes the pages",
 }  # fmt: skip
 """By pattern, why a command is neither run nor held against anything."""
 

@@ -1,4 +1,4 @@
-"""The authors' code of ToolTree, where AGENT_GRID_TOOLTREE names a checkout, run in the game of `tests/search.py`.
+"""The authors' code of ToolTree (in the checkout AGENT_GRID_TOOLTREE), run in the game of `tests/search.py`.
 
 Their search, nodes and pruning run as they are. The planner's and the judge's model are a `Script`, the tools its
 letters, and the jitter that breaks ties is ours.

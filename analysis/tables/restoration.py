@@ -116,16 +116,6 @@ def table(root: Path) -> Asked:
     return asked._replace(rows=pd.DataFrame(rows))
 
 
-def errors(root: Path) -> pd.Series[float]:
-    """By cell, of the judge's decisions on its nodes the share that is wrong; cells without any are left out.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
-    query = f"{_DECIDED}SELECT cell_id, (false_positives + false_negatives) / decisions AS wrong FROM c"  # noqa: S608  names are ours
-    return _ask(root, query).rows.set_index("cell_id")["wrong"]
-
-
 def _ask(root: Path, query: str) -> Asked:
     """Of the cells with a judge, and of their nodes that it scored and whose truth is known."""
     cells = load.episodes(root, ["config"], pc.field(JUDGE).is_valid())

@@ -172,7 +172,7 @@ def test_without_javascript_everything_is_there(browser: Browser, root: Path) ->
 
 @pytest.mark.long
 def test_no_text_of_a_hostile_folder_runs(page: Page, tmp_path: Path) -> None:
-    viewed.write(tmp_path / "evil", viewed.EVIL)
+    viewed.write(tmp_path / "evil", viewed.EVIL, count=1)
     cell = viewed.cell("tooltree", 0, 0) + viewed.EVIL
     paths = ["/", "/cases", *(address(f"/{name}", {"cell": cell}) for name in ("episode", "tree", "asked"))]
     paths += [address("/episode", {"cell": cell, "first": 0}), address("/episode", {"cell": viewed.EVIL})]

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from grid import store
 from launch.benchmarks.chaos import DRIVER, NODE, RAYLET, REPLICA, UNDISTURBED, WORKER, Log, chaos
 
-ROOT = Path(__file__).parents[2]
 CASES = ("planner=react", "dataset.limit=80")
 SWEEP, LONG_SWEEP = [*CASES, "trials=2"], [*CASES, "trials=4"]
 
@@ -35,23 +29,24 @@ def folder(undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
 
 
-def survived_moments(log: Log, kills: int) -> None:
+def survived_moments(log: Log, kills: int, *kinds: str) -> None:
     """A sweep with a Ray of its own lost nothing."""
     assert log.wrong() == []
     assert log.failed == 0
     assert sum(log.kills.values()) == kills
-    assert set(log.kills) == {DRIVER, RAYLET, WORKER}
+    assert set(log.kills) == set(kinds)
     spent, counted = log.tokens[UNDISTURBED]
     assert spent == counted > 0
 
 
 def test_a_sweep_survives_kills_at_random_moments(folder: Path) -> None:
-    survived_moments(chaos(folder, 3, 0, SWEEP, print, kinds=(DRIVER, RAYLET, WORKER)), 3)
+    """Workers are killed on nodes, below."""
+    survived_moments(chaos(folder, 2, 0, SWEEP, print, kinds=(DRIVER, RAYLET)), 2, DRIVER, RAYLET)
 
 
 @pytest.mark.slow
 def test_a_longer_sweep_survives_many_kills_at_random_moments(tmp_path: Path) -> None:
-    survived_moments(chaos(tmp_path, 30, 0, LONG_SWEEP, print), 30)
+    survived_moments(chaos(tmp_path, 30, 0, LONG_SWEEP, print), 30, DRIVER, RAYLET, WORKER)
 
 
 @pytest.mark.slow
@@ -83,33 +78,3 @@ def test_a_sweep_survives_nodes_that_die_and_join(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_longer_sweep_survives_many_nodes_that_die_and_join(tmp_path: Path) -> None:
     survived_nodes(chaos(tmp_path, 30, 0, LONG_SWEEP, print, nodes=2))
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_interrupts(tmp_path: Path, times: int) -> None:
-    command = [sys.executable, "launch/sweep.py", "-m", f"store.root={tmp_path}", "name=x", "robustness=none"]
-    command += ["model=lexical", "planner=react", "dataset.limit=50", "trials=60", "cluster.dashboard=false"]
-    command += ["cluster.cpus=1"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as process:
-        while not list((tmp_path / "x" / "episodes").glob("*.parquet")):
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
-        said = ""
-        while "interrupted" not in said:
-            said += process.stdout.readline()
-        if times == 2:
-            process.send_signal(signal.SIGINT)
-        said += process.stdout.read()
-        assert process.wait(300) == 1
-    assert "interrupted: no further cells are begun" in said
-    assert ("stopped: what is written stays" in said) == (times == 2)
-    if times == 1:
-        assert "cells are missing: run again with the same name" in said
-        assert 0 < store.read(tmp_path / "x", "episodes").num_rows < 3000
-    store.check(tmp_path / "x")
-    with store.locked(tmp_path / "x"):
-        pass

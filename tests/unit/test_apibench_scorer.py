@@ -1,7 +1,8 @@
 """APIBench's accuracy is that of Gorilla's own scorer, wherever `ast` can read the code.
 
 The authors' `eval/eval-scripts` is the folder that AGENT_GRID_APIBENCH_SCORER names; it needs tree_sitter 0.20. What it
-says of 60 calls is kept in data/apibench_matches.json, which `python -m tests.unit.test_apibench_scorer` writes anew.
+says of 60 calls is kept in data/apibench_matches.json.
+`python -m tests.unit.test_apibench_scorer` writes it anew.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from tests.oracle import oracle_of
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("robustness", ["tools_forgiving", "tools_strict"])
-@pytest.mark.parametrize("planner", ["fh", "sh"])
+@pytest.mark.parametrize(("planner", "robustness"), [("fh", "tools_strict"), ("sh", "tools_forgiving")])
 def test_gold_plans_answer_every_question(planner: str, robustness: str) -> None:
     setting = setting_of(dataset="kqa_synthetic", planner=planner, robustness=robustness)
     built = build(setting, BudgetConfig(llm_calls=100, steps=100))

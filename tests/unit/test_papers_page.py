@@ -10,7 +10,7 @@ from docs.facts import papers
 from grid import CONF
 from tests.documented import ROOT
 
-NO_PAPERS = {"bfcl", "one_gpu", "smoke_models", "smoke_searches", "tau2", "two_cores", "workbench"}
+NO_PAPERS = {"bfcl", "one_gpu", "smoke_models", "smoke_planners", "tau2", "two_cores", "workbench"}
 """Presets of no table of the five papers."""
 
 

@@ -181,7 +181,7 @@ def test_no_synthetic_question_is_shown_one_of_its_template() -> None:
     templates = {one.text: one.template for one in dataset.trainings}
     planted = [case_id for case_id, one in dataset.questions.items() if one.template in templates.values()]
     assert len(planted) > 30
-    for case_id in planted:
+    for case_id in planted[:40]:
         shown = dataset.demonstrations(case_id, 10)
         assert len(shown) == 10
         assert dataset.questions[case_id].template not in {templates[one.question] for one in shown}

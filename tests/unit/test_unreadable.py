@@ -53,8 +53,7 @@ def asked_of_prose(root: Path, planner: str, keep: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("keep", ["all", "none"])
-@pytest.mark.parametrize("planner", ["react", "zero_shot"])
+@pytest.mark.parametrize(("planner", "keep"), [("react", "all"), ("zero_shot", "none")])
 def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, planner: str, keep: str) -> None:
     asked_of_prose(tmp_path, planner, keep)
     (line,) = unreadable.unreadable(tmp_path)

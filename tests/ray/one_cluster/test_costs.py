@@ -50,15 +50,15 @@ def asked(server: LocalServer) -> int:
 
 
 def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) -> None:
-    values = (PRICE, "dataset.limit=400", "cluster.chunk_cells=20")
-    limit = 100.5 * DOLLARS
+    values = (PRICE, "dataset.limit=200", "cluster.chunk_cells=10")
+    limit = 40.5 * DOLLARS
     with LocalServer(talking) as server:
         first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
         assert f"budget.money={limit:g} is reached: all runs of this name have spent" in first.out
         assert "cells are missing: run again with the same name" in first.out
         rows, attempts = first.rows("x"), first.rows("x", "attempts")
-        assert 100 < len(rows) < 400, "what was in flight has ended, and no more was begun"
+        assert 40 < len(rows) < 200, "what was in flight has ended, and no more was begun"
         assert {row["money"] for row in rows} == {DOLLARS}
         spent = math.fsum(row["money"] for row in attempts)
         assert spent == pytest.approx(asked(server) * DOLLARS)
@@ -70,7 +70,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         assert len(server.bodies(CHAT)) == len(rows) + 1, "no model was loaded, and none was asked"
 
         more = sweep(tmp_path, server.url, *values, f"budget.money={1000 * DOLLARS}")
-        assert (more.status, len(more.rows("x"))) == (0, 400)
+        assert (more.status, len(more.rows("x"))) == (0, 200)
         assert "is reached" not in more.out
         assert "USD" in more.out
 

@@ -43,22 +43,22 @@ def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch, "solve_chunk", deadly)
-    plan = plan_of(tmp_path)
+    plan = plan_of(tmp_path, cases=4)
     reports = run(plan)
     found = rows(plan)
-    assert len(found) == 8
+    assert len(found) == 4
     assert DEADLY in found
     assert {case for case, row in found.items() if row["status"] == "failed"} == {DEADLY}
     assert found[DEADLY]["error_kind"] == "infrastructure"
     assert "ended 3 times while it ran alone" in found[DEADLY]["error_message"]
-    assert (sum(one.cells for one in reports), sum(one.failed for one in reports)) == (8, 1)
+    assert (sum(one.cells for one in reports), sum(one.failed for one in reports)) == (4, 1)
     attempts = store.read(plan.root, "attempts").to_pylist()
     died = [row for row in attempts if row["status"] == "died"]
-    assert sorted((row["cells"] for row in died), reverse=True) == [8, 4, 2, 1, 1, 1]
+    assert sorted((row["cells"] for row in died), reverse=True) == [4, 2, 1, 1, 1]
     assert sorted(one.seconds for one in reports if not one.cells) == sorted(row["seconds"] for row in died)
-    assert len(plan_of(tmp_path).finished()) == 8
+    assert len(plan_of(tmp_path, cases=4).finished()) == 4
     monkeypatch.undo()
-    again = check_sweep([job(tmp_path, dataset__limit=8, retry_failed=True)]).plan
+    again = check_sweep([job(tmp_path, dataset__limit=4, retry_failed=True)]).plan
     run(again)
     assert {row["status"] for row in rows(again).values()} == {"ok"}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis import gallery
+from analysis.figures import drawings
 from grid import store
 from tests.commands import Ended
 from tests.in_process import launch
@@ -39,7 +40,9 @@ def story(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Story:
     kept = {path.name: path.stat().st_mtime for path in (into / "apb_efficiency" / "episodes").glob("*.parquet")}
     for path in (into / "tooltree_judge_noise" / "episodes").glob("*.parquet"):
         path.unlink()
-    again = launch("gallery", folder, *words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawings, "drawings", lambda root: ())  # drawn once is enough
+        again = launch("gallery", folder, *words)
     return Story(into, first, entries, kept, again, gallery.read(into))
 
 

@@ -11,12 +11,12 @@ import pytest
 
 import grid.store.__main__
 from grid import store
-from tests import commands, in_process
+from tests import in_process
 from tests.documented import CELL, FIRST, RUN, Shown
 from tests.plugins import standing_in
 
 
-def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
+def test_the_commands_of_the_pages_run(cluster: None, tmp_path: Path) -> None:
     shown = [Shown("", text) for text in RUN]
     assert shown[0].text == FIRST
     with standing_in(tmp_path):  # some have plugins
@@ -34,12 +34,11 @@ def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
 
 
 def ran(command: Shown, added: list[str], folder: Path) -> tuple[int, str]:
-    """A command's exit status and what it said. The first, which starts Ray, has a process of its own."""
+    """A command's exit status and what it said."""
     words = [cell_of(folder) if word == CELL else word for word in command.words[1:]]
     if command.program == "python -m grid.store":
         return store_command(words[2:], folder)
-    launch = commands.launch if command.text == FIRST else in_process.launch
-    ended = launch("main", folder, *words, *added)
+    ended = in_process.launch("main", folder, *words, *added)
     return ended.status, ended.out + ended.err
 
 
