@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests import apb, apibench, bfcl, gta, hotpotqa, mcp, mnms_files, restbench, workbench
-from tests.stabletoolbench import write_queries
-from tests.traject_files import write_files
+from tests.support import apb, apibench, bfcl, gta, hotpotqa, mcp, mnms_files, restbench, workbench
+from tests.support.stabletoolbench import write_queries
+from tests.support.traject_files import write_files
 
 # Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -24,7 +24,7 @@ from analysis.viewer.app import app
 from analysis.viewer.exporting import export
 from analysis.viewer.runs import Run
 from launch.view import Watch, _listener
-from tests import viewed
+from tests.support import viewed
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")

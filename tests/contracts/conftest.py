@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.configs import FOLDERS
+from tests.support.configs import FOLDERS
 
 
 @pytest.fixture

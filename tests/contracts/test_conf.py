@@ -20,7 +20,7 @@ from grid.core.engine import Engine
 from grid.episode.episode import Planner
 from grid.settings.config import ClusterConfig
 from grid.settings.make import make
-from tests.configs import CONF, names, solvers, yaml
+from tests.support.configs import CONF, names, solvers, yaml
 
 __all__ = [
     "pytest_generate_tests",

@@ -13,7 +13,7 @@ from grid.contracts.test_product import (
 )
 from grid.core.problem import DRAFTED, GIVEN
 from grid.settings.check import invalid_reason
-from tests.configs import FOLDERS, MAY_LACK, goes_together, names, outlines, setting_of
+from tests.support.configs import FOLDERS, MAY_LACK, goes_together, names, outlines, setting_of
 
 __all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
 CHEAP = ("lexical", "null_engine", "simulated")

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from grid.engines.http.client import HTTPClient
-from tests.openai_engine import KEY, KEY_ENV, NOW
+from tests.support.openai_engine import KEY, KEY_ENV, NOW
 
 
 @pytest.fixture(scope="package", autouse=True)

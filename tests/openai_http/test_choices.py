@@ -17,9 +17,9 @@ from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
-from tests.openai_engine import engine, failure, prompt
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Reply, TinyModel, refusal
+from tests.support.openai_engine import engine, failure, prompt
 
 
 def choice_prompt(count: int, *lines: str) -> Prompt:

@@ -21,12 +21,12 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.synthesis import plans
 from grid.synthesis.slate import main
-from tests.commands import forks
-from tests.configs import setting_of
-from tests.constructing import ANSWERS, arguments, contents, lines, of_stages, run_in
-from tests.http_server import Asked, LocalServer, Reply, refusal
-from tests.oracle import oracle_of
-from tests.scripted_slate import STAGES, counted, right, stage_of
+from tests.support.commands import forks
+from tests.support.configs import setting_of
+from tests.support.constructing import ANSWERS, arguments, contents, lines, of_stages, run_in
+from tests.support.http_server import Asked, LocalServer, Reply, refusal
+from tests.support.oracle import oracle_of
+from tests.support.scripted_slate import STAGES, counted, right, stage_of
 
 
 def test_a_whole_set_is_written_and_an_oracle_resolves_all_of_it(

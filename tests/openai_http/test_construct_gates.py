@@ -13,9 +13,9 @@ import pytest
 from grid.core.types import Json
 from grid.synthesis import config, slate
 from grid.synthesis.slate import main
-from tests.constructing import arguments, changed, lines, run_in
-from tests.http_server import LocalServer
-from tests.scripted_slate import STAGES, right, stage_of
+from tests.support.constructing import arguments, changed, lines, run_in
+from tests.support.http_server import LocalServer
+from tests.support.scripted_slate import STAGES, right, stage_of
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,11 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.synthesis import config
 from grid.synthesis.slate import main
-from tests.configs import setting_of
-from tests.constructing import arguments, changed, contents, lines, of_stages, run_in
-from tests.http_server import Asked, LocalServer, Reply, refusal
-from tests.oracle import oracle_of
-from tests.scripted_slate import right, stage_of
+from tests.support.configs import setting_of
+from tests.support.constructing import arguments, changed, contents, lines, of_stages, run_in
+from tests.support.http_server import Asked, LocalServer, Reply, refusal
+from tests.support.oracle import oracle_of
+from tests.support.scripted_slate import right, stage_of
 
 ORDER = ["order=queries", "retriever=bm25"]
 FILES = {

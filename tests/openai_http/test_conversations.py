@@ -23,9 +23,9 @@ from grid.episode.episode import Episode
 from grid.planners.react import ReAct
 from grid.settings.setting import GROUPS, influential
 from grid.store.transcripts import section_of
-from tests.http_server import Asked, LocalServer, Play, Reply, completion, models, refusal
-from tests.native import BOOK, FIND, QUOTE, Written, episode
-from tests.openai_engine import CHAT, engine, failure
+from tests.support.http_server import Asked, LocalServer, Play, Reply, completion, models, refusal
+from tests.support.native import BOOK, FIND, QUOTE, Written, episode
+from tests.support.openai_engine import CHAT, engine, failure
 
 END: Written = (FINISH, {"answer": "B-9"})
 Body = Mapping[str, Any]

@@ -19,10 +19,10 @@ from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.roles import Price, at_least, expect_counts, model_key, models, money
-from tests.configs import LABELS, job
-from tests.http_server import Asked, LocalServer, Play, Reply, TinyModel, completion
-from tests.http_server import models as known
-from tests.openai_engine import CHAT, after_load, engine, failure, sampled
+from tests.support.configs import LABELS, job
+from tests.support.http_server import Asked, LocalServer, Play, Reply, TinyModel, completion
+from tests.support.http_server import models as known
+from tests.support.openai_engine import CHAT, after_load, engine, failure, sampled
 
 CALL = '{"action": {"tool": "no_tool", "arguments": {}}}'
 PRICE = {"input": 100.0, "cached": 10.0, "output": 1000.0}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.http_server import LocalServer
 from tests.support.endpoint import main, play, tried
 from tests.support.forms import FORMS
+from tests.support.http_server import LocalServer
 
 
 @pytest.mark.long

@@ -18,9 +18,9 @@ from grid.episode.requests import Requests
 from grid.planners.refining import Refined, Refining
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Play, Reply, completion, models, refusal
-from tests.openai_engine import CHAT, engine, prompt
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Play, Reply, completion, models, refusal
+from tests.support.openai_engine import CHAT, engine, prompt
 
 CONTEXT, PROMPT = 8192, 300
 WORDS: dict[str, Callable[[int], str]] = {

@@ -12,10 +12,10 @@ from grid.core.types import Usage
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.engine import OpenAIHTTP
 from grid.episode.episode import Episode
-from tests.http_server import LocalServer, TinyModel, completion
-from tests.judged import ASKED, asking
-from tests.openai_engine import CHAT, after_load, engine
 from tests.openai_http.test_choices import brute_force
+from tests.support.http_server import LocalServer, TinyModel, completion
+from tests.support.judged import ASKED, asking
+from tests.support.openai_engine import CHAT, after_load, engine
 
 
 async def judged(made: OpenAIHTTP, run: Episode) -> list[float]:

@@ -13,8 +13,8 @@ from grid.core.engine import CHOOSE, SAMPLE
 from grid.core.errors import ConfigError, EngineError
 from grid.engines.http.client import checked_url
 from grid.engines.http.engine import OpenAIHTTP
-from tests.http_server import Asked, LocalServer, Reply, refusal
-from tests.openai_engine import CHAT, KEY, KEY_ENV, engine, failure, well
+from tests.support.http_server import Asked, LocalServer, Reply, refusal
+from tests.support.openai_engine import CHAT, KEY, KEY_ENV, engine, failure, well
 
 TOO_LONG = "This model's maximum context length is 4097 tokens. However, you requested 4120 tokens."
 

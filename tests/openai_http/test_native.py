@@ -17,10 +17,10 @@ from grid.episode.episode import Episode
 from grid.planners.react import ReAct
 from grid.planners.zero_shot import ZeroShot
 from grid.settings.check import invalid_reason
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, completion, refusal
-from tests.native import BOOK, FIND, QUOTE, Written, episode
-from tests.openai_engine import CHAT, after_load, engine, failure, prompt, well
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Reply, completion, refusal
+from tests.support.native import BOOK, FIND, QUOTE, Written, episode
+from tests.support.openai_engine import CHAT, after_load, engine, failure, prompt, well
 
 END: Written = (FINISH, {"answer": "B-9"})
 

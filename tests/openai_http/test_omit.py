@@ -21,10 +21,10 @@ from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.config import BudgetConfig, ClusterConfig
-from tests.configs import LABELS, job, yaml
-from tests.http_server import Asked, LocalServer, Play, Reply, refusal
-from tests.judged import ASKED, asking
-from tests.openai_engine import CHAT, engine, failure, sampled, well
+from tests.support.configs import LABELS, job, yaml
+from tests.support.http_server import Asked, LocalServer, Play, Reply, refusal
+from tests.support.judged import ASKED, asking
+from tests.support.openai_engine import CHAT, engine, failure, sampled, well
 
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:9/v1", "model": "m"}

@@ -17,9 +17,9 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.text.objects import UnreadableError
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, TinyModel, completion, refusal
-from tests.openai_engine import after_load, engine, failure, prompt, sampled
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Reply, TinyModel, completion, refusal
+from tests.support.openai_engine import after_load, engine, failure, prompt, sampled
 
 GROQ = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
 HARMONY = 'unexpected tokens remaining in message header: Some("to=functions.add<|channel|>")'

@@ -10,8 +10,8 @@ import pytest
 
 from grid.core.errors import ConfigError
 from grid.engines.http.engine import OpenAIHTTP
-from tests.http_server import Asked, LocalServer, Reply, completion
-from tests.openai_engine import CHAT, engine, sampled, well
+from tests.support.http_server import Asked, LocalServer, Reply, completion
+from tests.support.openai_engine import CHAT, engine, sampled, well
 
 PLAIN = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 

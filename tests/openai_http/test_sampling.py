@@ -17,8 +17,8 @@ from grid.engines.http.chat import messages
 from grid.engines.http.client import MAX_BYTES, RefusedError
 from grid.engines.http.engine import OpenAIHTTP
 from grid.text.http import retry_after
-from tests.http_server import Asked, LocalServer, Reply, completion, refusal
-from tests.openai_engine import CHAT, KEY, NOW, after_load, engine, failure, prompt, sampled, well
+from tests.support.http_server import Asked, LocalServer, Reply, completion, refusal
+from tests.support.openai_engine import CHAT, KEY, NOW, after_load, engine, failure, prompt, sampled, well
 
 TOO_LONG = "This model's maximum context length is 4097 tokens. However, you requested 4120 tokens."
 VLLM_TOO_LONG = "Input length (9000) exceeds model's maximum context length (8192)."

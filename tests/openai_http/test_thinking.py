@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grid.core.errors import ConfigError
-from tests.http_server import LocalServer, Reply, completion
-from tests.openai_engine import CHAT, after_load, engine, failure, sampled, well
+from tests.support.http_server import LocalServer, Reply, completion
+from tests.support.openai_engine import CHAT, after_load, engine, failure, sampled, well
 
 
 def thought(text: str | None, finish: str = "stop", **message: Any) -> Reply:

@@ -52,7 +52,7 @@ def test_a_longer_sweep_survives_many_kills_at_random_moments(tmp_path: Path) ->
 @pytest.mark.slow
 def test_a_sweep_survives_killed_replicas(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from tests.models import make_model
+    from tests.support.models import make_model
 
     # One request at a time, so that a draw does not hang on what else is in the batch.
     model = ["model=local", f"model.path={make_model(tmp_path, context=16384)}", "model.serving.max_batch=1"]

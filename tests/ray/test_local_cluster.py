@@ -16,7 +16,7 @@ from grid.cluster import connection
 from grid.cluster.connection import connect
 from grid.core.errors import ConfigError
 from grid.settings.config import ClusterConfig
-from tests.commands import Ended, launch
+from tests.support.commands import Ended, launch
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "192.0.2.1:6379"  # of nobody
@@ -47,7 +47,7 @@ def test_sessions_lie_where_temporary_files_do_while_sockets_paths_fit(
 
 def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.listeners"],
+        [sys.executable, "-m", "tests.support.listeners"],
         cwd=ROOT,
         env=os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
         capture_output=True,

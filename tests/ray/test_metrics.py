@@ -9,8 +9,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.clusters import UNGUARDED, free_port, head, wait_for
-from tests.commands import launch
+from tests.support.clusters import UNGUARDED, free_port, head, wait_for
+from tests.support.commands import launch
 
 # Above the length of the test: what is read is what a driver sends when it leaves.
 UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "3600000"}

@@ -11,9 +11,9 @@ import pytest
 
 from grid.settings.check import Job, check_sweep
 from grid.sweeps.api import settings_of
-from tests.clusters import UNGUARDED, head, member
-from tests.commands import Ended, launch
-from tests.plugins import follow_pythonpath, standing_in, write, write_distribution
+from tests.support.clusters import UNGUARDED, head, member
+from tests.support.commands import Ended, launch
+from tests.support.plugins import follow_pythonpath, standing_in, write, write_distribution
 
 SMALL = ("model=null_engine", "dataset=null_cases", "trials=1", "cluster=address", "cluster.auth=disabled")
 

@@ -28,10 +28,10 @@ from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import Price
 from grid.settings.setting import Keep, Setting, cells
-from tests import bfcl
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, models
+from tests.support import bfcl
+from tests.support.configs import setting_of
 from tests.support.forms import FORMS, Form, Mode, Right, Turn, answered
+from tests.support.http_server import Asked, LocalServer, Reply, models
 
 PLANNERS = ("react", "zero_shot")
 _RIGHT, _ABSTAIN = "simple_python", "irrelevance"

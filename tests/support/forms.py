@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from tests.http_server import Reply
+from tests.support.http_server import Reply
 
 Right = Literal["read", "unreadable", "words", "failed", "ended"]
 """What is right: the call is read; it is not, and that is told; words are read, which call nothing; the server failed,

@@ -20,8 +20,8 @@ from grid.core.types import Usage
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests import bfcl, workbench
-from tests.configs import setting_of
+from tests.support import bfcl, workbench
+from tests.support.configs import setting_of
 
 BROKEN = '{"action": {"tool"'
 END: tuple[str, dict[str, Any]] = ("finish", {})

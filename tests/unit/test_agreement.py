@@ -31,8 +31,8 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from launch import agreement
 from launch.agreement import write
-from tests.apb import write as write_records
-from tests.configs import setting_of, yaml
+from tests.support.apb import write as write_records
+from tests.support.configs import setting_of, yaml
 
 
 def judged(seed: int, size: int = 240, accuracy: float = 0.85, clusters: int = 60) -> pd.DataFrame:

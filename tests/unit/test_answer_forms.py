@@ -13,7 +13,7 @@ from grid.episode.asking import to_action
 from grid.text.answers import read_call, read_outline, read_plan, read_score
 from grid.text.calls import Call
 from grid.text.objects import MAX_CHARACTERS, UnreadableError
-from tests.loops import each
+from tests.support.loops import each
 
 
 def tool(name: str, *arguments: str) -> ToolSpec:

@@ -73,7 +73,7 @@ def grammars(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from transformers import AutoTokenizer
 
     from grid.engines.transformers.model import Grammars
-    from tests.models import make_tokenizer
+    from tests.support.models import make_tokenizer
 
     folder: Path = tmp_path_factory.mktemp("tokenizer")
     size = make_tokenizer(folder)

@@ -27,8 +27,8 @@ from grid.episode.judging import Judging
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
-from tests.configs import setting_of, solvers
-from tests.oracle import Oracle, oracle_of
+from tests.support.configs import setting_of, solvers
+from tests.support.oracle import Oracle, oracle_of
 
 ANSWER = "The guide is up."
 

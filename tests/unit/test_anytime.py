@@ -12,8 +12,8 @@ import pytest
 from analysis.stats.intervals import CLUSTER
 from analysis.tables import search_cells
 from grid.settings.config import BudgetConfig
-from tests import planted
-from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
+from tests.support import planted
+from tests.support.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
 
 
 def test_the_curve_by_hand(tmp_path: Path) -> None:

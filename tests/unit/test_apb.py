@@ -22,8 +22,8 @@ from grid.settings.check import Job, check_sweep
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import with_roles
 from grid.settings.setting import Setting, cells
-from tests.apb import BROKEN, CHAIN, ROWS, TOOLS, TRAP, row, stepwise, tool, write
-from tests.configs import LABELS, job, yaml
+from tests.support.apb import BROKEN, CHAIN, ROWS, TOOLS, TRAP, row, stepwise, tool, write
+from tests.support.configs import LABELS, job, yaml
 
 Make = Callable[..., Apb]
 

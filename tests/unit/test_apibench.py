@@ -20,8 +20,8 @@ from grid.core.problem import Problem
 from grid.core.types import FINISH, Json, Observation, ToolCall, Trajectory
 from grid.datasets.apibench import APIBench, Record, names_of, read_record
 from grid.datasets.apibench_trees import MAX_BYTES
-from tests import apibench
-from tests.apibench import ABSENT, RECORDS, SPEECH, pair, record
+from tests.support import apibench
+from tests.support.apibench import ABSENT, RECORDS, SPEECH, pair, record
 
 HUBS = tuple(RECORDS)
 HEARS = "acme/hears"

@@ -20,7 +20,7 @@ import pytest
 
 from grid.datasets.apibench import Api, Hub, match, read_api, score, written_call
 from grid.datasets.apibench_trees import MAX_BYTES, parse
-from tests.apibench import FACES, RECORDS, SPEECH, SUMMARY, mutations
+from tests.support.apibench import FACES, RECORDS, SPEECH, SUMMARY, mutations
 
 FROZEN = Path(__file__).parent / "data" / "apibench_matches.json"
 SCRIPTS = {"huggingface": "hf", "tensorflow": "tf", "torchhub": "th"}

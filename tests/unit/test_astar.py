@@ -19,8 +19,8 @@ from grid.core.untrusted import loads
 from grid.episode.progress import Budget
 from grid.planners.astar import AStar
 from grid.planners.remembering import Memory, alike
-from tests.places import place_of, written
-from tests.search import Letters, Script, Searched, searched
+from tests.support.places import place_of, written
+from tests.support.search import Letters, Script, Searched, searched
 
 OUTLINE = Plan(tuple(Substep(str(number), f"go {number}", "") for number in (1, 2, 3)))
 PROPOSED: dict[str, Sequence[str]] = {

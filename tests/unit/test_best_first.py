@@ -10,7 +10,7 @@ import pytest
 from grid.core.types import Step, Substep
 from grid.episode.prompts import step_text
 from grid.planners.best_first import BestFirst
-from tests.search import Letters, Score, Script, Searched, drawn_game, searched
+from tests.support.search import Letters, Score, Script, Searched, drawn_game, searched
 
 PROPOSED = {"": "aabbc", "a": "bbbcc", "a b": ["c", "finish"], "a c": ["b", "b", "finish"]}
 VALUES = {"a": 0.5, "a b": 0.2, "a c": 0.6, "a c b": 0.4, "a c finish": 0.9, "b": 0.7}

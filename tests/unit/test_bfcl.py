@@ -22,10 +22,10 @@ from grid.datasets.parameters import details
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests import bfcl
-from tests.bfcl import CATEGORIES, CLOCK, DEEP, OTHER_WEATHER, WEATHER, function, typed
-from tests.configs import setting_of
-from tests.oracle import oracle_of
+from tests.support import bfcl
+from tests.support.bfcl import CATEGORIES, CLOCK, DEEP, OTHER_WEATHER, WEATHER, function, typed
+from tests.support.configs import setting_of
+from tests.support.oracle import oracle_of
 
 ALL: list[Any] = [*CATEGORIES]
 BUDGET = BudgetConfig()

@@ -22,8 +22,8 @@ import pytest
 from grid.core.types import ToolCall
 from grid.datasets.bfcl import BFCL
 from grid.datasets.bfcl_records import all_accepted, files_of, functions_of, gold_of, is_parallel, read_rows, wanted_of
-from tests import bfcl
-from tests.bfcl_mutations import Judged, mutations
+from tests.support import bfcl
+from tests.support.bfcl_mutations import Judged, mutations
 
 FROZEN = Path(__file__).parent / "data" / "bfcl_checker.json"
 MUTATIONS = 2000

@@ -11,7 +11,7 @@ import pytest
 from grid.core.errors import ConfigError
 from grid.datasets import bfcl_records as checker
 from grid.datasets.bfcl import BFCL
-from tests import bfcl, bfcl_turns
+from tests.support import bfcl, bfcl_turns
 
 
 def test_without_the_package_several_turns_say_how_to_install_it_and_single_ones_run(

@@ -18,8 +18,8 @@ from grid.datasets.bfcl import ADDED, Conversation, Talk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.bfcl_turns import CATEGORIES, FILES, case_of, write
-from tests.configs import setting_of, solvers
+from tests.support.bfcl_turns import CATEGORIES, FILES, case_of, write
+from tests.support.configs import setting_of, solvers
 
 SKILLED = {"tool_skill": 1.0, "argument_skill": 1.0, "foresight": 0.0, "malformed": 0.0, "judge_auc": 1.0}
 

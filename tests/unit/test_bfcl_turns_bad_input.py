@@ -11,7 +11,7 @@ import pytest
 from grid.datasets import bfcl_records as checker
 from grid.datasets.bfcl import documents
 from grid.datasets.dataset import UnusableError
-from tests.bfcl_turns import case_of
+from tests.support.bfcl_turns import case_of
 
 pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=checker.INSTALL)
 

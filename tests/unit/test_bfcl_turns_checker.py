@@ -21,8 +21,8 @@ import pytest
 from grid.core.types import ToolCall
 from grid.datasets.bfcl import Documents, MultiTurn, documents, read_talk
 from grid.datasets.bfcl_records import read_docs
-from tests import bfcl_turns
-from tests.bfcl_turns import CATEGORIES, Turns, mutated
+from tests.support import bfcl_turns
+from tests.support.bfcl_turns import CATEGORIES, Turns, mutated
 
 FROZEN = Path(__file__).parent / "data" / "bfcl_turns.json"
 MUTATIONS, SEED = 2000, 7

@@ -41,9 +41,9 @@ from grid.core.types import NO_TOOL, ToolCall, Trajectory
 from grid.store.schema import STEPS
 from grid.worlds.layers import bare
 from grid.worlds.lookup import LookupSimulator
-from tests import planted, searched
-from tests.disturbed import problems
-from tests.failing import right_calls, walked
+from tests.support import planted, searched
+from tests.support.disturbed import problems
+from tests.support.failing import right_calls, walked
 from tests.support.tables import printed
 
 ABC = ("a", "b", "c")

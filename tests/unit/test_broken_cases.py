@@ -23,7 +23,7 @@ from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 
 @dataclass(frozen=True)

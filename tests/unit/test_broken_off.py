@@ -17,7 +17,7 @@ from grid.episode.judging import Judging
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
-from tests.configs import FOLDERS, setting_of
+from tests.support.configs import FOLDERS, setting_of
 
 JUDGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "restbench": ({}, {"passed": 0.0}),

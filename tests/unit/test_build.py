@@ -20,7 +20,7 @@ from grid.settings.check import Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig, sweep_config
 from grid.settings.make import load_class, make
 from grid.settings.setting import GROUPS, Setting
-from tests.configs import SHARED, setting_of
+from tests.support.configs import SHARED, setting_of
 
 EGB = "grid.planners.egb.EGBSampling"
 SETTING: dict[str, Any] = {

@@ -18,7 +18,7 @@ from analysis.page.render import FORMATS
 from analysis.report import print_report
 from analysis.tables import calibrated, calibration
 from grid import store
-from tests import planted, simulated
+from tests.support import planted, simulated
 from tests.support.tables import without_sorting
 
 EVIL = "<script>x</script>$a$\x1b[31m"

@@ -17,9 +17,9 @@ from grid.episode.episode import Planner
 from grid.settings.check import check_sweep, cut
 from grid.settings.make import make
 from grid.sweeps import session
-from tests import plan_rows
-from tests.configs import job, names, solvers, yaml
-from tests.loops import each
+from tests.support import plan_rows
+from tests.support.configs import job, names, solvers, yaml
+from tests.support.loops import each
 
 AHEAD = {"astar", "cot", "fh", "holistic", "plan_first", "zero_shot"}
 

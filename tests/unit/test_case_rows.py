@@ -13,7 +13,7 @@ from grid.core.types import to_json
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 
 def taken(known: set[str], trials: int = 2, **groups: Any) -> dict[str, list[dict[str, Any]]]:

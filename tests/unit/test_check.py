@@ -12,7 +12,7 @@ from grid.datasets.null import Null
 from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.drafts import CASES
 from grid.settings.check import Job, check_sweep
-from tests.configs import LABELS, job
+from tests.support.configs import LABELS, job
 
 
 def refused(*jobs: Job) -> ConfigError:

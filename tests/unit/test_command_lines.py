@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_lines import REFUSED, ROOT, Outcome, outcomes, random_lines
+from tests.support.command_lines import REFUSED, ROOT, Outcome, outcomes, random_lines
 
 SEED = 20261122
 

@@ -17,7 +17,7 @@ from grid.core.errors import StoreError
 from grid.store import compacting
 from grid.store.__main__ import main
 from grid.store.schema import TABLES
-from tests.clusters import wait_for
+from tests.support.clusters import wait_for
 from tests.unit.test_store import (
     attempt,
     case,

@@ -24,7 +24,7 @@ from analysis.tables.rates import paired_differences
 from grid import store
 from launch import report
 from launch.report import main
-from tests import simulated
+from tests.support import simulated
 from tests.support.tables import without_sorting
 
 EVIL = "<script>alert(1)</script>\x1b[31m"

@@ -35,7 +35,7 @@ from grid.synthesis.asking import (
 from grid.synthesis.by_queries import by_words
 from grid.synthesis.config import Domain
 from grid.synthesis.substeps import _contradictions, of_case
-from tests.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
+from tests.support.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")
 DOMAIN = Domain(

@@ -15,8 +15,8 @@ from analysis.report import print_report
 from analysis.stats.spec import load as read_spec
 from analysis.tables import regression
 from launch.report import write_page
-from tests import study_shaped
 from tests.studies import regressions as coverage
+from tests.support import study_shaped
 
 SHIPPED = read_spec(study.PLANNING_HORIZON)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from grid.contracts.subject import GROUPS, Point, Subject, covering, goes_together, names, outlines, setting_of
 from grid.settings.check import invalid_reason
-from tests.configs import FOLDERS, MAY_LACK
+from tests.support.configs import FOLDERS, MAY_LACK
 
 VALUE = st.sampled_from("abcd")
 POINTS = st.lists(st.tuples(VALUE, VALUE, VALUE, VALUE), max_size=40)

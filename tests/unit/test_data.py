@@ -12,7 +12,7 @@ import pytest
 from grid import data
 from grid.core.types import FINISH, ToolCall
 from grid.datasets.null import Null
-from tests.plugins import standing_in, write
+from tests.support.plugins import standing_in, write
 
 DESK = '''
 from grid import STRICT, FunctionTasks

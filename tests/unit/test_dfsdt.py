@@ -12,7 +12,7 @@ from grid.core.engine import JUDGE, ToolCallAnswer
 from grid.core.types import GIVE_UP, NO_TOOL, Plan, Substep
 from grid.episode.progress import Budget
 from grid.planners.dfsdt import DFSDT
-from tests.search import Letters, Script, Searched, searched
+from tests.support.search import Letters, Script, Searched, searched
 
 TREE = {
     "": ["a", "b"],

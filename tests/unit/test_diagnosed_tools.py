@@ -7,7 +7,7 @@ import pytest
 from grid.cells.run import episode_of
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
-from tests.configs import names, setting_of
+from tests.support.configs import names, setting_of
 
 
 @pytest.mark.parametrize("pool", [name for name in names("pool") if name != "grown"])

@@ -38,7 +38,7 @@ from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of, yaml
+from tests.support.configs import setting_of, yaml
 
 SURE = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0}
 """A policy that never errs by itself."""

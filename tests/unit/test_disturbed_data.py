@@ -12,8 +12,8 @@ from grid.core.types import REJECT, Substep, ToolCall
 from grid.metrics.stepwise import scored
 from grid.robustness.offering import function_of, has_own_kind, needed_calls
 from grid.worlds.layers import Layer
-from tests.configs import FOLDERS, names, yaml
-from tests.disturbed import SETTINGS, covers, disturb, play, problems, with_composites, with_substitutes
+from tests.support.configs import FOLDERS, names, yaml
+from tests.support.disturbed import SETTINGS, covers, disturb, play, problems, with_composites, with_substitutes
 
 DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in FOLDERS]
 

@@ -21,8 +21,8 @@ from grid import CONF
 from grid.sweeps import arguments, composing, jobs
 from grid.sweeps.composing import multirun
 from launch.main import COMMANDS
-from tests import documented
-from tests.documented import ROOT, RUN, Shown, shown
+from tests.support import documented
+from tests.support.documented import ROOT, RUN, Shown, shown
 
 SWEEP = "agent-grid sweep"
 COMPOSING = {SWEEP, "agent-grid replicas", "agent-grid win_rate"}
@@ -49,7 +49,7 @@ def composes(command: Shown) -> bool:
 def test_every_command_is_run_held_against_its_program_or_excused() -> None:
     for command in shown():
         ways = [command.text in RUN, bool(documented.excuse(command)), program_of(command) is not None]
-        assert any(ways), f"{command.page}: {command.text}: run it, or say in tests/documented.py why not"
+        assert any(ways), f"{command.page}: {command.text}: run it, or say in tests/support/documented.py why not"
     texts = {command.text for command in shown()}
     assert set(RUN) <= texts, "what is run stands on a page"
     for pattern in documented.EXCUSED:

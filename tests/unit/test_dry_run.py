@@ -16,7 +16,7 @@ from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
 from grid.sweeps.arguments import with_pilot
 from grid.sweeps.dry_run import Tried, _sums, clock, told
-from tests.configs import CONF
+from tests.support.configs import CONF
 
 SETTING = Setting({group: {"name": group} for group in GROUPS}, {}, 0)
 

@@ -15,8 +15,8 @@ from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
 from grid.settings.make import make
-from tests.engines import Scripted
-from tests.world import RIGHT, certain, episode, right_arguments, small_world
+from tests.support.engines import Scripted
+from tests.support.world import RIGHT, certain, episode, right_arguments, small_world
 
 ONE_WRONG = certain() | {
     "1.1": {"find": 0.9, "other": 0.1},

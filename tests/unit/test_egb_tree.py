@@ -19,7 +19,7 @@ from grid.planners.egb import EGBTree
 from grid.planners.tooltree import ToolTree
 from grid.planners.votes import entropy
 from grid.settings.make import make
-from tests.search import Letters, Script, Searched, searched
+from tests.support.search import Letters, Script, Searched, searched
 
 OPTIONS = ("a", "b", "c", "finish")
 CALLS = 3

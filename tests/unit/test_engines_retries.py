@@ -17,7 +17,7 @@ from grid.episode.requests import Rejected, again
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.worlds.kopl.functions import TOOLS
-from tests.loops import each
+from tests.support.loops import each
 
 OFFERED = {**TOOLS, "finish": FINISH_TOOL}
 CARDS = tuple(OFFERED.values())

@@ -34,9 +34,9 @@ from grid.settings.parts import Pooled, parts_of
 from grid.settings.setting import Cell
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator
-from tests.configs import outlines, setting_of, solvers
-from tests.engines import Distribution, Scripted
-from tests.world import CALLS, RIGHT, TOOLS, Counting, certain, episode, right_arguments, small_world
+from tests.support.configs import outlines, setting_of, solvers
+from tests.support.engines import Distribution, Scripted
+from tests.support.world import CALLS, RIGHT, TOOLS, Counting, certain, episode, right_arguments, small_world
 
 SECRET = (Reference, Entry, LookupSimulator, KoplWorld, MatchingWorld, Problem, Built)
 RIGHTLY: Mapping[str, Distribution] = MappingProxyType(certain())

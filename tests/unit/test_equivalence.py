@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
-from tests.loops import each
+from tests.support.loops import each
 
 texts = st.one_of(
     st.text(max_size=40),

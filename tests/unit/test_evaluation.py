@@ -39,10 +39,10 @@ from grid.settings.setting import Cell, Keep, Setting, cells
 from grid.store.scanning import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
-from tests.configs import LABELS, job, setting_of, solvers
-from tests.engines import Scripted
+from tests.support.configs import LABELS, job, setting_of, solvers
+from tests.support.engines import Scripted
+from tests.support.walks import Walk
 from tests.unit.test_episode import reachable
-from tests.walks import Walk
 
 TEXT = "The parcel will come on Monday"
 PARAPHRASE = "Your parcel arrives on Monday"

@@ -13,7 +13,7 @@ from analysis.page.render import latex, markdown
 from analysis.papers import horizon, study
 from grid import store
 from grid.core.types import to_json
-from tests import simulated
+from tests.support import simulated
 
 EVIL = "<script>alert(1)</script>\x1b[31m" + "x" * 400
 

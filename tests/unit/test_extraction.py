@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grid.datasets.slate.dataset import Slate
 from grid.engines.lexical import arguments
 from grid.engines.lexical.arguments import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
-from tests.bytecodes import executed
+from tests.support.bytecodes import executed
 
 HOSTILE = {
     "digits": "1",

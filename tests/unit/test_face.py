@@ -12,7 +12,7 @@ import pytest
 
 import grid
 from grid.code_digest import code_digest
-from tests.loops import each
+from tests.support.loops import each
 
 
 def test_types_are_told_the_same_names() -> None:

@@ -13,7 +13,7 @@ from grid.cluster.worker import Report
 from grid.core.errors import ConfigError
 from grid.settings.check import check_sweep
 from grid.sweeps.ending import Failures
-from tests.configs import job
+from tests.support.configs import job
 
 
 class Flying:

@@ -14,9 +14,9 @@ import pytest
 from grid.core.problem import Problem
 from grid.core.types import REJECT, ToolCall
 from grid.text.references import PATTERN, found_in
-from tests import traject_files
-from tests.disturbed import problems
-from tests.failing import UNREAD, Calls, Made, right_calls, told
+from tests.support import traject_files
+from tests.support.disturbed import problems
+from tests.support.failing import UNREAD, Calls, Made, right_calls, told
 
 DATASETS = ("slate", "kqa_synthetic", "gta_generated", "apb_synthetic", "traject_bench", "ultratool")
 OTHER = "something else altogether"

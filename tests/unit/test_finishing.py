@@ -27,9 +27,9 @@ from grid.robustness.schema_matching import Lexical, MatchingWorld
 from grid.store.steps import step_of
 from grid.worlds.kopl.values import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld
-from tests.kopl_world import kopl_world
-from tests.numbers_world import Script, finish, plan, result
-from tests.walks import Walk
+from tests.support.kopl_world import kopl_world
+from tests.support.numbers_world import Script, finish, plan, result
+from tests.support.walks import Walk
 
 RIVERS: dict[str, Json] = {"tool": "FilterConcept", "arguments": {"entities": result(0), "concept_name": "river"}}
 ALL: dict[str, Json] = {"tool": "FindAll", "arguments": {}}

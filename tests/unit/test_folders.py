@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from grid.core.errors import ConfigError
 from grid.sweeps.composing import Composed
 from grid.sweeps.jobs import Folders, Setting
-from tests.configs import CONF, names, yaml
+from tests.support.configs import CONF, names, yaml
 
 GIVEN: dict[str, Any] = {"kqapro": None, "ultratool": None}
 

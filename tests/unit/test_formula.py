@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from analysis.errors import AnalysisError
 from analysis.stats import spec
 from analysis.stats.spec import parse
-from tests.loops import each
+from tests.support.loops import each
 
 CONF = Path(__file__).parents[2] / "conf" / "analysis"
 ALLOWED = ["y", "a", "b", "c", "f"]

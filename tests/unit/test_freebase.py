@@ -21,10 +21,10 @@ from grid.datasets.freebase.stats import Report
 from grid.text import references
 from grid.worlds.sparql.queries import Join, read, walk
 from grid.worlds.sparql.tools import TOOLS
-from tests.configs import setting_of, yaml
-from tests.freebase import FORMS, agentbench, grailqa, webqsp, write, write_ontology
-from tests.freebase_runs import told, walked
-from tests.walks import Walk
+from tests.support.configs import setting_of, yaml
+from tests.support.freebase import FORMS, agentbench, grailqa, webqsp, write, write_ontology
+from tests.support.freebase_runs import told, walked
+from tests.support.walks import Walk
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

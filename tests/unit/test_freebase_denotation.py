@@ -20,8 +20,8 @@ from grid.worlds.sparql.queries import (
     read,
     walk,
 )
-from tests import sparql_reference
-from tests.sparql_graphs import CLASSES, DATES, LINKS, NUMBERS, SINCE, random_expression, random_facts
+from tests.support import sparql_reference
+from tests.support.sparql_graphs import CLASSES, DATES, LINKS, NUMBERS, SINCE, random_expression, random_facts
 
 UNTIL = ("a.b.to", "c.d.to_date")
 READ = {TYPE, *LINKS, NUMBERS, DATES, *SINCE, *UNTIL}

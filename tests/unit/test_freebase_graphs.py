@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from grid.core.errors import ConfigError, DataError
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import WITNESS, AgentBenchKG, GrailQA, Witnessed
-from tests.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, write
-from tests.freebase_runs import walked
-from tests.http_server import Asked, LocalServer, Play, Reply
+from tests.support.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, write
+from tests.support.freebase_runs import walked
+from tests.support.http_server import Asked, LocalServer, Play, Reply
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 JSON = {"Content-Type": "application/sparql-results+json"}

@@ -14,7 +14,7 @@ from grid.datasets.freebase import records
 from grid.datasets.freebase.facts import CLASSES, INVERSES, ROLES, read_ontology
 from grid.datasets.freebase.records import NO_NAMES, Answer, Question, read_questions, released_names
 from grid.worlds.sparql.queries import read
-from tests.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, ontology, webqsp
+from tests.support.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, ontology, webqsp
 
 Record = dict[str, Any]
 FILM = "film.film.directed_by"

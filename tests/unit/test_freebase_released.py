@@ -9,8 +9,8 @@ import pytest
 
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, Witnessed
 from grid.datasets.freebase.stats import Report
-from tests.configs import setting_of
-from tests.freebase_runs import told
+from tests.support.configs import setting_of
+from tests.support.freebase_runs import told
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 REAL = "AGENT_GRID_FREEBASE_KBQA"

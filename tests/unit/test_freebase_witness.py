@@ -33,7 +33,7 @@ from grid.worlds.sparql.queries import (
     walk,
 )
 from grid.worlds.sparql.tools import NAME
-from tests.freebase import ontology, questions
+from tests.support.freebase import ontology, questions
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -218,7 +218,7 @@ def test_the_same_seed_gives_the_same_graph_in_every_process(made: Path, tmp_pat
         "import pathlib, sys\n"
         "from grid.datasets.freebase import witness\n"
         "from grid.datasets.freebase.records import released_names\n"
-        "from tests.freebase import ontology, questions\n"
+        "from tests.support.freebase import ontology, questions\n"
         "target = pathlib.Path(sys.argv[1])\n"
         "asked = questions(target / 'q')\n"
         "for seed in (0, 1):\n"

@@ -18,7 +18,7 @@ from analysis.tables import frontier
 from analysis.tables.frontier import MONEY, TOKENS
 from analysis.tables.rates import paired_differences
 from grid import store
-from tests import simulated
+from tests.support import simulated
 
 EVIL = "<script>x</script>$a$\x1b[31m"
 

@@ -18,7 +18,7 @@ from analysis.papers import order
 from grid import store
 from grid.core.errors import ConfigError, StoreError
 from launch.gallery import SMALL, Preset, Wanted, _overrides, about, chosen, load, main
-from tests.searched import episode
+from tests.support.searched import episode
 from tests.support.tables import table_of
 
 HOSTILE = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ import pytest
 from grid import store
 from grid.core.errors import StoreError
 from launch.report import main
-from tests import families, simulated
+from tests.support import families, simulated
 
 
 def written(root: Path, family: str, count: int = 12) -> Path:

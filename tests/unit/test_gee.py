@@ -17,7 +17,7 @@ from analysis.stats import design, spec
 from analysis.stats.spec import spelt_out
 from analysis.tables import regression
 from grid.core.types import to_json
-from tests import simulated
+from tests.support import simulated
 
 ROOT = Path(__file__).parents[2]
 SAVED = ROOT / "tests" / "data" / "geepack"
@@ -25,7 +25,7 @@ PLANNING_HORIZON = spec.load(ROOT / "conf" / "analysis" / "planning_horizon.yaml
 CALLS = PLANNING_HORIZON.model_copy(
     update={"formula": "success ~ depth * SH + breadth * SH + C(last_step) + C(dataset)"}
 )
-"""With depth and breadth as tests/simulated.py plants their coefficients."""
+"""With depth and breadth as tests/support/simulated.py plants their coefficients."""
 TOGETHER = {"both": ["kqapro", "grailqa"]}
 PLAIN = PLANNING_HORIZON.model_copy(update={"formula": "success ~ depth * SH + breadth * SH"})
 

@@ -25,8 +25,8 @@ from grid.datasets.freebase.dataset import GrailQA
 from grid.datasets.grading import FOUND
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.datasets.question_answering import QuestionAnswering
-from tests import simulated
-from tests.freebase import write
+from tests.support import simulated
+from tests.support.freebase import write
 
 
 class Grader:

@@ -23,8 +23,8 @@ from grid.settings.config import BudgetConfig
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
-from tests.configs import setting_of, yaml
-from tests.oracle import oracle_of
+from tests.support.configs import setting_of, yaml
+from tests.support.oracle import oracle_of
 
 CALL = ToolCall("QueryAttr", {"entities": "$0", "key": "inhabitants"})
 NAMES = ["population", "area"]

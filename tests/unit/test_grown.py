@@ -23,7 +23,7 @@ from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig
 from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
-from tests.configs import job, yaml
+from tests.support.configs import job, yaml
 
 DISTRACTORS = (0, 10, 100, 1_000)
 FILES: dict[str, Any] = {

@@ -21,8 +21,8 @@ from grid.metrics.stepwise import scored
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests import gta
-from tests.configs import setting_of, solvers
+from tests.support import gta
+from tests.support.configs import setting_of, solvers
 
 PRICE, CHAIRS, BIRD, ROOMS = (f"gta-{number}" for number in range(4))
 Row = dict[str, Any]

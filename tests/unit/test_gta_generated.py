@@ -22,10 +22,10 @@ from grid.settings.setting import cells
 from grid.text import references
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState
-from tests.configs import setting_of
-from tests.loops import each
-from tests.oracle import oracle_of
-from tests.walks import Walk
+from tests.support.configs import setting_of
+from tests.support.loops import each
+from tests.support.oracle import oracle_of
+from tests.support.walks import Walk
 
 RECORDS = records(0)
 CASES = list(RECORDS)

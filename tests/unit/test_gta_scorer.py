@@ -25,8 +25,8 @@ import pytest
 from analysis.tables.trajectories import f1
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.gta import Gold, Gta, measure, measure_step
-from tests import gta
-from tests.gta_mutations import GOLD, Message, another, mutated, steps_of
+from tests.support import gta
+from tests.support.gta_mutations import GOLD, Message, another, mutated, steps_of
 
 FROZEN = Path(__file__).parent / "data" / "gta_scores.json"
 MUTATIONS, KEPT = 2000, 80

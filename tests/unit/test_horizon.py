@@ -11,7 +11,19 @@ from grid.engines.lexical.engine import Lexical
 from grid.episode.planning import ASK_LAST, ASK_SUBSTEPS
 from grid.metrics import stepwise
 from grid.planners.horizon import ASK_AGAIN, GO_ON, FullHorizon, SingleStepHorizon
-from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
+from tests.support.numbers_world import (
+    DECLINED,
+    DONE,
+    OUTLINE,
+    Planner,
+    Script,
+    added,
+    finish,
+    number,
+    plan,
+    result,
+    solved,
+)
 
 
 def test_an_oracle_plan_takes_one_call_of_the_model() -> None:

@@ -31,9 +31,9 @@ from grid.store.schema import JOINED
 from grid.text.references import numbered
 from grid.worlds.readers import ByReference, ByRules
 from grid.worlds.search import QuestionWorld
-from tests import hotpotqa
-from tests.configs import setting_of
-from tests.hotpotqa import NAMES, book, bridge, comparison, person, records
+from tests.support import hotpotqa
+from tests.support.configs import setting_of
+from tests.support.hotpotqa import NAMES, book, bridge, comparison, person, records
 
 BUDGET = BudgetConfig()
 

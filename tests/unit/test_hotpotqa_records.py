@@ -18,8 +18,8 @@ from grid.datasets.hotpotqa.parts import Part, described, objects, part_of, ques
 from grid.text.answers import normalised
 from grid.text.references import PATTERN
 from grid.worlds.readers import Paragraph
-from tests import hotpotqa
-from tests.hotpotqa import bridge, comparison, of_hub, paragraph, record, records
+from tests.support import hotpotqa
+from tests.support.hotpotqa import bridge, comparison, of_hub, paragraph, record, records
 
 ODD: list[Any] = [None, 7, True, "", " \n", "x" * 3000, [], {}, ["a"], [["a"]], [["a", 1, 2]], {"title": ["a"]}]
 

@@ -27,8 +27,8 @@ from grid.datasets.hotpotqa.parts import (
     question,
 )
 from grid.text import references
-from tests.hotpotqa import bridge, comparison, quiz, records
-from tests.planning_horizon_code import official
+from tests.support.hotpotqa import bridge, comparison, quiz, records
+from tests.support.planning_horizon_code import official
 
 PARTS = [part_of(question(one)) for one in records()]
 

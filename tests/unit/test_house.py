@@ -12,7 +12,7 @@ import pytest
 import grid
 from grid import CONF
 from launch.bench import BENCHMARKS
-from tests.loops import each
+from tests.support.loops import each
 
 ROOT = Path(__file__).parents[2]
 ROOMS = [

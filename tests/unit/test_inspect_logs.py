@@ -18,8 +18,8 @@ from grid.core.engine import Section
 from grid.core.errors import ConfigError
 from launch import export
 from launch.export import main
-from tests import simulated
-from tests.clusters import free_port, wait_for
+from tests.support import simulated
+from tests.support.clusters import free_port, wait_for
 
 EVIL = '<script>alert(1)</script>![x](http://127.0.0.1:9/x.png) \x1b[31m \u202e {"a": "\\ud800"}'
 

@@ -27,10 +27,10 @@ from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import NO_SCORE
-from tests import simulated
-from tests.configs import LABELS, job, yaml
-from tests.judged import CONFIG, ROOM, a_prompt, asking
-from tests.world import episode
+from tests.support import simulated
+from tests.support.configs import LABELS, job, yaml
+from tests.support.judged import CONFIG, ROOM, a_prompt, asking
+from tests.support.world import episode
 
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 NULL = {"_target_": "grid.engines.null.Null"}

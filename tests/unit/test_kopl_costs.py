@@ -11,8 +11,8 @@ from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.kopl.values import KnowledgeBase
 from grid.worlds.kopl.world import parse
 from launch.benchmarks.kopl import calls, fresh_copy, ladder
-from tests.bytecodes import executed
-from tests.kopl_world import SOURCE
+from tests.support.bytecodes import executed
+from tests.support.kopl_world import SOURCE
 
 SIZES = (100, 200, 400)
 CALLS = list(calls(parse(ladder(500, SIZES), SOURCE), 100))

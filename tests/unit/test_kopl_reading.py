@@ -18,7 +18,7 @@ from grid.worlds.kopl.queries import texts
 from grid.worlds.kopl.values import OPERATORS, Attribute, EntitySet, KeyIndex, KoplError, Value, condition
 from grid.worlds.kopl.values import parse as parse_value
 from grid.worlds.kopl.world import parse, read
-from tests.kopl_world import SOURCE, entity, raw_base, relation
+from tests.support.kopl_world import SOURCE, entity, raw_base, relation
 
 Base = dict[str, Any]
 

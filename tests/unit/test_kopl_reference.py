@@ -21,7 +21,7 @@ from grid.worlds.kopl.functions import FUNCTIONS, run
 from grid.worlds.kopl.queries import texts
 from grid.worlds.kopl.values import OPERATORS, EntitySet, KoplError, ProgramError, condition, from_json
 from launch.benchmarks.kopl import Programs, random_base
-from tests.kopl_reference import Reference, example_base
+from tests.support.kopl_reference import Reference, example_base
 
 NAMES = list(FUNCTIONS)
 

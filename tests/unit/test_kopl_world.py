@@ -15,8 +15,8 @@ from grid.worlds.kopl.values import ProgramError
 from grid.worlds.kopl.world import KoplWorld, parse
 from grid.worlds.schema import SchemaWorld
 from launch.benchmarks.kopl import Programs, random_base
-from tests.kopl_world import SOURCE, kopl_world, raw_base
-from tests.walks import Walk
+from tests.support.kopl_world import SOURCE, kopl_world, raw_base
+from tests.support.walks import Walk
 
 
 def start(*reference: str) -> Walk:

@@ -40,8 +40,8 @@ from grid.text import references
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.values import ProgramError
 from grid.worlds.kopl.world import read
-from tests.kopl_reference import Reference
-from tests.walks import Walk
+from tests.support.kopl_reference import Reference
+from tests.support.walks import Walk
 
 BINS = bins(KQA)
 REPOSITORY = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from grid.cells.run import Stamp, run_chunk
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of
-from tests.oracle import oracle_of
+from tests.support.configs import setting_of
+from tests.support.oracle import oracle_of
 
 
 @pytest.mark.long

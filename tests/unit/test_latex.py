@@ -14,7 +14,7 @@ from rich.console import Console
 from analysis.page.render import latex
 from analysis.report import print_report
 from launch.report import write_tables
-from tests import simulated
+from tests.support import simulated
 from tests.support.tables import table_of
 
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red] `c` 'd' – √p ≥ ≤ τ − ± × ∞ † é ß 漢 \x1b 🙂"

@@ -11,8 +11,8 @@ import pytest
 from grid.core.engine import ScoreAnswer, ToolCallAnswer
 from grid.episode.tree import Node
 from grid.planners.lats import LATS
-from tests.places import place_of
-from tests.search import Letters, Score, Script, Searched, drawn_game, searched
+from tests.support.places import place_of
+from tests.support.search import Letters, Score, Script, Searched, drawn_game, searched
 
 PROPOSED = {"": "aaab", "a": ["c", "c", "b", "?"], "b": ["a", "a", "c", "c1"]}
 VALUES = {"a": 0.6, "a c": 0.3, "a b": 0.8, "b": 0.4, "b a": 0.9, "b c": 0.78, "b c1": 0.6}

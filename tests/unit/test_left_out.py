@@ -13,9 +13,9 @@ from grid.core.types import Skipped
 from grid.settings.check import MOST_REASONS, OTHER_REASONS, Checked, Job, by_kind, check_sweep
 from grid.sweeps import session
 from launch.report import main
-from tests import plan_rows
-from tests.apb import row, write
-from tests.configs import LABELS, job, yaml
+from tests.support import plan_rows
+from tests.support.apb import row, write
+from tests.support.configs import LABELS, job, yaml
 
 PICTURES = "it comes with an image (…), which no engine here takes"
 LINE = f"left out of apb, and in no figure: 4 records (3: {PICTURES}; 1: it has no query)"

@@ -7,7 +7,7 @@ import pytest
 from grid.core.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.text.references import reference
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
-from tests.walks import Walk
+from tests.support.walks import Walk
 
 CALLS = {
     "1.1": ToolCall("find_order", {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}),

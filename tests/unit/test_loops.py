@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from tests.loops import each
+from tests.support.loops import each
 
 
 def test_all_cases_run_whichever_fail_and_those_that_fail_are_named() -> None:

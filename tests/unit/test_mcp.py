@@ -20,10 +20,10 @@ from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.text.references import misfit
-from tests import mcp
-from tests.configs import setting_of
-from tests.extras import needs
-from tests.mcp_server import EITHER
+from tests.support import mcp
+from tests.support.configs import setting_of
+from tests.support.extras import needs
+from tests.support.mcp_server import EITHER
 
 pytestmark = needs("mcp")
 

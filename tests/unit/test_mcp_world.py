@@ -28,8 +28,8 @@ from grid.episode.episode import Episode
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests import mcp
-from tests.configs import setting_of
+from tests.support import mcp
+from tests.support.configs import setting_of
 
 PRICED = {"0": ToolCall("price", {"name": "mug"})}
 CHAINED = {**PRICED, "1": ToolCall("convert", {"amount": "OUTPUT_FROM_STEP_0.result", "currency": "EUR"})}
@@ -349,7 +349,7 @@ def test_no_process_outlives_its_cell_however_it_ends(
 HOST = """
 import asyncio, sys
 from tests.unit.test_mcp_world import call, made, world
-from tests.extras import needs
+from tests.support.extras import needs
 
 pytestmark = needs("mcp")
 

@@ -6,7 +6,7 @@ import pytest
 
 from grid.episode.progress import Budget
 from grid.planners.mcts import MCTS
-from tests.search import Letters, Script, searched
+from tests.support.search import Letters, Script, searched
 
 PROPOSED = {"": ["a", "b"], "a": ["c", "b", "c"], "b": ["a", "a", "c"]}
 VALUE = {"a c": 0.4, "b a": 0.6, "a b": 0.9, "b c": 0.2}

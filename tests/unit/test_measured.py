@@ -26,9 +26,9 @@ from grid.core.metric import METRICS, Metric
 from grid.settings.build import build
 from grid.settings.check import check_sweep
 from launch import power_table
-from tests.configs import job
-from tests.plugins import forget
-from tests.searched import episode
+from tests.support.configs import job
+from tests.support.plugins import forget
+from tests.support.searched import episode
 
 OWN = (
     Metric("desk_minutes", "minutes", "lower", kind="number", meaning="what lookups take"),

@@ -39,8 +39,8 @@ from grid.settings.remembered import Memory
 from grid.settings.setting import Setting
 from grid.store.files import name_of
 from grid.store.schema import TIMES
-from tests import plan_rows
-from tests.configs import ENDS, job, solvers, yaml
+from tests.support import plan_rows
+from tests.support.configs import ENDS, job, solvers, yaml
 
 LIMIT = 16
 BUDGET = BudgetConfig()

@@ -12,7 +12,7 @@ from analysis import load
 from analysis.tables import remembered
 from grid import store
 from grid.core.types import to_json
-from tests import searched
+from tests.support import searched
 
 CASES = 40
 

@@ -22,11 +22,11 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.text.references import outputs_of, resolve
-from tests import mnms_files
-from tests.configs import setting_of
-from tests.loops import each
-from tests.mnms_files import CAPTION, DETECT, DRAW, GENERATE, REQUESTS, SELECT, plan, row
-from tests.oracle import oracle_of
+from tests.support import mnms_files
+from tests.support.configs import setting_of
+from tests.support.loops import each
+from tests.support.mnms_files import CAPTION, DETECT, DRAW, GENERATE, REQUESTS, SELECT, plan, row
+from tests.support.oracle import oracle_of
 
 STEPS = sum(len(nodes) for _, nodes, _ in REQUESTS)
 

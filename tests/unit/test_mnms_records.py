@@ -10,8 +10,8 @@ import pytest
 from grid.core.errors import ConfigError, DataError
 from grid.datasets.mnms import Mnms, labels_of
 from grid.datasets.mnms_records import read_plan
-from tests import mnms_files
-from tests.mnms_files import CAPTION, GENERATE, plan, row
+from tests.support import mnms_files
+from tests.support.mnms_files import CAPTION, GENERATE, plan, row
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ import pytest
 from grid.core.types import ToolCall
 from grid.datasets.mnms import labels_of, nearest, plan_scores
 from grid.datasets.mnms_records import Calls
-from tests.mnms_mutations import Pair, golds, pairs
+from tests.support.mnms_mutations import Pair, golds, pairs
 
 FROZEN = Path(__file__).parent / "data" / "mnms_scores.json"
 MUTATIONS = 2000

@@ -21,8 +21,8 @@ from grid.settings.setting import cells
 from grid.sweeps.composing import Composed
 from grid.sweeps.jobs import resolved
 from launch.renamed import main, renamed
-from tests.configs import setting_of
-from tests.loops import each
+from tests.support.configs import setting_of
+from tests.support.loops import each
 
 ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "tests/data/mylab_before.tar.gz"

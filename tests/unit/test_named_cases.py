@@ -13,8 +13,8 @@ from grid.core.errors import ConfigError
 from grid.settings.check import Job, check_sweep
 from grid.settings.plan import Plan
 from grid.sweeps.composing import multirun
-from tests.configs import job
-from tests.searched import episode
+from tests.support.configs import job
+from tests.support.searched import episode
 
 
 def plan(root: Path, cases: Any, *others: Mapping[str, Any], **changes: Any) -> Plan:

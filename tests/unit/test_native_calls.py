@@ -24,8 +24,8 @@ from grid.planners.zero_shot import ZeroShot
 from grid.text.calls import Call
 from grid.text.native import as_message, read_native
 from grid.text.objects import UnreadableError
-from tests.native import BOOK, FIND, QUOTE, Native, Written, episode, tagged
-from tests.world import small_world, tool
+from tests.support.native import BOOK, FIND, QUOTE, Native, Written, episode, tagged
+from tests.support.world import small_world, tool
 
 CLOCK = ToolSpec("get_time", "", (Parameter("city", "string", ""),))
 PARIS = Call("get_time", {"city": "Paris"})

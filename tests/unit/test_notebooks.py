@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 from grid import store
-from tests import simulated
+from tests.support import simulated
 from tests.unit.test_version_16 import HORIZON, WRITTEN
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "analysis" / "notebooks").glob("sec*.ipynb"))

@@ -9,7 +9,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.datasets.null import Null
 from grid.settings.build import build
 from grid.settings.check import check_sweep
-from tests.configs import job
+from tests.support.configs import job
 
 DATASET = {"_target_": "grid.datasets.null.Null", "cases": 5}
 

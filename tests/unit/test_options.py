@@ -26,9 +26,9 @@ from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Cell, Setting, cells
 from grid.text.words import stems
-from tests.configs import FOLDERS, job, setting_of
-from tests.engines import AtPlace, UniformRandom
 from tests.studies.lexical_needs import sayings
+from tests.support.configs import FOLDERS, job, setting_of
+from tests.support.engines import AtPlace, UniformRandom
 
 BUDGET = BudgetConfig()
 CASES = 60

@@ -18,8 +18,8 @@ from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
-from tests.configs import FOLDERS, few_of, goes_together, outlines, setting_of, solvers
-from tests.oracle import judge_of, oracle_of
+from tests.support.configs import FOLDERS, few_of, goes_together, outlines, setting_of, solvers
+from tests.support.oracle import judge_of, oracle_of
 
 BUDGET = BudgetConfig()
 CASES = 3

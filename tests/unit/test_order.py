@@ -21,7 +21,7 @@ from analysis.papers.files import Published
 from analysis.papers.order import AGREES, DISAGREES, UNKNOWN, Order
 from analysis.stats.intervals import CLUSTER
 from grid import store
-from tests.searched import episode
+from tests.support.searched import episode
 
 PLANTED = {"zero_shot": 0.1, "react": 0.35, "tot": 0.6, "tooltree": 0.9}
 TABLE: dict[str, Any] = {

@@ -21,7 +21,7 @@ from grid.settings.build import build, expect_code
 from grid.settings.check import check_sweep
 from grid.settings.plan import OtherCode, Plan
 from grid.sweeps import session
-from tests.configs import job
+from tests.support.configs import job
 
 OTHER = "0123456789abcdef"
 

@@ -32,8 +32,8 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
-from tests.configs import ENDS, setting_of, solvers
-from tests.world import TOOLS, episode
+from tests.support.configs import ENDS, setting_of, solvers
+from tests.support.world import TOOLS, episode
 
 BUDGET = BudgetConfig()
 

@@ -10,7 +10,7 @@ import pytest
 
 from grid import plugins
 from grid.contracts.trying import row
-from tests.plugins import standing_in, write
+from tests.support.plugins import standing_in, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "planner.md"
 

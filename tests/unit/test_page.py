@@ -27,7 +27,7 @@ from analysis.papers import study
 from analysis.report import print_report
 from grid import store
 from launch.report import main, write_page, write_tables
-from tests import simulated
+from tests.support import simulated
 from tests.support.tables import without_sorting
 
 EVIL = '<script src="http://127.0.0.1:9/x.js"></script><img src=x onerror=alert(1)>$x$ & "q" \x1b[31m'

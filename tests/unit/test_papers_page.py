@@ -8,7 +8,7 @@ from analysis.papers import files
 from docs import facts
 from docs.facts import papers
 from grid import CONF
-from tests.documented import ROOT
+from tests.support.documented import ROOT
 
 NO_PAPERS = {"bfcl", "one_gpu", "smoke_models", "smoke_planners", "tau2", "two_cores", "workbench"}
 """Presets of no table of the five papers."""

@@ -20,9 +20,9 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.store.schema import TIMES
-from tests.configs import setting_of
-from tests.engines import Distribution, Scripted, UniformRandom
-from tests.world import RIGHT, certain, episode, right_arguments
+from tests.support.configs import setting_of
+from tests.support.engines import Distribution, Scripted, UniformRandom
+from tests.support.world import RIGHT, certain, episode, right_arguments
 
 ROWS = Mapping[str, list[dict[str, Any]]]
 LATE = certain() | {

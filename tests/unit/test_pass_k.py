@@ -21,7 +21,7 @@ from analysis.stats.intervals import share
 from analysis.tables.rates import by_case
 from analysis.tables.success import all_of, any_of, rates
 from grid import store
-from tests import searched
+from tests.support import searched
 
 
 @pytest.mark.parametrize("trials", range(1, 8))

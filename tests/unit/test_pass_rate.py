@@ -18,7 +18,7 @@ from grid.roles.evaluation import Evaluation
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 UNSURE, UNSOLVED, SOLVED = range(3)
 CALL = ToolCall("convert", {"amount": 5})

@@ -10,8 +10,8 @@ import pytest
 
 from analysis.tables import search, search_cells
 from grid.settings.config import BudgetConfig
-from tests import planted
-from tests.searched import BUDGET, episode, improvements, only, tables, write
+from tests.support import planted
+from tests.support.searched import BUDGET, episode, improvements, only, tables, write
 
 
 def test_success_at_limits_by_hand(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from grid.settings.build import build
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
 from grid.store import CellIds
-from tests.configs import job
+from tests.support.configs import job
 
 SIMULATED = {"_target_": "grid.engines.simulated.engine.Simulated"}
 VOTES = {"_target_": "grid.planners.self_consistency.SelfConsistency", "samples": 5}

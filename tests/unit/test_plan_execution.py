@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from analysis.tables import plan_cells, plans
-from tests.plan_rows import episode, flips, write
+from tests.support.plan_rows import episode, flips, write
 
 COUNT = 60
 TAXONOMY = "self[taxonomy=true]"

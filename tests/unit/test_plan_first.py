@@ -20,9 +20,9 @@ from grid.planners.refining import Refining
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Setting, cells
-from tests.configs import setting_of, yaml
-from tests.http_server import Asked, LocalServer, Reply, completion, models
-from tests.plans import Says, plan_episode, simulated
+from tests.support.configs import setting_of, yaml
+from tests.support.http_server import Asked, LocalServer, Reply, completion, models
+from tests.support.plans import Says, plan_episode, simulated
 
 PLAN = (
     '{"plan": "Find it,\\n\\nthen book.", "tool_chain": ['

@@ -14,7 +14,7 @@ from grid.core.types import ToolCall
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.scores import plan_shape
 from grid.text import references
-from tests.planning_horizon_code import official
+from tests.support.planning_horizon_code import official
 
 METRICS = "src/planning/task_characterization/metrics_utils.py"
 

@@ -24,7 +24,7 @@ from analysis.tables import plans as efficiency
 from analysis.tables.plan_cells import NAMES, SECTION
 from analysis.tables.plans import REFUSES
 from grid.core.types import BEHAVIOURS, ERRORS
-from tests.plan_rows import episode, errors, flips, write
+from tests.support.plan_rows import episode, errors, flips, write
 from tests.support.tables import printed
 
 _TEXTS = re.compile(r"<!--.*?-->|<t(?:ext|span)[^>]*>[^<]*", re.DOTALL)

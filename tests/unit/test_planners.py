@@ -18,8 +18,8 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy, vote
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
-from tests.engines import RawText, Scripted, UniformRandom
-from tests.world import RIGHT, TOOLS, certain, episode, right_arguments, small_world
+from tests.support.engines import RawText, Scripted, UniformRandom
+from tests.support.world import RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
 UNREADABLE = Action(None, unreadable="no JSON object with a tool")
 

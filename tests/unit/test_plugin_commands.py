@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import in_process
-from tests.commands import Ended
-from tests.plugins import FILES, YAML, standing_in, write
+from tests.support import in_process
+from tests.support.commands import Ended
+from tests.support.plugins import FILES, YAML, standing_in, write
 
 PLUGIN = "plugins=[mylab]"
 SMALL = ("model=null_engine", "dataset=null_cases", "dataset.limit=2", "trials=1")

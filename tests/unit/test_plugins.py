@@ -17,8 +17,8 @@ from grid.core.errors import ConfigError, UnfinishedError
 from grid.settings.config import sweep_config
 from grid.settings.make import load_class, make
 from grid.sweeps.composing import prepared
-from tests.configs import SHARED
-from tests.plugins import YAML, follow_pythonpath, forget, standing_in, write, write_distribution
+from tests.support.configs import SHARED
+from tests.support.plugins import YAML, follow_pythonpath, forget, standing_in, write, write_distribution
 
 ROOT = Path(__file__).parents[2]
 

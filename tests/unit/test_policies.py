@@ -31,7 +31,7 @@ from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
 from grid.settings.build import Built
 from grid.settings.parts import Pooled
 from grid.settings.setting import Setting, cells
-from tests.engines import UniformRandom
+from tests.support.engines import UniformRandom
 
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 

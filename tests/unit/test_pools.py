@@ -20,7 +20,7 @@ from grid.retrievers.scored import BM25
 from grid.settings import parts
 from grid.settings.check import invalid_reason
 from grid.settings.parts import Pooled
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 DOMAINS = ("Travel", "Food", "Sport")
 

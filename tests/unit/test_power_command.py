@@ -15,8 +15,8 @@ from grid import CONF, store
 from grid.core.types import to_json
 from launch import power
 from launch.main import COMMANDS
-from tests import searched
-from tests.in_process import Run, Said, called
+from tests.support import searched
+from tests.support.in_process import Run, Said, called
 
 CASES, TRIALS = 24, 3
 Rates = Mapping[str, float]

@@ -19,8 +19,8 @@ from grid.engines.null import Null
 from grid.episode.episode import Planner
 from grid.planners.apb import ASK_ENTRIES, ASK_MOST, Holistic, Stepwise
 from grid.text.answers import read_chain, read_messages
-from tests.plans import CALLS, Says, plan_episode, simulated
-from tests.world import TOOLS, episode
+from tests.support.plans import CALLS, Says, plan_episode, simulated
+from tests.support.world import TOOLS, episode
 
 PLANNERS: list[Planner] = [Holistic(), Stepwise(), Stepwise(k=2), Stepwise(k=3)]
 REFUSAL = '{"status": "REJECT", "reason": "there is no such order"}'

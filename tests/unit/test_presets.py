@@ -21,7 +21,7 @@ from analysis.papers.beside import NAMED, blocks
 from grid.core.types import to_json
 from grid.sweeps.composing import Composer
 from launch import gallery
-from tests.configs import CONF, yaml
+from tests.support.configs import CONF, yaml
 
 Cells = Callable[..., pd.DataFrame]
 

@@ -20,7 +20,7 @@ from grid.settings.plan import Plan
 from grid.settings.roles import Price, money
 from grid.settings.setting import Setting
 from grid.store.schema import SPENT
-from tests.configs import LABELS, job
+from tests.support.configs import LABELS, job
 
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:9/v1", "model": "m"}

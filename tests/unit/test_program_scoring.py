@@ -15,7 +15,7 @@ from grid.worlds.programs.model import Applied, Constant, Done, Function, Goal, 
 from grid.worlds.programs.mutations import mutations, right
 from grid.worlds.programs.scoring import Diagnosis, diagnose
 from grid.worlds.programs.world import tools_by_name
-from tests.programs import Shape, asking, begun, composite, extraneous, task, tool
+from tests.support.programs import Shape, asking, begun, composite, extraneous, task, tool
 
 WHOLE, NEXT = TaskKind("holistic"), TaskKind("stepwise", horizon_k=1)
 GHENT, PORTO, DAY = Constant("city", "Ghent", "origin"), Constant("city", "Porto", "target"), Constant("day", "3 May")

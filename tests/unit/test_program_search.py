@@ -11,9 +11,9 @@ from grid.core.types import ToolSpec
 from grid.worlds.programs.model import Applied, Constant, Constraint, Function, Goal, Task, TypedTool
 from grid.worlds.programs.search import derivable, least_cost, plan_cost
 from grid.worlds.programs.world import tools_by_name
-from tests.loops import each
-from tests.program_search import TooLargeError, depth, least
-from tests.programs import Shape, asking, begun, composite, restricted, task, tool
+from tests.support.loops import each
+from tests.support.program_search import TooLargeError, depth, least
+from tests.support.programs import Shape, asking, begun, composite, restricted, task, tool
 
 CITY = Constant("city", "Ghent")
 FORECAST = Function("forecast", ("city",), "weather", "{d8}")

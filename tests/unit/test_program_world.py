@@ -12,8 +12,8 @@ from grid.core.types import REJECT, Json, Observation, ToolCall
 from grid.text import references
 from grid.worlds.programs.model import Constraint, Task
 from grid.worlds.programs.world import ProgramWorld, Progress
-from tests.loops import each
-from tests.programs import asking, begun, task
+from tests.support.loops import each
+from tests.support.programs import asking, begun, task
 from tests.unit.test_program_scoring import SUNNY, WAYS, trip
 
 

@@ -18,9 +18,9 @@ from analysis.papers import published as tables
 from analysis.papers.files import Published
 from grid import store
 from grid.core.types import to_json
-from tests.loops import each
-from tests.published import SIMPLE, episode
-from tests.searched import NOON
+from tests.support.loops import each
+from tests.support.published import SIMPLE, episode
+from tests.support.searched import NOON
 from tests.support.tables import by_metric
 
 TABLES = {(table.paper, table.table): table for table in files.every()}

@@ -16,7 +16,7 @@ from analysis.papers.files import Published
 from analysis.stats.intervals import share
 from grid import store
 from grid.core.types import to_json
-from tests.searched import episode
+from tests.support.searched import episode
 
 OUTLINE = to_json({"dataset": {"outline": "given"}, "budget": {}})
 TABLE: dict[str, Any] = {

@@ -24,8 +24,8 @@ from analysis.report import print_report
 from analysis.stats import spec
 from analysis.tables import regression
 from grid import store
-from tests import families, simulated
-from tests.planning_horizon_code import CODE
+from tests.support import families, simulated
+from tests.support.planning_horizon_code import CODE
 from tests.support.tables import by_metric
 
 PLANNING_HORIZON = spec.load(study.PLANNING_HORIZON)

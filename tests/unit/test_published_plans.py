@@ -12,7 +12,7 @@ import pytest
 from analysis.page.table import Table
 from analysis.papers import files, published
 from analysis.papers.files import Published
-from tests.plan_rows import episode, flips, write
+from tests.support.plan_rows import episode, flips, write
 from tests.support.tables import by_metric
 
 PAPER = "agent_planning_benchmark"

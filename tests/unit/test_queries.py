@@ -19,7 +19,7 @@ from analysis.page.table import Table
 from analysis.report import print_report
 from grid import store
 from grid.core.types import BEHAVIOURS
-from tests import plan_rows, published, searched, simulated
+from tests.support import plan_rows, published, searched, simulated
 from tests.unit import test_plan_execution, test_plan_tables, test_restoring, test_rewards, test_trajectory_tables
 from tests.unit.test_tables import written
 

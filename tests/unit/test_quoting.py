@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grid.core.errors import ConfigError
 from grid.sweeps import arguments
 from grid.sweeps.api import sweep
-from tests.command_lines import outcomes
+from tests.support.command_lines import outcomes
 
 GRAMMAR = "the grammar's own words"
 

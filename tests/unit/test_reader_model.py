@@ -17,7 +17,7 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.worlds.readers import ByReference
 from grid.worlds.search import QuestionWorld
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 from tests.unit.test_simulator import Playing
 
 PARAGRAPHS = ("Larkmoor: a town in Tarn County.", "Hexley: a village.")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launch import readme
-from tests import simulated
+from tests.support import simulated
 
 END = "<!-- end of figures -->\n"
 

@@ -12,8 +12,8 @@ from grid.core.errors import ConfigError
 from grid.core.types import Json, ToolCall
 from grid.datasets.stabletoolbench import Recorded, StableToolBench
 from grid.datasets.stabletoolbench_records import Api
-from tests.stabletoolbench import api, parameter, query, write_queries
-from tests.walks import Walk
+from tests.support.stabletoolbench import api, parameter, query, write_queries
+from tests.support.walks import Walk
 
 CONVERT = Api("Finance", "Money Changer", "Convert")
 PLACE = "Finance/money_changer_for_Finance/convert.json"

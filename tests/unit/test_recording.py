@@ -15,8 +15,8 @@ from grid.core.errors import StoreError
 from grid.settings.check import check_sweep
 from grid.sweeps import arguments, session
 from launch.report import main
-from tests import simulated
-from tests.configs import job
+from tests.support import simulated
+from tests.support.configs import job
 from tests.support.tables import without_sorting
 
 

@@ -24,8 +24,8 @@ from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
-from tests.configs import names, setting_of, yaml
-from tests.plans import CALLS, Says, plan_episode, simulated
+from tests.support.configs import names, setting_of, yaml
+from tests.support.plans import CALLS, Says, plan_episode, simulated
 
 RIGHT = [(call.tool, dict(call.arguments)) for call in CALLS.values()]
 

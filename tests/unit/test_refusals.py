@@ -14,7 +14,7 @@ from grid.episode.judging import Judging
 from grid.planners.apb import Holistic, Stepwise
 from grid.roles.evaluation import Evaluation
 from grid.text.answers import MISSING_INFORMATION, declines, may_pass, passes
-from tests.plans import Says, plan_episode
+from tests.support.plans import Says, plan_episode
 from tests.unit.test_plan_judging import Fixed
 
 DECLINING = [

@@ -10,8 +10,8 @@ import pytest
 from grid import store
 from grid.datasets.slate.dataset import generate
 from grid.store.schema import EPISODES, SCHEMA_VERSION
-from tests import commands, in_process
-from tests.commands import LAUNCH, Ended, files
+from tests.support import commands, in_process
+from tests.support.commands import LAUNCH, Ended, files
 from tests.unit.test_store import named
 
 Run = Callable[..., Ended]

@@ -10,7 +10,7 @@ import pytest
 
 from grid.core.types import Json, Observation, Step, Substep, ToolCall
 from grid.metrics import stepwise
-from tests.planning_horizon_code import official
+from tests.support.planning_horizon_code import official
 
 SCRIPT = "notebooks/posthoc_results.py"
 FAILED = Observation({"error": "no"}, failed=True)

@@ -8,7 +8,7 @@ from rich.console import Console
 from grid.core.errors import ConfigError
 from grid.settings.config import sweep_config
 from launch import replicas
-from tests.configs import SHARED, yaml
+from tests.support.configs import SHARED, yaml
 
 
 @pytest.mark.parametrize("model", ["simulated", "lexical", "null_engine"])

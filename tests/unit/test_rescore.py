@@ -27,9 +27,9 @@ from grid.settings.config import BudgetConfig
 from grid.settings.roles import Price
 from grid.settings.setting import Keep, Setting, cells
 from grid.sweeps.rescore import CHANGED, EQUAL, NEW, NOTHING_CHANGED, UNKNOWN, Compared, Judge, Rescored, rescore
-from tests.commands import launch
-from tests.configs import setting_of
-from tests.plugins import forget, standing_in
+from tests.support.commands import launch
+from tests.support.configs import setting_of
+from tests.support.plugins import forget, standing_in
 
 MYLAB = Path(__file__).parents[2] / "examples" / "mylab" / "mylab"
 HOW = Judging()

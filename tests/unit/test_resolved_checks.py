@@ -19,7 +19,7 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.make import load_class
 from grid.settings.setting import cells
-from tests.configs import setting_of, solvers, yaml
+from tests.support.configs import setting_of, solvers, yaml
 
 BUDGET = BudgetConfig()
 CASES = 2

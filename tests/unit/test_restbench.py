@@ -18,7 +18,7 @@ from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import State
 from grid.datasets.restbench import RestBench, measure, names_in, read_service
 from grid.datasets.restbench_world import ITEMS, Examples, RestState, RestWorld, is_identifier
-from tests import restbench
+from tests.support import restbench
 
 CREDITS, REQUESTS = restbench.CREDITS, restbench.REQUESTS
 

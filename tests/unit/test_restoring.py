@@ -32,8 +32,8 @@ from grid.settings.roles import with_roles
 from grid.settings.setting import Keep, Setting, cells
 from grid.sweeps.jobs import with_restored
 from grid.text.answers import read_score
-from tests.configs import yaml
-from tests.gated import CONFIG, ROOM
+from tests.support.configs import yaml
+from tests.support.gated import CONFIG, ROOM
 
 ALL: tuple[Restored, ...] = ("none", "false_positives", "false_negatives", "both")
 THRESHOLDS = {"pre": 0.3, "post": 0.4}

@@ -20,7 +20,7 @@ from grid.retrievers.unranked import Unranked
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of, solvers
+from tests.support.configs import setting_of, solvers
 
 CASE = Case("c", "Plan my trip.", Plan(()))
 TOOLS = {

@@ -17,7 +17,7 @@ from analysis.report import print_report
 from analysis.tables import rewards
 from grid import store
 from launch.report import write_page
-from tests import searched
+from tests.support import searched
 
 CELLS: list[dict[str, Any]] = [
     {"success": True, "reward": 1.0, "reward_parts": '{"DB": 1.0, "NL_ASSERTION": 1.0}', "success_db": True},

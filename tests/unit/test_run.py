@@ -23,8 +23,8 @@ from grid.pools.whole import Whole
 from grid.settings.build import Built
 from grid.settings.parts import Pooled
 from grid.settings.setting import Cell, Setting
-from tests.engines import Scripted
-from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
+from tests.support.engines import Scripted
+from tests.support.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 

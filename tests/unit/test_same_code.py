@@ -9,7 +9,7 @@ import pytest
 from grid.code_digest import code_digest
 from grid.settings.build import SAME, code_of
 from launch import same_code
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 ROOT = Path(__file__).parents[2]
 SLATE = ("grid.datasets.slate.dataset.Slate",)

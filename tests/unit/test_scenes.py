@@ -13,8 +13,8 @@ from grid.core.types import Json, ToolCall
 from grid.worlds.scenes.scene import Line, Scene, Thing, same_picture
 from grid.worlds.scenes.tools import TOOLS, Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
-from tests.loops import each
-from tests.walks import Walk
+from tests.support.loops import each
+from tests.support.walks import Walk
 
 RED = Thing("cup", (10, 10, 110, 110), (("color", "red"), ("material", "glass")))
 BLUE = Thing("cup", (200, 10, 420, 230), (("color", "blue"),))

@@ -15,7 +15,7 @@ from grid.core.types import Observation, ToolCall
 from grid.worlds.scenes.scene import Chart
 from grid.worlds.scenes.tools import Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
-from tests.loops import each
+from tests.support.loops import each
 
 WORLD = SceneWorld((), Web(()), frozenset())
 

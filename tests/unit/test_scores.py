@@ -6,7 +6,7 @@ import pytest
 
 from grid.text.answers import read_score
 from grid.text.objects import UnreadableError
-from tests.loops import each
+from tests.support.loops import each
 
 ODD: list[tuple[str, float | None]] = [
     ('{"score": 7, "explanation": "it fits"}', 0.7),

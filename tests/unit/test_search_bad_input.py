@@ -16,9 +16,9 @@ from grid.core.types import Parameter, Plan, Substep, ToolSpec
 from grid.episode.progress import Budget
 from grid.planners.mcts import MCTS
 from grid.planners.tooltree import ToolTree
-from tests.loops import each
-from tests.places import letter
-from tests.search import Letters, Script, episode, searched
+from tests.support.loops import each
+from tests.support.places import letter
+from tests.support.search import Letters, Script, episode, searched
 
 ROOT = Path(__file__).parents[2]
 FORMS: dict[str, Any] = {
@@ -140,7 +140,7 @@ LARGE = """
 import resource
 from grid.episode.progress import Budget
 from grid.planners.tooltree import ToolTree
-from tests.search import Script, searched
+from tests.support.search import Script, searched
 
 class Drawn(dict):
     def get(self, place, default=None):

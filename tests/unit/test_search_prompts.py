@@ -19,7 +19,7 @@ from grid.episode.options import Options
 from grid.planners.search import PLANNED
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError
-from tests.world import TOOLS
+from tests.support.world import TOOLS
 
 REFERENCE = Reference(
     {"0": ToolCall("find", {"order": "A-1"}), "1": ToolCall("book", {"quote": "Q-3"})}, ("1",), followed=False

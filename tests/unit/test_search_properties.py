@@ -17,7 +17,7 @@ from grid.episode.progress import Budget
 from grid.episode.tree import Node
 from grid.planners.mcts import MCTS
 from grid.planners.tooltree import ToolTree
-from tests.search import Letters, Script, Searched, searched
+from tests.support.search import Letters, Script, Searched, searched
 
 WORDS = ("a", "b", "c", "a1", "b1", "finish", "?")
 KEYS = st.fixed_dictionaries(

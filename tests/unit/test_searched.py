@@ -20,7 +20,7 @@ from analysis.tables import search as of_searches
 from analysis.tables import search_cells
 from grid.core.types import to_json
 from launch.report import write_page
-from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
+from tests.support.searched import BUDGET, by_planner, episode, improvements, nodes, only, tables, write
 
 KINDS = ("budgets", "frontier", "ablation", "anytime", "passes", "trees")
 

@@ -15,7 +15,7 @@ from grid.settings import parts
 from grid.settings.make import make
 from grid.settings.parts import parts_of
 from grid.settings.roles import with_roles
-from tests.configs import yaml
+from tests.support.configs import yaml
 
 MODEL = {"_target_": "grid.engines.null.Null"}
 

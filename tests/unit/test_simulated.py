@@ -30,10 +30,10 @@ from grid.episode import prompts
 from grid.episode.judging import SCORES
 from grid.settings.check import invalid_reason
 from grid.settings.make import make
-from tests.configs import few_of, outlines, setting_of, solvers, yaml
-from tests.judged import a_prompt
-from tests.planted import Rows, covers, error, grid, successes
-from tests.world import TOOLS
+from tests.support.configs import few_of, outlines, setting_of, solvers, yaml
+from tests.support.judged import a_prompt
+from tests.support.planted import Rows, covers, error, grid, successes
+from tests.support.world import TOOLS
 
 SURE: dict[str, Any] = {
     "tool_skill": 1.0,

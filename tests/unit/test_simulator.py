@@ -30,8 +30,8 @@ from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError
 from grid.worlds.simulated import Documentation
-from tests.configs import LABELS, job, setting_of
-from tests.oracle import oracle_of
+from tests.support.configs import LABELS, job, setting_of
+from tests.support.oracle import oracle_of
 from tests.unit.test_episode import reachable
 
 ABOUT = Documentation(["Service: Money Changer (Finance)"], ["{'amount': 1} -> {}"])

@@ -25,7 +25,7 @@ from grid.datasets.slate.shop import QUERY_CATEGORIES, load_all, shop
 from grid.datasets.slate.stats import categories, contradictions, problems, repeated, statistics
 from grid.metrics.scores import solvable
 from grid.text import references
-from tests.walks import Walk
+from tests.support.walks import Walk
 
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)

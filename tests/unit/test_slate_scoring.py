@@ -29,7 +29,7 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from grid.worlds.lookup import LookupSimulator
-from tests.configs import setting_of
+from tests.support.configs import setting_of
 
 CASES = 30
 

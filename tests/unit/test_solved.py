@@ -14,7 +14,7 @@ from grid.planners import astar
 from grid.settings.build import Solved, build, solved_of
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells, influential
-from tests.configs import setting_of, yaml
+from tests.support.configs import setting_of, yaml
 
 DATASETS = ("slate", "gta_generated")
 ALPHA = 0.4

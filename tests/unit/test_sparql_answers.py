@@ -12,9 +12,9 @@ from grid.worlds.sparql.programs import calls
 from grid.worlds.sparql.queries import Entity, Value
 from grid.worlds.sparql.queries import walk as walked
 from grid.worlds.sparql.world import SparqlState, SparqlWorld
-from tests.sparql_graphs import graph_of, random_expression, random_facts
-from tests.sparql_walks import ada, error, run, value
-from tests.sparql_world import GOLD, gold_calls, sparql_world
+from tests.support.sparql_graphs import graph_of, random_expression, random_facts
+from tests.support.sparql_walks import ada, error, run, value
+from tests.support.sparql_world import GOLD, gold_calls, sparql_world
 
 
 def test_the_answer_is_what_finishing_says() -> None:

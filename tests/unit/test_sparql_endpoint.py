@@ -18,10 +18,10 @@ from grid.worlds.sparql import world as endpoint
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import NS, XSD, Entity, SparqlError, Value, read
 from grid.worlds.sparql.world import EndpointGraph, SparqlWorld
-from tests.http_server import Asked, LocalServer, Play, Reply
-from tests.sparql_graphs import SHARD, quad, random_expression, random_facts
-from tests.sparql_reference import Facts, Text, denotes
-from tests.sparql_world import FACTS, NAMES
+from tests.support.http_server import Asked, LocalServer, Play, Reply
+from tests.support.sparql_graphs import SHARD, quad, random_expression, random_facts
+from tests.support.sparql_reference import Facts, Text, denotes
+from tests.support.sparql_world import FACTS, NAMES
 
 pytest.importorskip("httpx")
 FILMS = read("film.film")

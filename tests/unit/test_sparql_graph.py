@@ -30,9 +30,9 @@ from grid.worlds.sparql.queries import (
     written,
 )
 from grid.worlds.sparql.tools import BACKWARD, FORWARD
-from tests.sparql_graphs import LINKS, SHARD, graph_of, quad, random_expression, random_facts
-from tests.sparql_reference import Facts, Text, Thing, denotes
-from tests.sparql_world import FACTS, NAMES, film_graph
+from tests.support.sparql_graphs import LINKS, SHARD, graph_of, quad, random_expression, random_facts
+from tests.support.sparql_reference import Facts, Text, Thing, denotes
+from tests.support.sparql_world import FACTS, NAMES, film_graph
 
 TYPE = "type.object.type"
 

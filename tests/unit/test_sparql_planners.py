@@ -24,9 +24,9 @@ from grid.worlds.sparql.graph import StoreGraph
 from grid.worlds.sparql.programs import calls
 from grid.worlds.sparql.queries import read
 from grid.worlds.sparql.tools import TOOLS
-from tests.configs import setting_of, solvers, yaml
-from tests.oracle import oracle_of
-from tests.sparql_world import GOLD, film_graph, sparql_world
+from tests.support.configs import setting_of, solvers, yaml
+from tests.support.oracle import oracle_of
+from tests.support.sparql_world import GOLD, film_graph, sparql_world
 
 QUESTIONS = {
     "Which of Ada's films is the shortest?": (GOLD, "m.01"),

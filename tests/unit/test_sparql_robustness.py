@@ -12,9 +12,9 @@ from grid.core.types import Json, ToolCall
 from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule, ToolsForgiving, ToolsStrict
 from grid.worlds.schema import Expected, Vocabulary
 from grid.worlds.sparql.world import SparqlState
-from tests.forgiving import call, disturbed
-from tests.sparql_world import sparql_world
-from tests.walks import Walk, at_once
+from tests.support.forgiving import call, disturbed
+from tests.support.sparql_world import sparql_world
+from tests.support.walks import Walk, at_once
 
 RUNTIME = "film.film.runtime"
 

@@ -13,10 +13,10 @@ from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import And, Count
 from grid.worlds.sparql.tools import DIRECTIONS, MODES, OPERATORS, TOOLS
 from grid.worlds.sparql.world import SparqlState, SparqlWorld
-from tests.sparql_graphs import graph_of
-from tests.sparql_walks import ADA, FILMS, RUNTIME, ada, error, value
-from tests.sparql_world import film_graph, sparql_world
-from tests.walks import Walk
+from tests.support.sparql_graphs import graph_of
+from tests.support.sparql_walks import ADA, FILMS, RUNTIME, ada, error, value
+from tests.support.sparql_world import film_graph, sparql_world
+from tests.support.walks import Walk
 
 
 def test_a_question_from_its_first_call_to_its_answer() -> None:

@@ -15,8 +15,19 @@ from grid.datasets import stabletoolbench_records as records
 from grid.datasets.stabletoolbench import StableToolBench, made_up, shape_of
 from grid.datasets.stabletoolbench_records import Api
 from grid.metrics.stepwise import score, trajectory_scores
-from tests.stabletoolbench import CAST, CHANGE, CINEMA, FOLDER, SMALL, WEATHER, api, parameter, query, write_queries
-from tests.walks import Walk
+from tests.support.stabletoolbench import (
+    CAST,
+    CHANGE,
+    CINEMA,
+    FOLDER,
+    SMALL,
+    WEATHER,
+    api,
+    parameter,
+    query,
+    write_queries,
+)
+from tests.support.walks import Walk
 
 SEARCH, CASTING, TIMES, HEALTH = (
     f"{name}_for_cinema_guide" for name in ("search_movies", "get_cast", "show_times", "health")

@@ -6,7 +6,7 @@ import pytest
 
 from grid.retrievers.scored import EmbeddingModel
 from grid.sweeps.jobs import Setting, one_retriever
-from tests.configs import yaml
+from tests.support.configs import yaml
 
 
 def settings(*retrievers: str, stand_ins: dict[str, str] | None = None) -> list[Setting]:

@@ -21,7 +21,7 @@ from analysis.stats.intervals import CLUSTER, ratio
 from analysis.stats.spec import load
 from grid import store
 from grid.core.types import to_json
-from tests import simulated
+from tests.support import simulated
 
 
 def frame(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:

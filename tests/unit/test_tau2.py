@@ -20,7 +20,7 @@ from grid.datasets.tau2.dataset import UNFINISHED, Tau2, baselines, measure
 from grid.datasets.tau2.package import DomainName, Talk
 from grid.datasets.tau2.world import SAY, Tau2World
 from grid.worlds.simulated import Said
-from tests.tau2 import (
+from tests.support.tau2 import (
     agree,
     dataset_at,
     gold_run,

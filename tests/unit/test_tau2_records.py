@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.core.errors import ConfigError, DataError
-from tests.tau2 import dataset_at, mock_files, mock_task
+from tests.support.tau2 import dataset_at, mock_files, mock_task
 
 
 @pytest.mark.parametrize(

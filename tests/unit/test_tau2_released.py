@@ -15,7 +15,7 @@ from grid.core.types import Trajectory
 from grid.datasets.tau2.dataset import Tau2, measure
 from grid.datasets.tau2.package import DomainName
 from grid.datasets.tau2.world import Tau2World
-from tests.tau2 import RELEASED, agree, dataset_at, gold_run, mutated, rows
+from tests.support.tau2 import RELEASED, agree, dataset_at, gold_run, mutated, rows
 
 DOMAINS: tuple[DomainName, ...] = ("airline", "retail", "telecom", "mock")
 

@@ -21,11 +21,11 @@ from grid.settings.build import build
 from grid.settings.check import Job, check_sweep, invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Keep, cells
-from tests.configs import SHARED, setting_of
-from tests.http_server import LocalServer, completion
-from tests.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
-from tests.plans import Says
-from tests.tau2 import airline_files, mock_files, mock_task
+from tests.support.configs import SHARED, setting_of
+from tests.support.http_server import LocalServer, completion
+from tests.support.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
+from tests.support.plans import Says
+from tests.support.tau2 import airline_files, mock_files, mock_task
 
 FIRST = "I want AAA111 cancelled."
 

@@ -24,11 +24,11 @@ from grid.datasets.kqa.program import ProgramStep, masked
 from grid.datasets.question_answering import Nearest
 from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.sparql.queries import ENTITY, read, written
-from tests import hotpotqa
-from tests.freebase import agentbench, write_ontology
-from tests.hotpotqa import bridge, comparison, quiz
-from tests.loops import each
-from tests.sparql_graphs import random_expression
+from tests.support import hotpotqa
+from tests.support.freebase import agentbench, write_ontology
+from tests.support.hotpotqa import bridge, comparison, quiz
+from tests.support.loops import each
+from tests.support.sparql_graphs import random_expression
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 _ATOM = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s()]+')

@@ -20,7 +20,7 @@ from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests.configs import setting_of, solvers
+from tests.support.configs import setting_of, solvers
 
 TOOLS = {
     name: ToolSpec(name, text, (Parameter("x", "string", "", required=False),))

@@ -18,9 +18,9 @@ from analysis.tables import thresholds
 from grid import store
 from grid.core.types import to_json
 from launch import threshold
-from tests import planted
-from tests.in_process import Run, called
-from tests.searched import episode
+from tests.support import planted
+from tests.support.in_process import Run, called
+from tests.support.searched import episode
 
 POINTS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.3]), st.booleans(), st.sampled_from([0.0, 1.0, 3.0])), max_size=12

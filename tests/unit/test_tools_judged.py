@@ -15,8 +15,8 @@ from grid.core.world import State
 from grid.metrics.stepwise import scored
 from grid.robustness.schema_matching import MatchingWorld, ToolsForgiving, ToolsStrict
 from grid.worlds.kopl.world import KoplState, KoplWorld
-from tests.forgiving import INDEX, QUESTION, call, disturbed, results, texts, undisturbed
-from tests.walks import Walk, at_once
+from tests.support.forgiving import INDEX, QUESTION, call, disturbed, results, texts, undisturbed
+from tests.support.walks import Walk, at_once
 
 
 @pytest.mark.parametrize(

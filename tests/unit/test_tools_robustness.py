@@ -17,9 +17,9 @@ from grid.robustness.base import Robustness
 from grid.robustness.schema_matching import Lexical, MatchingWorld, Rule, ToolsForgiving, ToolsStrict, nearest
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.schema import Vocabulary, mends
-from tests.forgiving import INDEX, call, disturbed, results, undisturbed
-from tests.kopl_world import kopl_world
-from tests.walks import Walk, at_once
+from tests.support.forgiving import INDEX, call, disturbed, results, undisturbed
+from tests.support.kopl_world import kopl_world
+from tests.support.walks import Walk, at_once
 
 
 def test_forgiving_tools_take_the_nearest_of_what_the_input_has() -> None:

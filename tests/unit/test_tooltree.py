@@ -11,7 +11,7 @@ from grid.core.types import Plan, Substep
 from grid.episode.progress import Budget
 from grid.episode.tree import Node
 from grid.planners.tooltree import ToolTree
-from tests.search import Letters, Script, Searched, searched
+from tests.support.search import Letters, Script, Searched, searched
 
 PRE = {
     "a": 0.9, "b": 0.6, "c": 0.2, "finish": 0.1,

@@ -14,9 +14,9 @@ from grid.core.types import Step, Substep, ToolCall, Trajectory
 from grid.core.util import derive_seed
 from grid.metrics.closed_set import closed_set_scores
 from grid.planners.tooltree import ToolTree
-from tests.configs import yaml
-from tests.search import Script, Searched, searched
-from tests.tooltree_code import Theirs, official
+from tests.support.configs import yaml
+from tests.support.search import Script, Searched, searched
+from tests.support.tooltree_code import Theirs, official
 
 TREES = 200
 

@@ -13,7 +13,7 @@ from grid.core.types import GIVE_UP, Plan, Substep
 from grid.episode.progress import Budget
 from grid.planners.search import PLANNED
 from grid.planners.tot import TreeOfThoughts
-from tests.search import Letters, Script, Searched, searched
+from tests.support.search import Letters, Script, Searched, searched
 
 PROPOSED = {
     "": ["a", "b"],

@@ -24,9 +24,9 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import with_roles
 from grid.settings.setting import cells
-from tests.configs import setting_of, yaml
-from tests.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files
-from tests.walks import Walk, at_once
+from tests.support.configs import setting_of, yaml
+from tests.support.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files
+from tests.support.walks import Walk, at_once
 
 FAILED: dict[str, Any] = {"execution_status": "failed", "executed_output": "ERROR: Failed after 5 attempts"}
 Make = Callable[..., TrajectBench]

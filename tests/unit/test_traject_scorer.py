@@ -24,7 +24,7 @@ from grid.core.types import Json, Step, Substep, ToolCall
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.metrics.failure_patterns import normalised, same_arguments
 from grid.metrics.stepwise import trajectory_scores
-from tests.traject_mutations import SAME, Pair, gold_of, pairs
+from tests.support.traject_mutations import SAME, Pair, gold_of, pairs
 
 FROZEN = Path(__file__).parent / "data" / "traject_scores.json"
 MUTATIONS = 2000

@@ -17,8 +17,8 @@ from analysis.page.drawing import Drawing
 from analysis.page.table import Table
 from analysis.tables import trajectories
 from grid import store
-from tests import searched
-from tests.published import SIMPLE, episode, offers
+from tests.support import searched
+from tests.support.published import SIMPLE, episode, offers
 
 HARD = {**SIMPLE, "level": "hard"}
 

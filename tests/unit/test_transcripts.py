@@ -32,12 +32,12 @@ from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
 from grid.sweeps.session import TranscriptTally
-from tests.configs import SHARED, job, solvers
-from tests.engines import Scripted
+from tests.support.configs import SHARED, job, solvers
+from tests.support.engines import Scripted
+from tests.support.world import TOOLS, certain, right_arguments
 from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex
 from tests.unit.test_store import episode, message, section
 from tests.unit.test_store_damage import flipped
-from tests.world import TOOLS, certain, right_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = solvers()  # who refuses everything asks nothing

@@ -20,7 +20,7 @@ from grid.settings.check import check_sweep
 from grid.settings.parts import KEPT
 from grid.settings.plan import Plan, by_turns, together
 from grid.settings.setting import GROUPS, Cell, Setting
-from tests.configs import job, yaml
+from tests.support.configs import job, yaml
 
 PLANNERS = ["react", "self_consistency", "self_consistency_plan"]
 

@@ -17,7 +17,7 @@ from grid.core.types import Json, ToolCall
 from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
 from grid.metrics.scores import solvable
 from grid.text.references import reference, resolve
-from tests.walks import Walk
+from tests.support.walks import Walk
 
 Row = dict[str, Any]
 

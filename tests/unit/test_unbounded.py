@@ -13,7 +13,7 @@ from rich.console import Console
 from analysis.load import unknowns
 from analysis.page.table import Table
 from analysis.report import print_report
-from tests import plan_rows
+from tests.support import plan_rows
 
 
 def table(*rows: dict[str, Any]) -> Table:

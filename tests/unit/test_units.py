@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
-from tests.loops import each
+from tests.support.loops import each
 from tests.unit.test_equivalence import values
 
 KG, CARD = "parcel_weight Weight of the parcel in kg", "card_expiry Expiry date of the card (MM/YY)"

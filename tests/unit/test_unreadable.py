@@ -21,8 +21,8 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Keep, cells
 from launch.report import write_page
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, completion, models
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Reply, completion, models
 from tests.unit.test_store import episode, message, step
 from tests.unit.test_transcripts import taken
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from grid.core.untrusted import DECODER, loads, loads_storable, shown, shown_lines
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
-from tests.loops import each
+from tests.support.loops import each
 
 ENDLESS = ["1e999", "-1e999", "1" * 400 + ".5", "NaN", "Infinity", "-Infinity", "9" * 301, "-" + "9" * 5_000]
 HALF = r'"\ud800"'

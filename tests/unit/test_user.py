@@ -12,8 +12,8 @@ from grid.roles.customer import Customer, read_message
 from grid.roles.simulation import Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.simulated import Said
-from tests.http_server import LocalServer, completion
-from tests.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
+from tests.support.http_server import LocalServer, completion
+from tests.support.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
 
 SCENARIO = ("You are a customer.", "Your order is W-7.")
 GREETED = (Said(False, "Hi! How can I help?"),)

@@ -15,7 +15,7 @@ from analysis.stats.intervals import share
 from analysis.tables import two_numbers
 from grid import store
 from grid.core.types import to_json
-from tests.searched import BUDGET, episode
+from tests.support.searched import BUDGET, episode
 
 
 def cell(case: int, success: bool, planner: dict[str, Any], name: str = "egb_sampling", **other: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from analysis.viewer.runs import Progress, Run
 from grid import store
 from grid.core.errors import StoreError
 from grid.store.runs import RunRecord, record_run
-from tests import viewed
+from tests.support import viewed
 
 RUN: RunRecord = {
     "started_at": "2026-11-28T12:00:00+00:00", "command": "", "git_commit": None, "versions": {}, "seed": 0,

@@ -16,7 +16,7 @@ from analysis.viewer.exporting import export
 from analysis.viewer.runs import Run
 from grid.core.errors import ConfigError, StoreError
 from launch import view
-from tests import viewed
+from tests.support import viewed
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ from grid.episode.episode import Episode
 from grid.episode.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
 from grid.settings.make import make
-from tests.engines import RawText, UniformRandom, substep_of
-from tests.kopl_world import kopl_world
-from tests.world import CALLS, PLAN, RIGHT, episode, small_world
+from tests.support.engines import RawText, UniformRandom, substep_of
+from tests.support.kopl_world import kopl_world
+from tests.support.world import CALLS, PLAN, RIGHT, episode, small_world
 
 Pass = Mapping[str, ToolCall]
 QUOTE, BOOK, OTHER = ToolCall("quote", {"item": "I-7"}), ToolCall("book", {"quote": "Q-3"}), ToolCall("other", {})

@@ -34,8 +34,8 @@ from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
 from launch.win_rate import pairs, shown
-from tests.configs import setting_of
-from tests.http_server import Asked, LocalServer, Reply, completion, models
+from tests.support.configs import setting_of
+from tests.support.http_server import Asked, LocalServer, Reply, completion, models
 
 ROOT = Path(__file__).parents[2]
 Pick = Callable[[tuple[str, ...], int], int | None]

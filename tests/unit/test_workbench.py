@@ -27,8 +27,8 @@ from grid.datasets.workbench_table import NOW, Workplace
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
-from tests import workbench
-from tests.configs import setting_of
+from tests.support import workbench
+from tests.support.configs import setting_of
 
 IDLE = "workbench-analytics-001", "workbench-project_management-001"
 MOST_MB, MOST_MS = 200, 2

@@ -22,11 +22,11 @@ import pytest
 from grid.core.types import ToolCall
 from grid.datasets.workbench import WorkBench, WorkBenchWorld, respond
 from grid.datasets.workbench_table import Table, Workplace, shown
-from tests import workbench
-from tests.workbench_authors import digest
+from tests.support import workbench
+from tests.support.workbench_authors import digest
 
 FROZEN = Path(__file__).parent / "data" / "workbench_outcomes.json"
-RUNNER = Path(__file__).parents[1] / "workbench_authors.py"
+RUNNER = Path(__file__).parents[1] / "support" / "workbench_authors.py"
 MUTATIONS, KEPT, SEED = 2000, 150, 15
 NOTHING = ("No events found.", "No emails found.")
 Sequences = list[tuple[Sequence[ToolCall], Sequence[ToolCall]]]

@@ -10,7 +10,7 @@ import pytest
 
 from grid.core.errors import ConfigError, DataError
 from grid.datasets.workbench import ADDRESSES, FILES, QUERIES, TABLES, WorkBench, played
-from tests import workbench
+from tests.support import workbench
 
 EVENTS, EMAILS = "data/processed/calendar_events.csv", "data/processed/emails.csv"
 

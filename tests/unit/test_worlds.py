@@ -22,8 +22,8 @@ from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.kopl.world import KoplState, KoplWorld, parse
 from grid.worlds.lookup import LookupSimulator, build_entries
 from launch.benchmarks.kopl import Programs, random_base
-from tests.kopl_world import SOURCE, kopl_world
-from tests.walks import Walk, at_once
+from tests.support.kopl_world import SOURCE, kopl_world
+from tests.support.walks import Walk, at_once
 
 
 def lookup() -> LookupSimulator:
@@ -199,8 +199,8 @@ def test_a_states_hash_does_not_travel() -> None:
     hash(walk.state)
     code = (
         "import pickle, sys\n"
-        "from tests.kopl_world import kopl_world\n"
-        "from tests.walks import Walk\n"
+        "from tests.support.kopl_world import kopl_world\n"
+        "from tests.support.walks import Walk\n"
         "walk = Walk(kopl_world())\n"
         "walk.call('Find', name='Elbe')\n"
         "assert pickle.load(sys.stdin.buffer) in {walk.state}\n"

@@ -9,8 +9,8 @@ from grid.core.errors import ConfigError, ModelError
 from grid.core.types import FINISH, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.planners.zero_shot import ZeroShot
-from tests.numbers_world import DONE, OUTLINE, Script, added, finish, number, plan, result, solved
-from tests.planted import grid
+from tests.support.numbers_world import DONE, OUTLINE, Script, added, finish, number, plan, result, solved
+from tests.support.planted import grid
 
 THOUGHT = "Both numbers first, then their sum."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from launch.benchmarks.throughput import replaying
-from tests.models import make_model
+from tests.support.models import make_model
 from tests.vllm.running import SERVING, needs_vllm
 
 

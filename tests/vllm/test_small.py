@@ -20,9 +20,9 @@ from grid.core.engine import JUDGE, Choice, ChoiceAnswer, Prompt, Section
 from grid.core.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
 from grid.engines.hosted import Span
 from grid.engines.vllm.engine import VLLM, Serving
-from tests.judged import ASKED, asking, brute_force
-from tests.models import make_model
-from tests.teacher_forcing import named_prompts, teacher_forced, teacher_forced_names, varied_prompts
+from tests.support.judged import ASKED, asking, brute_force
+from tests.support.models import make_model
+from tests.support.teacher_forcing import named_prompts, teacher_forced, teacher_forced_names, varied_prompts
 from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt
 
 NUMBERS = tuple(str(number) for number in (*range(10, 60), *range(100, 200)))

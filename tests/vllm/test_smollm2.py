@@ -17,7 +17,7 @@ from grid.core.types import NO_TOOL, Parameter, ToolSpec
 from grid.engines.vllm.engine import VLLM
 from grid.settings.make import make
 from grid.text.answers import read_call
-from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
+from tests.support.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt, unseeded
 
 pytestmark = needs_vllm

@@ -15,10 +15,10 @@ from grid.core.engine import Choice, ChoiceAnswer, Prompt
 from grid.core.errors import ConfigError
 from grid.engines.language_model import Renderer
 from grid.engines.wheels import Wheels, from_wheels
-from tests.choosing import choices, distance
-from tests.extras import needs
-from tests.models import PAIRS, make_model
-from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
+from tests.support.choosing import choices, distance
+from tests.support.extras import needs
+from tests.support.models import PAIRS, make_model
+from tests.support.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 
 pytestmark = needs("torch", "transformers")
 

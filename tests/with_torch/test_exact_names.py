@@ -14,10 +14,10 @@ from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, ToolCallAnsw
 from grid.core.types import NO_TOOL, ToolSpec
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from tests.choosing import choices, distance
-from tests.extras import needs
-from tests.models import make_model
-from tests.teacher_forcing import named_prompts, teacher_forced_names
+from tests.support.choosing import choices, distance
+from tests.support.extras import needs
+from tests.support.models import make_model
+from tests.support.teacher_forcing import named_prompts, teacher_forced_names
 
 pytestmark = needs("torch", "transformers")
 

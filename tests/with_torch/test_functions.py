@@ -32,10 +32,10 @@ from grid.episode.asking import (
 from grid.episode.episode import Episode
 from grid.episode.planning import ASK_AT_ONCE, plan_prompt
 from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT
-from tests.configs import yaml
-from tests.extras import needs
-from tests.models import CONTROL, make_model, make_tokenizer
-from tests.native import HERMES, Native, episode, tagged
+from tests.support.configs import yaml
+from tests.support.extras import needs
+from tests.support.models import CONTROL, make_model, make_tokenizer
+from tests.support.native import HERMES, Native, episode, tagged
 
 pytestmark = needs("torch", "transformers")
 

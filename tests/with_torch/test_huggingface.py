@@ -20,8 +20,8 @@ from grid.engines.hosted import Occupancy
 from grid.engines.transformers.engine import HuggingFace
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError, whole
-from tests.extras import needs
-from tests.models import PAIRS, make_model
+from tests.support.extras import needs
+from tests.support.models import PAIRS, make_model
 
 pytestmark = needs("torch", "transformers")
 

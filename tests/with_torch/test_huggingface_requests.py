@@ -13,8 +13,8 @@ import pytest
 
 from grid.core.engine import Prompt, Section, TextAnswer
 from grid.engines.transformers.engine import HuggingFace
-from tests.extras import needs
-from tests.models import make_model
+from tests.support.extras import needs
+from tests.support.models import make_model
 
 pytestmark = needs("torch", "transformers")
 

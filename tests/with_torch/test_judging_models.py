@@ -12,9 +12,9 @@ import pytest
 
 from grid.core.engine import JUDGE
 from grid.text.answers import read_score
-from tests.extras import needs
-from tests.judged import ASKED, a_prompt, asking, brute_force
-from tests.models import PAIRS, make_model
+from tests.support.extras import needs
+from tests.support.judged import ASKED, a_prompt, asking, brute_force
+from tests.support.models import PAIRS, make_model
 
 pytestmark = needs("torch")
 

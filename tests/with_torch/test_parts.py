@@ -14,9 +14,9 @@ import yaml
 from grid.core.errors import ConfigError
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Hub, Wheels, from_wheels, is_whole
-from tests.extras import needs
-from tests.models import make_model
-from tests.wheels import make_gguf, make_parts
+from tests.support.extras import needs
+from tests.support.models import make_model
+from tests.support.wheels import make_gguf, make_parts
 
 pytestmark = needs("torch", "transformers", "gguf", "accelerate")
 

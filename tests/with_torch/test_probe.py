@@ -12,9 +12,9 @@ from grid.core.errors import ConfigError
 from grid.engines.hosted import CHOICE_PROBE, unassigned, warning
 from grid.engines.language_model import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from tests.engines import RawText
-from tests.extras import needs
-from tests.models import make_model
+from tests.support.engines import RawText
+from tests.support.extras import needs
+from tests.support.models import make_model
 
 pytestmark = needs("torch", "transformers")
 

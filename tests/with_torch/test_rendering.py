@@ -11,9 +11,9 @@ from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines import choice
 from grid.engines.language_model import Renderer
-from tests.extras import needs
-from tests.models import CONTROL, PAIRS, make_tokenizer
-from tests.teacher_forcing import varied_prompts
+from tests.support.extras import needs
+from tests.support.models import CONTROL, PAIRS, make_tokenizer
+from tests.support.teacher_forcing import varied_prompts
 
 pytestmark = needs("torch", "transformers")
 

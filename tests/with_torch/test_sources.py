@@ -19,9 +19,9 @@ from pydantic import ValidationError
 from grid.core.errors import ConfigError
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Hub, Wheels, adopt, from_wheels, is_whole, model_folder
-from tests.extras import needs
-from tests.models import make_model
-from tests.wheels import MEMBER, make_gguf, make_wheel
+from tests.support.extras import needs
+from tests.support.models import make_model
+from tests.support.wheels import MEMBER, make_gguf, make_wheel
 
 pytestmark = needs("torch", "transformers", "gguf", "accelerate")
 

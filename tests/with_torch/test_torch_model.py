@@ -12,8 +12,8 @@ import pytest
 from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import NumberSearch
 from grid.engines.transformers.engine import Ongoing
-from tests.extras import needs
-from tests.models import make_model, make_tokenizer, save
+from tests.support.extras import needs
+from tests.support.models import make_model, make_tokenizer, save
 
 pytestmark = needs("torch", "transformers")
 

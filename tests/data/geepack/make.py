@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests import simulated
+from tests.support import simulated
 
 if __name__ == "__main__":
     parts = [simulated.episodes(seed, 60).assign(dataset=name) for seed, name in ((1, "kqapro"), (2, "grailqa"))]

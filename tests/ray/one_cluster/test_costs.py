@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Ended
-from tests.http_server import Asked, LocalServer, Reply, completion, models
-from tests.in_process import launch
+from tests.support.commands import Ended
+from tests.support.http_server import Asked, LocalServer, Reply, completion, models
+from tests.support.in_process import launch
 
 CALL = '{"action": {"tool": "answer", "arguments": {}}}'
 PRICE = "model.price={input: 1000, cached: 100, output: 10000}"

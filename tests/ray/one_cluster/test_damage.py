@@ -11,7 +11,7 @@ import pytest
 from grid import store
 from grid.store.schema import JOINED, TABLES, TIMES
 from grid.sweeps import session
-from tests.in_process import launch
+from tests.support.in_process import launch
 
 ROOT, BEFORE = Path("results/x"), Path("before")
 

@@ -16,8 +16,8 @@ from grid.cluster.fleet import Fleet
 from grid.core.errors import UnfinishedError
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
-from tests.configs import job
-from tests.deadly import DEADLY, GO, blocking, deadly, waiting
+from tests.support.configs import job
+from tests.support.deadly import DEADLY, GO, blocking, deadly, waiting
 
 
 def plan_of(root: Path, cases: int = 8, **limits: Any) -> Plan:

@@ -11,9 +11,9 @@ import pytest
 
 import grid.store.__main__
 from grid import store
-from tests import in_process
-from tests.documented import CELL, FIRST, RUN, Shown
-from tests.plugins import standing_in
+from tests.support import in_process
+from tests.support.documented import CELL, FIRST, RUN, Shown
+from tests.support.plugins import standing_in
 
 
 def test_the_commands_of_the_pages_run(cluster: None, tmp_path: Path) -> None:

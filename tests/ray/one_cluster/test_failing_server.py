@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from grid.sweeps import session
-from tests.commands import Ended
-from tests.http_server import Asked, LocalServer, Reply, completion, models, refusal
-from tests.in_process import launch
+from tests.support.commands import Ended
+from tests.support.http_server import Asked, LocalServer, Reply, completion, models, refusal
+from tests.support.in_process import launch
 
 CALL = '{"action": {"tool": "answer", "arguments": {}}}'
 GOOD = 61  # answers, the one that loading asks included, before the server refuses all

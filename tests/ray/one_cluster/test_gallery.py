@@ -11,8 +11,8 @@ import pytest
 from analysis import gallery
 from analysis.figures import drawings
 from grid import store
-from tests.commands import Ended
-from tests.in_process import launch
+from tests.support.commands import Ended
+from tests.support.in_process import launch
 
 NAMES = ("tooltree_judge_noise", "apb_efficiency", "workbench", "two_cores")
 SIZE = {"apb_efficiency": 5 * 2, "tooltree_judge_noise": 8 * 2}

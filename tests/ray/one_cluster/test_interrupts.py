@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from tests import commands
+from tests.support import commands
 
 GRID = ("-m", "robustness=none", "model=lexical", "planner=react", "dataset.limit=50", "trials=60", "name=x")
 CELLS = 50 * 60

@@ -14,8 +14,8 @@ import pytest
 
 from grid import store
 from grid.store.schema import TIMES
-from tests import in_process
-from tests.commands import Ended, files, launch
+from tests.support import in_process
+from tests.support.commands import Ended, files, launch
 
 GRID = ("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2")
 

@@ -27,9 +27,9 @@ from grid.engines.null import Null
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
 from grid.settings.setting import Keep
-from tests.clusters import wait_for
-from tests.configs import job
-from tests.deadly import (
+from tests.support.clusters import wait_for
+from tests.support.configs import job
+from tests.support.deadly import (
     BEGUN,
     DEADLY,
     GO,
@@ -41,7 +41,7 @@ from tests.deadly import (
     stopping_early,
     stopping_once,
 )
-from tests.slow import Slow
+from tests.support.slow import Slow
 
 REST = Keep().rest()
 PROMPT = Prompt((Section("task", ("buy",)),), TextAnswer())

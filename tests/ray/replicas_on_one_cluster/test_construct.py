@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from grid.synthesis import slate
-from tests.clusters import wait_for
-from tests.extras import needs
-from tests.in_process import called
+from tests.support.clusters import wait_for
+from tests.support.extras import needs
+from tests.support.in_process import called
 
 pytestmark = needs("torch")
 
@@ -30,7 +30,7 @@ def lines(out: Path) -> list[dict[str, object]]:
 def test_a_killed_construction_goes_on_with_new_replicas(
     joined: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tests.models import make_model
+    from tests.support.models import make_model
 
     # One request at a time, so that a draw does not hang on what else is in the batch.
     model = make_model(tmp_path / "model", context=16384)

@@ -18,10 +18,10 @@ from grid.core.types import Usage
 from grid.settings import make
 from grid.settings.check import Job, check_sweep
 from grid.settings.plan import Plan
-from tests.configs import LABELS, job
-from tests.http_server import Asked, LocalServer, Reply, completion, refusal
-from tests.http_server import models as known
-from tests.judged import CONFIG, ROOM, dying_once, judged_chunk
+from tests.support.configs import LABELS, job
+from tests.support.http_server import Asked, LocalServer, Reply, completion, refusal
+from tests.support.http_server import models as known
+from tests.support.judged import CONFIG, ROOM, dying_once, judged_chunk
 
 COUNTERS = ("llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens")
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
@@ -37,7 +37,7 @@ def own(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two language models that differ."""
     pytest.importorskip("torch")
-    from tests.models import make_model
+    from tests.support.models import make_model
 
     folders = [make_model(tmp_path_factory.mktemp("model"), seed=seed, context=16384) for seed in (0, 1)]
     target = {"_target_": "grid.engines.transformers.engine.HuggingFace", "dtype": "float32", "max_tokens": 48}

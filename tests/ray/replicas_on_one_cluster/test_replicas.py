@@ -28,11 +28,11 @@ from grid.engines.transformers.engine import HuggingFace
 from grid.settings.check import check_sweep
 from grid.settings.plan import Plan
 from grid.store.schema import TIMES
-from tests import in_process
-from tests.clusters import wait_for
-from tests.commands import Ended, launch
-from tests.configs import job, yaml
-from tests.extras import needs
+from tests.support import in_process
+from tests.support.clusters import wait_for
+from tests.support.commands import Ended, launch
+from tests.support.configs import job, yaml
+from tests.support.extras import needs
 
 pytestmark = needs("torch")
 
@@ -45,7 +45,7 @@ COUNTERS = ("llm_calls", "forward_passes", "input_tokens", "cached_input_tokens"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.models import make_model
+    from tests.support.models import make_model
 
     return make_model(tmp_path_factory.mktemp("model"), context=16384)
 

@@ -26,8 +26,8 @@ from grid.core.errors import EngineError
 from grid.engines.hosted import HostedEngine
 from grid.settings.build import build_engine
 from grid.settings.setting import Setting
-from tests.clusters import UNGUARDED, head, wait_for
-from tests.starts import Unsteady
+from tests.support.clusters import UNGUARDED, head, wait_for
+from tests.support.starts import Unsteady
 
 ROOT = Path(__file__).parents[3]
 PROMPT = Prompt((Section("request", ("x",)),), TextAnswer())
