@@ -182,7 +182,7 @@ def costs(sizes: Sequence[int], repeats: int) -> Table:
     """Nanoseconds per item at growing sizes in one base, and microseconds of small calls in growing bases.
 
     That larger sizes take longer an item is the processor's caches: the steps done grow as the items do
-    (tests/unit/test_kopl_costs.py counts them).
+    (tests/unit/worlds/test_kopl_costs.py counts them).
     """
     table = Table(
         title=f"ns per item returned (or given) in a base of {sizes[-1]:,}; "

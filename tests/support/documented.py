@@ -66,7 +66,7 @@ RUN: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 """Commands that run for real in a scratch folder, in this order, with what is added so that they are small."""
 EXCUSED: Mapping[str, str] = {
-    r"python slate/score\.py .*": "a file that --export writes; tests/unit/test_slate_scoring.py runs it",
+    r"python slate/score\.py .*": "a file that --export writes; tests/unit/datasets/test_slate_scoring.py runs it",
     r"(python3 -m venv|pip install|pip wheel) .*": "takes packages from a registry; .ci/run runs those of README",
     r"\. \.venv/bin/activate": "the environment that the line before has made",
     r"pip uninstall .*": "changes the environment; .ci/run runs it",
@@ -75,9 +75,9 @@ EXCUSED: Mapping[str, str] = {
     r"\. site/environment\.sh": "what the line before has made",
     r"(mkdir|cd) .*": "makes or enters the folder in which the next commands stand",
     r"ray start .*": "a cluster of several machines; tests/ray starts one",
-    r"sbatch .*": "a Slurm cluster; tests/unit/test_cluster_files.py reads the script",
-    r"kubectl .*": "a Kubernetes cluster; tests/unit/test_cluster_files.py holds the file against its schema",
-    r"inspect view .*": "a server of others; tests/unit/test_inspect_logs.py reads what it lists",
+    r"sbatch .*": "a Slurm cluster; tests/unit/cluster/test_cluster_files.py reads the script",
+    r"kubectl .*": "a Kubernetes cluster; tests/unit/cluster/test_cluster_files.py holds the file against its schema",
+    r"inspect view .*": "a server of others; tests/unit/analysis/test_inspect_logs.py reads what it lists",
     r"(prometheus|grafana) .*": "programs of others; tests/ray/test_metrics.py reads what they would show",
     r"(python -m )?pytest.*": "minutes; .ci/run runs the tests, and the contracts for examples/mylab",
     r"python -m sphinx .*": "the extra docs; .ci/run makes the pages",

@@ -15,7 +15,7 @@ from grid.core.problem import Problem
 from grid.core.types import Json, Step, Substep, ToolCall, Trajectory, to_json
 from grid.metrics.stepwise import scored
 from grid.text.references import resolve
-from tests.unit.test_store import episode
+from tests.unit.store.test_store import episode
 
 Calls = Sequence[tuple[str, ToolCall | None]]
 UNREAD = ToolCall("", {})

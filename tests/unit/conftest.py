@@ -18,7 +18,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder with every table, each of its files synced: for copies, or for links where nobody writes."""
-    from tests.unit.test_compacting import fill  # few of these files need what it imports
+    from tests.unit.store.test_compacting import fill  # few of these files need what it imports
 
     root = tmp_path_factory.mktemp("filled")
     fill(root)

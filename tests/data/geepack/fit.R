@@ -1,4 +1,4 @@
-# The saved results of tests/unit/test_gee.py: R's geepack on episodes.csv.
+# The saved results of tests/unit/analysis/test_gee.py: R's geepack on episodes.csv.
 #   python -m tests.data.geepack.make && Rscript tests/data/geepack/fit.R     in the repository's root
 # (Debian: apt-get install r-base-core r-cran-geepack)
 library(geepack)
