@@ -20,14 +20,9 @@ from analysis.report import print_report
 from grid import store
 from grid.core.types import BEHAVIOURS
 from tests.support import plan_rows, published, searched, simulated
-from tests.unit.analysis import (
-    test_plan_execution,
-    test_plan_tables,
-    test_restoring,
-    test_rewards,
-    test_trajectory_tables,
-)
+from tests.unit.analysis import test_plan_execution, test_plan_tables, test_rewards, test_trajectory_tables
 from tests.unit.analysis.test_tables import written
+from tests.unit.planners import test_restoring
 
 KEYS = ("model", "dataset", "robustness", "planner")
 APART = ("regression", "coefficients")
