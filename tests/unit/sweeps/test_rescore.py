@@ -115,6 +115,7 @@ def test_every_stored_value_comes_out_again(results: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_first_scores_stay_and_the_second_ones_stand_beside_them(results: Path) -> None:
     before = files(results)
     found = again(results)
@@ -143,6 +144,7 @@ def judged_then(root: Path, found: Rescored) -> list[Compared]:
     return [one for one in differing(found) if one.cell_id in asked]
 
 
+@pytest.mark.long
 def test_the_same_judge_says_the_same_once(results: Path) -> None:
     found = again(results, lexical())
     assert judged_then(results, found) == []
@@ -176,6 +178,7 @@ def odd(breaks: int | None = None, **more: Any) -> Judge:
     return Judge("odd", {}, Odd(breaks=breaks), Judging(max_retries=0), **more)
 
 
+@pytest.mark.long
 def test_a_judge_whom_nobody_can_read_leaves_open_what_it_was_to_say_and_nothing_else(results: Path) -> None:
     found = again(results, odd(price=Price(input=1.0, output=1.0)))
     unknown = differing(found)
@@ -188,6 +191,7 @@ def test_a_judge_whom_nobody_can_read_leaves_open_what_it_was_to_say_and_nothing
     assert found.money == pytest.approx(sum(row["money"] or 0 for row in store.read(results, "scorings").to_pylist()))
 
 
+@pytest.mark.long
 def test_what_was_said_before_a_judge_broke_stays_and_is_not_asked_again(results: Path) -> None:
     with pytest.raises(EngineError, match="gone"):
         again(results, odd(breaks=10))
@@ -215,6 +219,7 @@ def test_a_judge_whom_no_data_set_asks_is_refused(tmp_path: Path) -> None:
         again(tmp_path, lexical())
 
 
+@pytest.mark.long
 def test_another_value_under_the_same_code_is_an_error(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stepwise, "any_two", lambda steps: len(steps) == 3)
     found = again(results)
