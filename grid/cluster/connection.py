@@ -68,10 +68,10 @@ def _start(cluster: ClusterConfig) -> str:
         folder = _own_folder()
         _guard_token()
         os.environ[_LOOPBACK] = "0"
-        import ray  # reads the environment when it is imported, so not before the lines above
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
 
         logging.getLogger("ray").setLevel(logging.ERROR)
-        context = ray.init(
+        context = _begun(
             address="local",
             num_cpus=cluster.cpus,
             include_dashboard=cluster.dashboard,
@@ -87,6 +87,19 @@ def _start(cluster: ClusterConfig) -> str:
     where = f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
     token = "its token: ray get-auth-token; " if os.environ.get("RAY_AUTH_MODE", "token") == "token" else ""
     return f"{where} ({token if context.dashboard_url else ''}its session: {folder}/session_latest)"
+
+
+def _begun(**how: Any) -> Any:
+    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change."""
+    import ray
+
+    try:
+        return ray.init(**how)
+    except Exception as error:
+        ray.shutdown()
+        if "timed out during startup" not in str(error):
+            raise
+    return ray.init(**how)
 
 
 def _own_folder() -> Path:
