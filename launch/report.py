@@ -67,7 +67,6 @@ def main() -> int:
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
-    gc.disable()  # frames are in no cycles, and looking for such among all that is imported took a twelfth of a report
     try:
         if len(arguments.results) == 2 and arguments.into is None:
             _compare(arguments)
@@ -124,6 +123,7 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
 def _report(folder: Path, arguments: argparse.Namespace) -> None:
     if arguments.follow:
         follow(folder, Console())
+    gc.disable()  # frames are in no cycles, and looking for such among all that is imported took a twelfth of a report
     from grid import store
 
     store.check_there(folder)
