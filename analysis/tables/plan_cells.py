@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
@@ -34,11 +33,11 @@ KINDS = {
 }
 """Why no plan can exist, and what the paper's table 1 calls it."""
 _TASKS = re.compile(r"(?:families=\[[^\]]*\]|horizon=\w+),?")
-_FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
 SOURCES = (
     *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
     *("extraneous_calls", "unresolved_arguments", "plan_grade", "unrefined_grade", "plan_cost", "least_cost"),
-    *("plan_errors", "unrefined_errors", "plan_nodes", *_FLAGS),
+    *("plan_errors", "unrefined_errors", "plan_nodes", "plan_correct", "unrefined_correct", "refused"),
+    "judge_contradicted",
 )
 """The columns of `episodes` that are read for plans."""
 _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
@@ -113,18 +112,6 @@ def read(root: Path) -> pd.DataFrame:
     if not load.rows(root, ["cell_id"], known).num_rows:
         return pd.DataFrame(columns=["task_family", *SETTING])
     return load.episodes(root, [provenance.ENGINE, *provenance.COLUMNS, "config", *SOURCES], known)
-
-
-def derived(cells: pd.DataFrame) -> pd.DataFrame:
-    """With the columns DERIVED, for those who count otherwise than by case; flags are floats, NaN where not known."""
-    numbered = cells.assign(place=np.arange(len(cells)))
-    for begin in ("", _WITHOUT, _BY_ALL):
-        names = [name for name in DERIVED if _of(name)[0] == begin]
-        values = ", ".join(f"({_of(name)[1]})::DOUBLE AS {name}" for name in names)
-        query = f"{begin}SELECT {values} FROM {'p' if begin else 'e'} ORDER BY place"  # noqa: S608  names are ours
-        rows = ask(numbered, query).rows
-        cells = cells.assign(**{name: rows[name].to_numpy() for name in names})
-    return cells.assign(**{name: cells[name].astype("float64") for name in _FLAGS})
 
 
 def cases(

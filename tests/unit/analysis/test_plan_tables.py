@@ -176,8 +176,8 @@ def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) 
         held = episode("fh", "extraneous", case, success=case % 4 == 0, n_extraneous=4) | {"cluster": plain["cluster"]}
         rows += [plain, held | {"case_id": name}]
     write(tmp_path, rows)
-    own = plan_cells.derived(plan_cells.read(tmp_path))
-    own = own[own["task_family"] == "extraneous"]
+    changed = ["base_success", "extraneous_change"]
+    own = plan_cells.cases(plan_cells.read(tmp_path), changed, "task_family = 'extraneous'").rows
     assert list(own["base_success"]) == [
         float(int(name.rpartition("/")[2].partition("-")[0]) % 2 == 0) for name in own["case_id"].astype(str)
     ]
@@ -191,8 +191,8 @@ def test_where_ids_do_not_tell_it_the_counterpart_asks_for_as_many_steps(tmp_pat
         rows += [episode("stepwise", "stepwise", case, success=k == 1, horizon_k=k) for k in (1, 2, 3)]
         rows.append(episode("stepwise", "extraneous", case, success=True, horizon_k=1, n_extraneous=4))
     write(tmp_path, rows)
-    own = plan_cells.derived(plan_cells.read(tmp_path))
-    own = own[own["task_family"] == "extraneous"]
+    changed = ["base_success", "extraneous_change"]
+    own = plan_cells.cases(plan_cells.read(tmp_path), changed, "task_family = 'extraneous'").rows
     assert list(own["base_success"]) == [1.0] * 10
     assert list(own["extraneous_change"]) == [0.0] * 10
 
