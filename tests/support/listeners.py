@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from grid.cluster import connection as cluster
@@ -19,22 +20,25 @@ _LISTENS = "0A"
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """A process and all that it started."""
+    """A process and all that it started; a thread, or a process, may end while it is looked at."""
     yield pid
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield from descendants(int(child))
+    children = list[str]()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                children += (task / "children").read_text().split()
+    for child in children:
+        yield from descendants(int(child))
 
 
 def addresses(pids: Iterator[int]) -> set[str]:
     """The addresses, without ports, on which processes listen for TCP."""
     inodes = set()
     for pid in pids:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                inodes.add(os.readlink(link))
-            except OSError:
-                continue
+        with suppress(OSError):
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    inodes.add(os.readlink(link))
     found = set()
     for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

@@ -128,9 +128,7 @@ def rows_of(query: str) -> pd.DataFrame:
 @pytest.mark.long
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     tables = {table.name: table for table in print_report(folder, Console(file=io.StringIO()))}
-    rows = {name: rows_of(table.query) for name, table in tables.items() if not table.query.startswith("python ")}
-    assert set(tables) - set(rows) == {"failures lexical kqa_synthetic"}, "what rules say is in no table"
-
+    rows = {name: rows_of(table.query) for name, table in tables.items()}
     frame = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
     shown = tables["accuracy tools_forgiving"].values.iloc[0]
     for planner in ("fh", "sh"):
