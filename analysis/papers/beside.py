@@ -328,35 +328,6 @@ _WRONG = {
     part: f"((r_{part} >= (e.config::VARCHAR->'judge'->>'{part}_threshold')::DOUBLE) <> {part}_right)::INT"
     for part in ("pre", "post")
 }
-_PLACE = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
-_MADE_OF = r"'^extraneous-(.+)-\d+$'"
-
-
-def _plain(column: str) -> str:
-    """Of a case with extraneous tools the same planner's mean on the plain case that it was made of.
-
-    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
-    that ask for as many steps: those of one query.
-    """
-    mean = (
-        f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_PLACE} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
-        "    AND b.task_family = if(b.horizon_k IS NULL, 'holistic', 'stepwise')"
-    )
-    return (
-        f"if(regexp_matches(case_id::VARCHAR, {_MADE_OF}),\n"
-        f"    ({mean} AND b.case_id::VARCHAR = regexp_extract(e.case_id::VARCHAR, {_MADE_OF}, 1)),\n"
-        f"    ({mean} AND b.cluster = e.cluster AND coalesce(b.horizon_k, 0) = coalesce(e.horizon_k, 0)))"
-    )
-
-
-_COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness, case_id) IN (
-    WITH m AS (SELECT model, planner, dataset, robustness, case_id, min(success::INT) AS solved
-      FROM e WHERE plan_cost IS NOT NULL GROUP BY ALL),
-    a AS (SELECT * FROM m QUALIFY max(solved) OVER (PARTITION BY model, planner, dataset, robustness) = 1),
-    b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
-    SELECT dataset, robustness, case_id FROM b
-      GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
-"""Solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
 _SQL: Mapping[str, str] = {
     **DERIVED,
     **spending.DERIVED,
@@ -364,12 +335,6 @@ _SQL: Mapping[str, str] = {
     f"    (SELECT last(win ORDER BY created_at) {_COMPARED} AND comparisons.cell_id = e.cell_id))",
     JUDGE_ERROR: f"(SELECT (coalesce(sum({_WRONG['pre']}), 0) + coalesce(sum({_WRONG['post']}), 0))\n"  # noqa: S608  names are ours
     f"    / nullif(count({_WRONG['pre']}) + count({_WRONG['post']}), 0) FROM nodes WHERE nodes.cell_id = e.cell_id)",
-    "base_success": _plain("success"),
-    "base_grade": _plain("plan_grade"),
-    "extraneous_change": f"success::DOUBLE - {_plain('success')}",
-    "grade_change": f"plan_grade - {_plain('plan_grade')}",
-    "common_cost": f"if({_COMMON}, plan_cost, NULL)",
-    "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
 }
 _DECISIONS = """SELECT {keys}, cluster, case_id,
   count(*) / count(DISTINCT trial) AS decisions,

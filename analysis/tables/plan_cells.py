@@ -44,41 +44,35 @@ _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps
 """Bins of the reference's calls (E.1, table 10): the least and the most of each."""
 MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
 """Whether a whole plan or the next steps are wanted, in SQL."""
-_MADE_OF, _ALIKE = r"'^extraneous-(.+)-\d+$'", "[cluster::VARCHAR, coalesce(horizon_k, 0)::VARCHAR]"
-_WITHOUT = f"""WITH b AS (SELECT {", ".join(SETTING)}, counterpart, avg(success::DOUBLE) AS base_success,
-    avg(plan_grade::DOUBLE) AS base_grade
-  FROM (SELECT *, unnest([[case_id::VARCHAR], {_ALIKE}]) AS counterpart, {MODE} FROM e)
-  WHERE task_family = mode GROUP BY ALL),
-p AS (SELECT * FROM (SELECT *, CASE WHEN task_family IS DISTINCT FROM '{EXTRANEOUS}' THEN NULL
-    WHEN regexp_matches(case_id, {_MADE_OF}) THEN [regexp_extract(case_id, {_MADE_OF}, 1)]
-    ELSE {_ALIKE} END AS counterpart FROM e) LEFT JOIN b USING ({", ".join(SETTING)}, counterpart))
-"""  # noqa: S608  names are ours
-"""Beside each cell with extraneous tools the same planner's means on its case without them.
+_PLACE = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
+_MADE_OF = r"'^extraneous-(.+)-\d+$'"
 
-A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it that
-ask for as many steps: those of one query.
-"""
-_BY_ALL = f"""WITH s AS (SELECT {", ".join(SETTING)}, case_id, min(success::INT) AS solved
-  FROM e WHERE plan_cost IS NOT NULL GROUP BY ALL),
-a AS (SELECT * FROM s QUALIFY max(solved) OVER (PARTITION BY {", ".join(SETTING)}) = 1),
-n AS (SELECT dataset, robustness, count(DISTINCT (model, planner)) AS planners FROM a GROUP BY ALL),
-c AS (SELECT dataset, robustness, case_id, sum(solved) = any_value(planners) AS common
-  FROM a JOIN n USING (dataset, robustness) GROUP BY ALL),
-p AS (SELECT * FROM e LEFT JOIN c USING (dataset, robustness, case_id))
-"""  # noqa: S608  names are ours
-"""Beside each cell whether its case is solved in every trial of every model and planner that solves any case.
 
-Only plans with a cost count; whoever solves nothing would leave no case in common, and is left out.
-"""
-_OF_OTHERS: Mapping[str, tuple[str, str]] = {
-    "base_success": (_WITHOUT, "base_success"),
-    "extraneous_change": (_WITHOUT, "success::DOUBLE - base_success"),
-    "base_grade": (_WITHOUT, "base_grade"),
-    "grade_change": (_WITHOUT, "plan_grade - base_grade"),
-    "common_cost": (_BY_ALL, "if(success::BOOLEAN AND common, plan_cost, NULL)"),
-    "common_least_cost": (_BY_ALL, "if(success::BOOLEAN AND common, least_cost, NULL)"),
-}
-"""What takes other rows too: how a query begins whose `p` has them beside cells, and what it is in SQL."""
+def _plain(column: str) -> str:
+    """Of a case with extraneous tools the same planner's mean on the plain case that it was made of.
+
+    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
+    that ask for as many steps: those of one query.
+    """
+    mean = (
+        f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_PLACE} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
+        "    AND b.task_family = if(b.horizon_k IS NULL, 'holistic', 'stepwise')"
+    )
+    return (
+        f"if(regexp_matches(case_id::VARCHAR, {_MADE_OF}),\n"
+        f"    ({mean} AND b.case_id::VARCHAR = regexp_extract(e.case_id::VARCHAR, {_MADE_OF}, 1)),\n"
+        f"    ({mean} AND b.cluster = e.cluster AND coalesce(b.horizon_k, 0) = coalesce(e.horizon_k, 0)))"
+    )
+
+
+_COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness, case_id) IN (
+    WITH m AS (SELECT model, planner, dataset, robustness, case_id, min(success::INT) AS solved
+      FROM e WHERE plan_cost IS NOT NULL GROUP BY ALL),
+    a AS (SELECT * FROM m QUALIFY max(solved) OVER (PARTITION BY model, planner, dataset, robustness) = 1),
+    b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
+    SELECT dataset, robustness, case_id FROM b
+      GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
+"""Solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
 DERIVED: Mapping[str, str] = {
     "counted": "1",
     **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
@@ -93,9 +87,14 @@ DERIVED: Mapping[str, str] = {
     "solved_cost": "if(success::BOOLEAN, plan_cost, NULL)",
     "excess_cost": "if(success::BOOLEAN, plan_cost - least_cost, NULL)",
     "solved_least_cost": "if(success::BOOLEAN, least_cost, NULL)",
-    **dict.fromkeys(_OF_OTHERS, ""),
+    "base_success": _plain("success"),
+    "base_grade": _plain("plan_grade"),
+    "extraneous_change": f"success::DOUBLE - {_plain('success')}",
+    "grade_change": f"plan_grade - {_plain('plan_grade')}",
+    "common_cost": f"if({_COMMON}, plan_cost, NULL)",
+    "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
 }
-"""What is worked out of them, in SQL; nothing where it takes other rows too."""
+"""What is worked out of them, in SQL; some takes other rows of `e` too."""
 
 
 def read(root: Path) -> pd.DataFrame:
@@ -120,26 +119,20 @@ def cases(
     condition: str,
     keys: Sequence[str] = (),
     sums: Mapping[str, str] = MappingProxyType({}),
-    source: str = "{}",
+    source: str = "e",
 ) -> Asked:
     """Each case's means of columns of `episodes` and DERIVED, as `queries.of_cases` has them, of what `read` gives.
 
-    `sums` are of columns too, by their own names; `source` is what is made of the rows (`{}`) first.
+    `sums` are of columns too, by their own names; `source` is what is made of the rows `e` first, by the same name.
     """
-    begin = next(filter(None, (_of(name)[0] for name in columns)), "")
-    further = [f"sum({_of(column)[1]}) AS {name}" for name, column in sums.items()]
-    values = {name: _of(name)[1] for name in columns}
-    return ask(cells, begin + queries.of_cases(values, condition, keys, further, source.format("p" if begin else "e")))
+    further = [f"sum({DERIVED.get(column, column)}) AS {name}" for name, column in sums.items()]
+    values = {name: DERIVED.get(name, name) for name in columns}
+    return ask(cells, queries.of_cases(values, condition, keys, further, source))
 
 
 def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
     """The condition that a row is of the models and data sets of some cells, and of further values."""
     return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
-
-
-def _of(column: str) -> tuple[str, str]:
-    """How a query of a column begins, and what the column is in SQL."""
-    return _OF_OTHERS.get(column, ("", DERIVED.get(column, column)))
 
 
 def scorers(cells: pd.DataFrame) -> str:

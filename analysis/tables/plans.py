@@ -321,7 +321,7 @@ def by_number(cells: pd.DataFrame, where: str = "true") -> Asked:
 
     Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
     """
-    each = "(SELECT *, unnest([-1, n_extraneous]) AS number FROM {})"
+    each = "(SELECT *, unnest([-1, n_extraneous]) AS number FROM e) AS e"
     condition = f"{where} AND task_family = '{EXTRANEOUS}' AND number IS NOT NULL"
     keys = [plan_cells.MODE, "number"]
     asked = plan_cells.cases(cells, _names(EXTRANEOUS_MEASURES), condition, keys, source=each)
