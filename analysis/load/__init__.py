@@ -1,7 +1,8 @@
 """A results folder as data frames and as SQL, and what has to be known before its figures are read.
 
 `frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
-stands here. `queries`: the SQL that DuckDB runs over them, and that tables show. `unknowns`: cells of which nobody can
+stands here. `queries`: how SQL is put together, run by DuckDB and shown; what a table counts is written in that table's
+own file. `unknowns`: cells of which nobody can
 tell whether they succeeded. Then columns that are worked out: `spending`, `grading`; and `baselines`: what needs no
 model.
 

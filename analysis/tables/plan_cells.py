@@ -44,7 +44,7 @@ _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps
 """Bins of the reference's calls (E.1, table 10): the least and the most of each."""
 MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
 """Whether a whole plan or the next steps are wanted, in SQL."""
-_PLACE = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
+_SAME = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
 _MADE_OF = r"'^extraneous-(.+)-\d+$'"
 
 
@@ -55,7 +55,7 @@ def _plain(column: str) -> str:
     that ask for as many steps: those of one query.
     """
     mean = (
-        f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_PLACE} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
+        f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_SAME} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
         "    AND b.task_family = if(b.horizon_k IS NULL, 'holistic', 'stepwise')"
     )
     return (
