@@ -2,9 +2,8 @@
 
 `frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
 stands here. `queries`: how SQL is put together, run by DuckDB and shown; what a table counts is written in that table's
-own file. `unknowns`: cells of which nobody can
-tell whether they succeeded. Then columns that are worked out: `spending`, `grading`; and `baselines`: what needs no
-model.
+own file. `unknowns`: cells of which nobody can tell whether they succeeded. Then columns that are worked out:
+`spending`, `grading`; and `baselines`: what needs no model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
 (settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).
