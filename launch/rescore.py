@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.progress import Progress
 
@@ -29,14 +27,13 @@ from analysis.page.table import MISSING, Column, Table, count, label
 from grid import store
 from grid.cluster.answering import loaded
 from grid.core.engine import EVALUATOR, SAMPLE
-from grid.core.errors import ConfigError, EngineError, GridError, StoreError, UnfinishedError, one_line
+from grid.core.errors import ConfigError, StoreError, one_line
 from grid.engines.hosted import Probe
-from grid.sweeps.arguments import refusal
 from grid.sweeps.composing import prepared
 from grid.sweeps.rescore import CHANGED, GONE, NEW, STATES, UNKNOWN, Compared, Judge, Rescored, rescore
-from launch.win_rate import evaluator
+from launch.win_rate import ended, evaluator
 
-SAME, DIFFERS, CANNOT_RUN = 0, 1, 2
+SAME, DIFFERS = 0, 1
 _TAKEN = (f"model@{EVALUATOR}=", f"{EVALUATOR}.", "cluster=", "cluster.", "budget.money=")
 _SHOWN = 20  # changes, the largest first
 _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parquet' USING (scoring)"
@@ -50,22 +47,16 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="every value that differs, not the largest ones alone")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write both values of every cell and metric")
     given = parser.parse_args()
+    return ended(lambda: _run(given), given.keys, "what was said and written stays")
+
+
+def _run(given: argparse.Namespace) -> int:
     console = Console(highlight=False, emoji=False)
-    try:
-        found = again(given.results, given.keys, console)
-        for table in tables(given.results, found, None if given.list else _SHOWN):
-            show(console, table, wide=True)
-        if given.csv:
-            _write(given.csv, _frame(found.compared), given.results)
-    except (UnfinishedError, EngineError) as error:
-        print(f"stopped: {error}; what was said stays, run again to go on", file=sys.stderr)
-        return DIFFERS
-    except KeyboardInterrupt:
-        print("stopped: what was written stays, run again to go on", file=sys.stderr)
-        return DIFFERS
-    except (GridError, HydraException, OmegaConfBaseException) as error:
-        print(f"error: {refusal(error, given.keys)}", file=sys.stderr)
-        return CANNOT_RUN
+    found = again(given.results, given.keys, console)
+    for table in tables(given.results, found, None if given.list else _SHOWN):
+        show(console, table, wide=True)
+    if given.csv:
+        _write(given.csv, _frame(found.compared), given.results)
     for line in said(found):
         console.print(line, markup=False, soft_wrap=True)
     if wrong := found.wrong:
@@ -101,8 +92,11 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
 
 def said(found: Rescored) -> list[str]:
     """What came of it, in lines: what is not known and why, by data set, and what was spent."""
-    reasons = Counter((one.dataset, one.why) for one in found.compared if one.state == UNKNOWN)
-    cells = {key: {one.cell_id for one in found.compared if (one.dataset, one.why) == key} for key in reasons}
+    reasons, cells = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[str]](set)
+    for one in found.compared:
+        if one.state == UNKNOWN:
+            reasons[one.dataset, one.why] += 1
+            cells[one.dataset, one.why].add(one.cell_id)
     lines = [
         f"{one_line(dataset, 80)}: {values:,} values of {len(cells[dataset, why]):,} cells are not known: {why}"
         for (dataset, why), values in reasons.most_common()

@@ -58,25 +58,34 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 def main() -> int:
     """Exit status 0, 1 where an evaluator stopped answering, or 2 for what cannot run."""
     arguments = sys.argv[1:]
+    return ended(lambda: _run(arguments), arguments, "what was compared stays")
+
+
+def _run(arguments: Sequence[str]) -> int:
     console = Console(highlight=False, emoji=False)
+    root, against, overrides = _given(arguments)
+    store.check_there(root)
+    evaluating = evaluator(overrides)
+    compared = compare_all(root, against, evaluating, console)
+    console.print(compared, markup=False, soft_wrap=True)
+    for table in unknowns.noted(win_rates.tables(root)):
+        show(console, table, wide=True)
+    return DONE
+
+
+def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
+    """The exit status of a command that asks an evaluator: UNFINISHED where it stopped, CANNOT_RUN for what cannot."""
     try:
-        root, against, overrides = _given(arguments)
-        store.check_there(root)
-        evaluating = evaluator(overrides)
-        compared = compare_all(root, against, evaluating, console)
-        console.print(compared, markup=False, soft_wrap=True)
-        for table in unknowns.noted(win_rates.tables(root)):
-            show(console, table, wide=True)
+        return run()
     except (UnfinishedError, EngineError) as error:
-        print(f"stopped: {error}; what was compared stays, run again to go on", file=sys.stderr)
+        print(f"stopped: {error}; {kept}, run again to go on", file=sys.stderr)
         return UNFINISHED
     except KeyboardInterrupt:
-        print("stopped: what was compared stays, run again to go on", file=sys.stderr)
+        print(f"stopped: {kept}, run again to go on", file=sys.stderr)
         return UNFINISHED
     except (GridError, HydraException, OmegaConfBaseException) as error:
         print(f"error: {refusal(error, arguments)}", file=sys.stderr)
         return CANNOT_RUN
-    return DONE
 
 
 def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
