@@ -269,5 +269,5 @@ def _places(root: Path) -> list[str]:
     return [
         f"all tables, and a page with figures: agent-grid report {root}",
         f"episodes, step by step: agent-grid view {root}",
-        f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)",
+        f"results: {root} (episodes/*.parquet: a row per cell; steps/*.parquet: a row per decision)",
     ]

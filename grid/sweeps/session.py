@@ -522,9 +522,8 @@ class TranscriptTally:
         if not self._cells:
             return ""
         return (
-            f"kept what {self._cells:,} cells asked and were answered: {self._bytes:,} bytes, "
-            f"{self._bytes / self._cells:,.0f} per cell as they were written; with merged files all of this name takes "
-            f"{on_disk:,} bytes"
+            f"transcripts of {self._cells:,} cells: {self._bytes:,} bytes, {self._bytes / self._cells:,.0f} per cell; "
+            f"all of this name, merged: {on_disk:,}"
         )
 
 
