@@ -523,7 +523,7 @@ class TranscriptTally:
             return ""
         return (
             f"transcripts of {self._cells:,} cells: {self._bytes:,} bytes, {self._bytes / self._cells:,.0f} per cell; "
-            f"all of this name, merged: {on_disk:,}"
+            f"all of this name, merged: {on_disk:,} bytes"
         )
 
 
