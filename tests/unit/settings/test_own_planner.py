@@ -1,4 +1,4 @@
-"""What docs/planner.md shows runs as it stands there: a planner, which pays for what it asks, and a robustness setting."""
+"""What docs/planner.md shows runs as it stands there: a planner, paid for what it asks, and a robustness setting."""
 
 from __future__ import annotations
 
