@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from grid.core.problem import REFERENCES as REFERENCES
     from grid.core.problem import Dataset as Dataset
     from grid.core.problem import Index as Index
+    from grid.core.problem import Milestone as Milestone
     from grid.core.problem import Problem as Problem
     from grid.core.problem import Reference as Reference
     from grid.core.problem import Retriever as Retriever
@@ -87,7 +88,17 @@ FACE = {
     "grid.core.errors": ("BudgetError", "ConfigError", "DataError", "ToolError"),
     "grid.core.metric": ("Metric",),
     "grid.core.problem": (
-        *("BRANCHING", "DEMONSTRATIONS", "OUTLINE", "REFERENCES", "Dataset", "Index", "Problem", "Reference"),
+        *(
+            "BRANCHING",
+            "DEMONSTRATIONS",
+            "OUTLINE",
+            "REFERENCES",
+            "Dataset",
+            "Index",
+            "Milestone",
+            "Problem",
+            "Reference",
+        ),
         "Retriever",
     ),
     "grid.core.types": (

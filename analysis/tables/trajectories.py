@@ -58,10 +58,12 @@ METRICS = {
     "answer_f1": ("answer F1", 100.0),
     "hallucinated": ("hallucination", 100.0),
     "side_effect": ("side effect", 100.0),
+    "milestones": ("milestones", 100.0),
+    "forbidden_calls": ("forbidden calls", 1.0),
 }
 """Columns of `episodes` with their headers and scales."""
 _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
-_HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
+_HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf, "forbidden_calls": math.inf}
 """The largest values, where that is not 1."""
 _PLACE = ["dataset", "robustness"]
 _CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
@@ -78,6 +80,8 @@ _TOLD = {
     "extra_calls": "extra calls: those beyond the reference's, where the path is correct; their interval: "
     f"{intervals.AMOUNTS}",
     "answer_em": "answer EM, answer F1: of the parts of an answer, by token (HotpotQA's official evaluation)",
+    "milestones": "milestones: of those that the case names the share reached",
+    "forbidden_calls": f"forbidden calls: those that the case forbids; their interval: {intervals.AMOUNTS}",
     "passed": "pass rate: as an evaluator says, unsure counts half",
 }
 _CHANCE = (

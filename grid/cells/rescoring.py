@@ -171,7 +171,7 @@ class _Scorer:
         said = await self._said(problem, found.shown)
         own = self._measured(problem, found.trajectory)
         resolved = self._resolved(problem, found)
-        values = scored(replace(problem, measure=lambda _: own), _plain(found.trajectory), bool(resolved), said)
+        values = self._scored(replace(problem, measure=lambda _: own), found.trajectory, bool(resolved), said)
         if resolved is None and SUCCESS not in {**own, **said}:
             values.pop(SUCCESS)
         if found.offered_unknown:
@@ -193,6 +193,17 @@ class _Scorer:
             except NotStoredError as error:
                 self._reasons.append(str(error))
         return {}
+
+    def _scored(
+        self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """All metrics; without milestones where one of them looks at a last state that is not known."""
+        try:
+            return scored(problem, _plain(trajectory), resolved, said)
+        except NotStoredError as error:
+            self._reasons.append(str(error))
+            plain = replace(problem.reference, milestones=(), forbidden=())
+            return scored(replace(problem, reference=plain), _plain(trajectory), resolved, said)
 
     async def _said(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
         """What the evaluator says, who is asked of episodes that did not break off."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from grid.core.engine import Prompt
-from grid.core.types import Case, Demonstration, Skipped, Substep, TaskKind, ToolCall, ToolSpec, Trajectory, Verdict
+from grid.core.types import (
+    Case,
+    Demonstration,
+    Json,
+    Skipped,
+    Substep,
+    TaskKind,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Verdict,
+)
 from grid.core.world import World
 
 # What a case is held against, and a planner never sees.
@@ -30,6 +41,24 @@ class Substitute:
 
 
 @dataclass(frozen=True)
+class Milestone:
+    """A call to be made on the way to a resolution, or one that must not be made (`Reference.forbidden`).
+
+    A call that succeeds is the milestone's if it gives `arguments` (it may give others) and returned `result` (there
+    may be more in it), each in any equal form; so a state is named, too: by what a call shows of it. A world's own
+    state can be named by `state`, which looks at the last one; such a milestone has no `tool`. `after` names
+    milestones that earlier calls have to have reached.
+    """
+
+    name: str
+    tool: str = ""
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    result: Mapping[str, Json] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    state: Callable[[Hashable], bool] | None = None
+
+
+@dataclass(frozen=True)
 class Reference:
     """What a planner never sees: per substep the reference call (None: no tool), in plan order.
 
@@ -40,7 +69,8 @@ class Reference:
     substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
     is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
     those of whoever does not see it. `told`: the answer is what whoever ends the work has to tell, word for word.
-    `substitutes`: by the name of a tool that is out of service what replaces it.
+    `substitutes`: by the name of a tool that is out of service what replaces it. `milestones` lie on the way to the
+    resolution, `forbidden` beside it: metrics of their own (`grid.metrics.milestones`), which say nothing of success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -52,6 +82,8 @@ class Reference:
     unsolvable: bool = False
     substitutes: Mapping[str, Substitute] = field(default_factory=dict)
     told: bool = False
+    milestones: tuple[Milestone, ...] = ()
+    forbidden: tuple[Milestone, ...] = ()
 
     def unfollowed(self) -> Reference:
         """The same where nobody is given its substeps: those without a call are no steps then."""

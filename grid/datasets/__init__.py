@@ -4,8 +4,9 @@ A problem has a case, its tools, a world, a reference and a scorer. `conf/datase
 
 Begin with `dataset` (what all share: cases out of records, what is skipped, in which order they are taken), then
 `ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose
-`slate/dataset` generates its cases from a seed; `null` is for measurements. `files` reads what nobody vouches for.
-`question_answering` (with demonstrations) is shared by questions over facts, `parameters` by tools out of schemas,
+`slate/dataset` generates its cases from a seed; `null` is for measurements. `files` reads what nobody vouches for,
+`milestones` what a line names on the way and forbids. `question_answering` (with demonstrations) is shared by questions
+over facts, `parameters` by tools out of schemas,
 `grading` (a model's grade of a final answer) by benchmarks that a model grades, or whose tools nobody has.
 
 Of one file or two: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`, `gta`, `mcp`

@@ -1,7 +1,8 @@
 """Tasks in a JSON Lines file whose tools are Python functions: what a small dataset needs besides them.
 
 A line has a `question`, the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` stands for what
-the first returned) and, where tasks are made from one template, the template's name as `cluster`.
+the first returned) and, where tasks are made from one template, the template's name as `cluster`. It may have
+`milestones` and `forbidden` calls (`grid.datasets.milestones`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError,
 from pydantic.dataclasses import dataclass
 
 from grid.core.errors import ConfigError, ToolError
-from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem, Reference
+from grid.core.problem import BRANCHING, REFERENCES, Milestone, Outline, Problem, Reference
 from grid.core.types import RESULT, Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec
 from grid.core.util import STRICT
 from grid.datasets.dataset import Order, ordered
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.grading import listed
+from grid.datasets.milestones import Milestones
 from grid.datasets.parameters import alternatives, details, type_text, whole
 from grid.text import references
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
@@ -39,7 +41,7 @@ class _Call(BaseModel):
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class _Record(BaseModel):
+class _Record(Milestones):
     model_config = ConfigDict(extra="forbid", strict=True)
     question: Annotated[str, Field(pattern=r"\S")]
     calls: Annotated[list[_Call], Field(min_length=1, max_length=100)]
@@ -52,6 +54,8 @@ class _Task:
     calls: Mapping[str, ToolCall]
     goal: Outcome
     cluster: str
+    milestones: tuple[Milestone, ...] = ()
+    forbidden: tuple[Milestone, ...] = ()
 
 
 @dataclass(config=STRICT)
@@ -115,7 +119,13 @@ class FunctionTasks(ABC):
         task, tools = self._read[0][case_id], tuple(self.tools.values())
         return Problem(
             case=Case(case_id, task.question, Plan(())),
-            reference=Reference(task.calls, (list(task.calls)[-1],), followed=False),
+            reference=Reference(
+                task.calls,
+                (list(task.calls)[-1],),
+                followed=False,
+                milestones=task.milestones,
+                forbidden=task.forbidden,
+            ),
             world=FunctionWorld(self._by_name, task.goal),
             candidates=lambda case, substep: tools,
             library=self.tools,
@@ -150,7 +160,9 @@ class FunctionTasks(ABC):
             if found.failed:
                 raise ValueError(f"call {step} fails: {found.content['error']}")
             outcomes[step] = found.content
-        return _Task(record.question, calls, outcome(call, found), record.cluster or case_id)
+        tools = list(self._by_name)
+        named = record.wanted(tools), record.unwanted(tools)
+        return _Task(record.question, calls, outcome(call, found), record.cluster or case_id, *named)
 
 
 # Python functions as planners see them: signature and docstring become a tool's card.

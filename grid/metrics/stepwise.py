@@ -10,6 +10,7 @@ from typing import Any
 
 from grid.core.problem import Problem, Reference
 from grid.core.types import FINISH, NO_TOOL, Step, ToolCall, Trajectory, to_json
+from grid.metrics import milestones
 from grid.metrics.failure_patterns import same_arguments
 from grid.metrics.scores import counts
 from grid.text import references
@@ -68,6 +69,8 @@ def scored(
         replaced, wrongly = counts(stated.steps, problem.reference)
         own |= {"replaced_arguments": replaced, "wrongly_replaced_arguments": wrongly}
     reference = problem.reference.part(len(case.done), case.decisions)
+    if reference.milestones or reference.forbidden:
+        own |= milestones.measured(reference, stated)
     return score(stated, reference, resolved, own, concrete_calls(world))
 
 

@@ -1,0 +1,70 @@
+"""Milestones as a line of a file of tasks names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from grid.core.errors import nearest
+from grid.core.problem import Milestone
+from grid.metrics.milestones import ordered
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Values = Annotated[dict[str, JsonValue], Field(max_length=100)]
+
+
+class Named(BaseModel):
+    """A call that counts, by its tool, some of its arguments, and some of the fields that it returned.
+
+    `name` is how others name it in `after`; without one it is its place in the list, from 0.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    tool: Name
+    arguments: Values = Field(default_factory=dict)
+    result: Values = Field(default_factory=dict)
+    name: Name | None = None
+    after: list[Name] = Field(default_factory=list, max_length=100)
+
+
+Lines = Annotated[list[Named], Field(max_length=100)]
+
+
+class Milestones(BaseModel):
+    """What a line may have besides: `milestones` on the way, each after the one before it if they are `in_order`.
+
+    `forbidden` are calls that must not be made.
+    """
+
+    milestones: Lines = Field(default_factory=list)
+    in_order: bool = False
+    forbidden: Lines = Field(default_factory=list)
+
+    def wanted(self, tools: Sequence[str]) -> tuple[Milestone, ...]:
+        """The milestones, each behind those that it comes after.
+
+        Raises:
+            ValueError: a tool is none of `tools`, or they cannot be reached (`ordered`).
+        """
+        found = [*_read(self.milestones, tools)]
+        if self.in_order:
+            chained = (replace(one, after=(*one.after, before.name)) for before, one in pairwise(found))
+            found = [*found[:1], *chained]
+        return ordered(found)
+
+    def unwanted(self, tools: Sequence[str]) -> tuple[Milestone, ...]:
+        """What is forbidden; raises ValueError as `wanted`, and for one that comes after another."""
+        if any(one.after for one in self.forbidden):
+            raise ValueError("what is forbidden is forbidden at any time, and has no `after`")
+        return ordered([*_read(self.forbidden, tools)])
+
+
+def _read(lines: Sequence[Named], tools: Sequence[str]) -> Iterator[Milestone]:
+    for place, one in enumerate(lines):
+        if one.tool not in tools:
+            raise ValueError(f"a milestone calls {one.tool!r:.80}, which is no tool{nearest(one.tool, tools)}")
+        yield Milestone(one.name or str(place), one.tool, one.arguments, one.result, tuple(one.after))
