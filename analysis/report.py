@@ -28,6 +28,7 @@ from analysis.tables import (
     remembered,
     restoration,
     rewards,
+    scored_again,
     search,
     success,
     trajectories,
@@ -161,7 +162,7 @@ def _tables(
     ]
     found += [*disturbances.tables(root), *remembered.tables(root)]
     found += study.tables(root, analysis, of_study, papers)
-    found += two_numbers.tables(root)
+    found += [*two_numbers.tables(root), *scored_again.tables(root)]
     found += [*search.tables(root), *restoration.tables(root), *win_rates.tables(root), *frontier.tables(root)]
     found = unknowns.under(found, left_open)
     return unknowns.noted(provenance.captioned(found, kinds_of_data, restoration.notice(root)))

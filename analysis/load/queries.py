@@ -105,9 +105,17 @@ def of_files(root: Path, *queries: str) -> str:
 def _sources(root: Path) -> dict[str, str]:
     """The tables beside that of cells, of which only the rows of the latest tries count."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
-    sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest) | {"comparisons": ""}
+    sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest)
+    sources |= dict.fromkeys(("comparisons", "rescores", "scorings"), "")
     found = {name: _rows(root, name) + further for name, further in sources.items()}
-    return found | {"failures": f"{_text(f'{root}/.failures/*.parquet')}{latest}"}
+    return found | {"scores": _SCORES, "failures": f"{_text(f'{root}/.failures/*.parquet')}{latest}"}
+
+
+_SCORES = (
+    "(SELECT cell_id, one.key AS name, one.value AS value\n"
+    "  FROM (SELECT cell_id, unnest(map_entries(scores)) AS one FROM e))"
+)
+"""One row a cell and metric, as `grid.store.read` has them; of files that have no map of them, none."""
 
 
 def _rows(root: Path, table: str) -> str:

@@ -6,7 +6,7 @@ of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` wi
 What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
 `thresholds`, `frontier`; `calibrated` (the numbers) and `calibration`; `failure_cells` (what rules look at),
 `failure_rules`, `failed` (the classes of a folder's cells) and `failures` (how many of each); `search_cells` and
-`search`; `plan_cells` and `plans`; `regression`.
+`search`; `plan_cells` and `plans`; `regression`; `scored_again` (what `agent-grid rescore` changed).
 
 It imports `page`, `stats` and `load`. What `from analysis import tables` gave before there was a room stands here.
 """

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar
 
+import duckdb
 import pytest
 
+from analysis.tables import scored_again
 from grid import plugins, store
 from grid.cells.rescoring import SAID, SILENCE, NotStoredError, Unknown
 from grid.cells.run import Stamp, run_chunk
@@ -401,6 +404,14 @@ def test_one_changed_scorer_changes_its_values_and_no_others(lab: Path) -> None:
             assert row["state"] == EQUAL, row
     assert all(cell in ended.out for cell in calls), "the changes with their cells"
     assert store.metrics(lab / "results" / "first")["steps_at_the_desk"].unit == "steps"
+    (table,) = scored_again.tables(lab / "results" / "first")
+    (row,) = table.values.to_dict("records")
+    assert (row["metric"], row["values"], row["differ"]) == ("desk_minutes", 6, sum(map(bool, calls.values())))
+    assert (row["then"], row["now"]) == (pytest.approx(2.0 * fmean(calls.values())), pytest.approx(row["then"] * 1.25))
+    assert row["change"] == pytest.approx(row["now"] - row["then"])
+    assert row["change_low"] < row["change"] < row["change_high"]
+    cases = duckdb.connect().execute(table.query).df()
+    assert scored_again.means(cases).equals(table.values), "the query that is shown made the numbers"
 
 
 def test_a_plugin_that_is_not_there_is_told(lab: Path) -> None:
