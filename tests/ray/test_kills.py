@@ -39,8 +39,8 @@ def survived_moments(log: Log, kills: int, *kinds: str) -> None:
     assert spent == counted > 0
 
 
+@pytest.mark.slow  # drivers, and whole machines with their raylets, are killed every time, below
 def test_a_sweep_survives_kills_at_random_moments(folder: Path) -> None:
-    """Workers are killed on nodes, below."""
     survived_moments(chaos(folder, 2, 0, SWEEP, print, kinds=(DRIVER, RAYLET)), 2, DRIVER, RAYLET)
 
 
