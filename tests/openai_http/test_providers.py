@@ -300,6 +300,17 @@ def test_what_a_model_does_not_take_is_told_before_any_request(model: str, value
     assert server.asked == []
 
 
+def test_a_thought_that_must_go_back_with_its_signature_needs_history_as_text() -> None:
+    """Which is told; the signature of Anthropic's thinking is not kept."""
+    thinking = {"tools": "native", "extra": {"thinking": {"type": "enabled", "budget_tokens": 1024}}}
+    with LocalServer(Anthropic(KEY)) as server:
+        error = config_error(made("anthropic", server, **thinking))
+        engine = made("anthropic", server, **thinking, history="text")
+        assert asyncio.run(sampled(engine)).reasoning == {0: ("reasoning_content", "Which is first?")}
+    assert error.key == "model.history"
+    assert "Expected `thinking`, but found `tool_use`" in str(error)
+
+
 @pytest.mark.parametrize("provider", BOTH)
 def test_a_schema_that_is_refused_is_seen_before_the_sweep(provider: str) -> None:
     def refuses(body: Any) -> str | None:

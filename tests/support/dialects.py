@@ -116,6 +116,9 @@ class Anthropic(Dialect):
             given = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
             self.expect(given == waiting, f"tool_use ids without tool_result blocks: {waiting}, {given}")
             self.expect(all(block.get("text", "x") for block in blocks), "text content blocks must be non-empty")
+            thought = blocks[0]["type"] == "thinking" and blocks[0].get("signature") if blocks else None
+            free = message["role"] == "user" or not any(block["type"] == "tool_use" for block in blocks)
+            self.expect(free or thought or "thinking" not in body, "Expected `thinking`, but found `tool_use`")
             self.results += len(given) if message is body["messages"][-1] else 0
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
 
@@ -130,9 +133,11 @@ class Anthropic(Dialect):
         told = self.tokens(asked, 12)
         usage = {"input_tokens": told.input - told.cached, "cache_read_input_tokens": told.cached}
         reason = "tool_use" if block["type"] == "tool_use" else "end_turn"
+        thought = {"type": "thinking", "thinking": "Which is first?", "signature": "c2ln"}
+        blocks = [thought, block] if "thinking" in body else [block]
         answer = {"id": "msg_01", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5-20250929"}
         usage |= {"cache_creation_input_tokens": 0, "output_tokens": told.output}
-        return Reply(body={**answer, "content": [block], "stop_reason": reason, "stop_sequence": None, "usage": usage})
+        return Reply(body={**answer, "content": blocks, "stop_reason": reason, "stop_sequence": None, "usage": usage})
 
 
 class Gemini(Dialect):
