@@ -36,7 +36,7 @@ from grid.engines.http.completions import Completions
 _TABLE = "model_prices_and_context_window_backup.json"  # as the package carries it; nothing is fetched
 _ANSWERS = ("chat", "responses", "completion")
 """The table's modes of models that answer chats."""
-_KIND = re.compile(r"(_converse|_chat|-.*)$")  # behind a provider's name in the table: bedrock_converse, vertex_ai-...
+_KIND = re.compile(r"^text-completion-|(_converse|_chat|-.*)$")  # of bedrock_converse, vertex_ai-language-models, ...
 _MILLION = 1_000_000
 _COSTS = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token")
 _OURS = frozenset(
@@ -134,7 +134,7 @@ class LiteLLM(Completions):
             raise ConfigError("model", self.name, f"the library of that name, which must be installed: {what}")
         entry = _found(self.model)
         if entry is None and self.listed:
-            near = ", ".join(difflib.get_close_matches(self.model, [*_names()], n=3)) or "none is near"
+            near = ", ".join(_nearest(self.model)) or "none is near"
             allowed = f"a name that {_installed()} lists ({near}); model.listed=false takes any other of a provider"
             raise ConfigError("model.model", self.model, allowed)
         return entry
@@ -144,11 +144,11 @@ class LiteLLM(Completions):
         from openai import OpenAIError
 
         try:
-            provider = library.get_llm_provider(self.model)[1]
+            name, provider, *_ = library.get_llm_provider(self.model)
         except OpenAIError:
             allowed = "a provider's name and its model's, as anthropic/NAME: litellm knows no provider of this one"
             raise ConfigError("model.model", self.model, allowed) from None
-        takes = library.get_supported_openai_params(self.model, custom_llm_provider=provider)
+        takes = library.get_supported_openai_params(name, custom_llm_provider=provider)
         if takes is None:
             return  # a provider of which the library says nothing: the first completion will show
         sent = {"temperature", "seed", *self._keys, *(("tool_choice",) if NATIVE in self.provides else ())}
@@ -273,13 +273,25 @@ def _found(model: str) -> Mapping[str, Any] | None:
     """A model's entry, which may stand there without its provider's name."""
     table, (provider, _, rest) = _table(), model.partition("/")
     own = table.get(rest)
-    return table.get(model) or (own if own and own["litellm_provider"].startswith(provider) else None)
+    return table.get(model) or (own if own and provider in (own["litellm_provider"], _provider(own)) else None)
 
 
 def _names() -> Iterator[str]:
     """All names of models, each with its provider's."""
     for name, entry in _table().items():
-        yield name if "/" in name else f"{_KIND.sub('', entry['litellm_provider'])}/{name}"
+        yield name if "/" in name else f"{_provider(entry)}/{name}"
+
+
+def _nearest(model: str) -> list[str]:
+    """Up to three names: first the same of other providers, then those that look alike."""
+    names = [*_names()]
+    same = [name for name in names if name.endswith(f"/{model.rpartition('/')[2]}")]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(model, names, n=3)]))[:3]
+
+
+def _provider(entry: Mapping[str, Any]) -> str:
+    """As it stands in front of a model's name."""
+    return _KIND.sub("", str(entry["litellm_provider"]))
 
 
 def _may(entry: Mapping[str, Any] | None, what: str) -> bool:

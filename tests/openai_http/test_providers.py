@@ -139,7 +139,8 @@ def test_building_and_pricing_import_no_library() -> None:
 
 def test_it_says_what_it_is() -> None:
     engine = LiteLLM(model=CLAUDE)
-    assert (engine.name, engine.home, engine.gpus, engine.provides) == ("litellm", "gateway", 0, {SAMPLE})
+    assert (engine.name, engine.home, engine.gpus) == ("litellm", "gateway", 0)
+    assert engine.provides == {SAMPLE}
     assert LiteLLM(model=CLAUDE, tools="native").provides == {SAMPLE, NATIVE, MESSAGES}
     assert engine.version == f"{CLAUDE} (litellm {metadata.version('litellm')})"
     own = LiteLLM(model=GEMINI, base_url="https://gate.example.org/v1")
@@ -210,7 +211,8 @@ def test_no_further_key_holds_a_secret_or_goes_behind_the_engines_back(key: str)
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("anthropic/claude-sonet-4-5", CLAUDE), ("gemini-2.5-flsh", "gemini"), ("none/x9y8", "none is")]
+    ("name", "near"),
+    [("anthropic/claude-sonet-4-5", CLAUDE), ("gemini-2.5-flsh", "gemini"), ("a/claude-sonnet-4-5", CLAUDE)],
 )
 def test_a_name_that_the_table_does_not_have_is_refused_with_the_nearest(name: str, near: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -218,6 +220,19 @@ def test_a_name_that_the_table_does_not_have_is_refused_with_the_nearest(name: s
     assert (caught.value.key, caught.value.value) == ("model.model", name)
     assert near in str(caught.value)
     assert "model.listed=false" in str(caught.value)
+
+
+def test_names_may_stand_in_the_table_without_their_provider_and_with_a_kind_of_it() -> None:
+    listed = [LiteLLM(model=f"{provider}{CLAUDE.partition('/')[2]}").listing() for provider in ("", "anthropic/")]
+    assert listed[0] == listed[1]
+    own = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+    assert LiteLLM(model=f"bedrock/{own}").listing() == LiteLLM(model=own).listing()
+
+
+def test_without_the_library_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grid.engines.providers._installed", lambda: None)
+    with pytest.raises(ConfigError, match=r"must be installed: pip install -e '\.\[providers\]'"):
+        checked(tmp_path, {"model": CLAUDE})
 
 
 def test_an_unlisted_name_is_taken_where_that_is_wanted_and_its_provider_is_known(tmp_path: Path) -> None:
