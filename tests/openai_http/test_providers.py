@@ -129,6 +129,16 @@ def test_ten_episodes_have_the_calls_and_tokens_that_the_server_counted(
     assert sum(row["money"] for row in rows) == pytest.approx(dollars / 1e6)
 
 
+@pytest.mark.parametrize(("provider", "key"), [("anthropic", "system"), ("gemini", "system_instruction")])
+def test_the_role_is_the_systems_and_all_else_the_users(provider: str, key: str) -> None:
+    with LocalServer(PROVIDERS[provider].dialect(KEY)) as server:
+        asyncio.run(sampled(made(provider, server)))
+    body = server.asked[-1].body
+    assert "Be brief." in json.dumps(body.pop(key))
+    assert "Be brief." not in json.dumps(body)
+    assert "Which?" in json.dumps(body)
+
+
 def test_building_and_pricing_import_no_library() -> None:
     code = (
         "import sys, grid.engines.providers as m; one = m.LiteLLM(model='anthropic/claude-sonnet-4-5');"
@@ -342,10 +352,14 @@ def test_a_schema_that_is_refused_is_seen_before_the_sweep(provider: str) -> Non
 # Failures.
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_what_may_pass_is_tried_again_and_only_by_the_engine(status: int, waits: list[float]) -> None:
-    with LocalServer(after_probe(Anthropic(KEY), refused(status, "busy"), refused(status, "busy"))) as server:
-        found = asyncio.run(sampled(made("anthropic", server, structured=False)))
+@pytest.mark.parametrize(
+    ("provider", "status"), [("anthropic", 429), ("anthropic", 529), ("gemini", 503), ("openai", 429), ("openai", 500)]
+)
+def test_what_may_pass_is_tried_again_and_only_by_the_engine(provider: str, status: int, waits: list[float]) -> None:
+    """OpenAI's own client, which the library uses for some, would try too."""
+    well = PROVIDERS[provider].dialect(KEY)
+    with LocalServer(after_probe(well, refused(status, "busy"), refused(status, "busy"))) as server:
+        found = asyncio.run(sampled(made(provider, server, structured=False)))
     assert (found.usage.llm_calls, found.usage.resent_requests) == (1, 2)
     assert (len(server.asked), len(waits)) == (1 + 3, 2)
 
