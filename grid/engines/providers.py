@@ -200,7 +200,7 @@ class _Library(Client):
         for message in body["messages"]:  # an empty text beside calls would be a part of its own, which Gemini refuses
             message["content"] = message.get("content") or (None if "tool_calls" in message else "")
         try:
-            found = await self._ask_library(**body, **self._how, num_retries=0, max_retries=0)
+            found = await self._ask_library(**body, **self._how, num_retries=0)
         except self._failures as error:
             status, said = _failure(error)
             return status, getattr(error, "litellm_response_headers", None) or {}, to_json({"error": said}).encode()
