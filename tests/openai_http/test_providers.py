@@ -94,6 +94,7 @@ def config_error(engine: LiteLLM) -> ConfigError:
     return error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tools", ["prompt", "native"])
 @pytest.mark.parametrize("provider", BOTH)
 def test_ten_episodes_have_the_calls_and_tokens_that_the_server_counted(
