@@ -215,6 +215,27 @@ class Probe(NamedTuple):
         return f"the {self.role} is asked at temperature {self.temperature:g} ({own}{whose})"
 
 
+class Listing(NamedTuple):
+    """What a million tokens cost in US dollars, as somebody's list says: of prompts, of their cached part, of answers.
+
+    `of`: whose list, with its version.
+    """
+
+    input: float
+    cached: float | None
+    output: float
+    of: str
+
+
+@runtime_checkable
+class Listed(Protocol):
+    """An engine that knows a list of models and prices."""
+
+    def listing(self) -> Listing | None:
+        """The model's price; None where the list has none. Raises ConfigError for a model that is not in it."""
+        ...
+
+
 @runtime_checkable
 class Probed(Protocol):
     """An engine whose server may refuse what it is asked, so that it is asked before."""

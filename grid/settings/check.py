@@ -42,7 +42,7 @@ from grid.settings.named import named
 from grid.settings.parts import Parts, key_of, lacking, parts_of, with_ordering
 from grid.settings.plan import Plan
 from grid.settings.remembered import line_of, with_contents
-from grid.settings.roles import expect_prices, is_named, judging, models, restoring, with_roles
+from grid.settings.roles import expect_prices, is_named, judging, listed_lines, models, restoring, with_roles
 from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
 
 MOST_REASONS = 50
@@ -64,7 +64,7 @@ class Job:
 class Checked:
     """What can run, what was left out and why, what the datasets skipped; lines of what else is to be known.
 
-    These say which roles nobody asks, what is cut off, and what memories hold.
+    These say which roles nobody asks, what is cut off, what memories hold, and whose prices count.
     """
 
     plan: Plan
@@ -73,6 +73,7 @@ class Checked:
     unasked: Sequence[str] = ()
     cut: Sequence[str] = ()
     remembered: Sequence[str] = ()
+    priced: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, dict[str, int]]:
         """Dataset label to reasons and how often each was met, the most frequent first; no reason: nothing was."""
@@ -92,6 +93,7 @@ class _Found:
         self.valid: list[Setting] = []
         self.invalid: list[tuple[Setting, str]] = []
         self.cut: list[str | None] = []
+        self.priced: list[str] = []
         self.case_ids: dict[str, Sequence[str]] = {}
         self.versions: dict[str, str] = {}
         self.skipped: dict[str, Sequence[Skipped]] = {}
@@ -113,6 +115,7 @@ class _Found:
             expect_prices(setting, built.prices, budget.money)
         self.measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
         self.cut.append(cut(built.engine, built.planner, setting.labels))
+        self.priced += listed_lines(setting, {ACTOR: built.engine, **built.roles})
         self.valid.append(replace(setting, code=code_of(setting.config)))
         self.case_ids[setting.id] = ids = self._ids(setting, built.dataset)
         if built.memory:
@@ -175,7 +178,8 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         fail_fast=shared.fail_fast,
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
-    lines = [*dict.fromkeys(filter(None, found.cut))], [*dict.fromkeys(filter(None, map(line_of, found.valid)))]
+    said = found.cut, map(line_of, found.valid), found.priced
+    lines = ([*dict.fromkeys(filter(None, part))] for part in said)
     return Checked(plan, found.invalid, found.skipped, _unasked(jobs, settings), *lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,7 +13,7 @@ from grid.core.engine import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, 
 from grid.core.errors import ConfigError
 from grid.core.problem import EXAMINED, SIMULATED, TALKS
 from grid.core.types import Usage
-from grid.engines.hosted import Informed
+from grid.engines.hosted import Informed, Listed, Listing
 from grid.episode.judging import Judging
 from grid.planners.refining import Criticising
 from grid.planners.restoring import NOT_RESTORED, Restoring
@@ -237,13 +237,12 @@ Prices = Mapping[Role, Price | None]
 
 
 def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict[Role, Price | None]:
-    """The price of each role's model: an engine that runs in the task costs nothing where no other is given.
+    """The price of each role's model: the one given, else that of its engine's list, or nothing in the task.
 
     Raises:
-        ConfigError: a price that is none, or two of one model.
+        ConfigError: a price that is none, or two of one model; a model that its engine's list does not have.
     """
-    found = {role: _prices_given(role, config) or (_FREE if engine.home == "task" else None)
-             for role, engine in engines.items()}  # fmt: skip
+    found = {role: _price(role, config, engine) for role, engine in engines.items()}
     for roles in by_pool(config).values():  # whose replicas do not tell roles apart
         for role in roles[1:]:
             if found[role] != found[roles[0]]:
@@ -252,6 +251,28 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
                     f"{role}.{PRICE}", config[role].get(PRICE), f"as {other}, since the model is the same"
                 )
     return found
+
+
+def _price(role: Role, config: Mapping[str, Any], engine: object) -> Price | None:
+    listed = _listed(engine)  # in any case: it knows the names of models
+    if (given := _prices_given(role, config)) or listed is None:
+        return given or (_FREE if getattr(engine, "home", None) == "task" else None)
+    return Price(input=listed.input, cached=listed.cached, output=listed.output)
+
+
+def _listed(engine: object) -> Listing | None:
+    return engine.listing() if isinstance(engine, Listed) else None
+
+
+def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[str]:
+    """A line for each model whose price is its engine's list's, as the user gave none."""
+    for role, engine in engines.items():
+        listed = _listed(engine)
+        if listed and not _prices_given(role, setting.config):
+            known = {key: value for key, value in listed._asdict().items() if isinstance(value, float)}
+            dollars = ", ".join(f"{key}: {value:g}" for key, value in known.items())
+            label = label_of(role, setting.labels)
+            yield f"{label}: no price is given; by {listed.of} it is {{{dollars}}}, US dollars per million tokens"
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
@@ -296,7 +317,7 @@ def expect_counts(
             told = f"null: the server of {label_of(role, setting.labels)} tells no tokens of its answers (usage)"
             if tokens is not None:
                 raise ConfigError("budget.tokens", tokens, told)
-            if dollars is not None and not (_prices_given(role, setting.config) or _FREE).free:
+            if dollars is not None and not (_price(role, setting.config, make("model", model)) or _FREE).free:
                 raise ConfigError("budget.money", dollars, told)
 
 

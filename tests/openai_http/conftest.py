@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from grid.engines.http.client import HTTPClient
+from grid.engines.http.client import Client
 from tests.support.openai_engine import KEY, KEY_ENV, NOW
 
 
@@ -38,8 +38,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(HTTPClient, "sleep", staticmethod(sleep))
-    monkeypatch.setattr(HTTPClient, "now", staticmethod(lambda: NOW))
+    monkeypatch.setattr(Client, "sleep", staticmethod(sleep))
+    monkeypatch.setattr(Client, "now", staticmethod(lambda: NOW))
     return slept
 
 

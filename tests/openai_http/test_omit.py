@@ -88,7 +88,11 @@ def test_what_cannot_be_left_out_is_refused_with_what_can(values: dict[str, Any]
 
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("seed", "Extra inputs are not permitted: seed"), ("top_p", "Unsupported parameter: 'top_p' is not supported.")],
+    [
+        ("seed", "Extra inputs are not permitted: seed"),
+        ("top_p", "Unsupported parameter: 'top_p' is not supported."),
+        ("top_p", "`temperature` and `top_p` cannot both be specified for this model. Please use only one."),
+    ],
 )
 def test_a_key_that_is_refused_is_found_before_the_sweep_and_named(key: str, message: str) -> None:
     with LocalServer(only(key, None, message)) as server:

@@ -23,7 +23,8 @@ from typing import Any
 from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.core.engine import ACTOR
-from grid.engines.http.engine import OpenAIHTTP, Serving
+from grid.engines.http.client import Serving
+from grid.engines.http.engine import OpenAIHTTP
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import Price

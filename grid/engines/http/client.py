@@ -8,11 +8,12 @@ import os
 import random
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import to_json
@@ -57,7 +58,7 @@ class WithheldError(ModelError):
     """The model's answer was not passed on: its server could not read it, or a filter came between."""
 
 
-class _TryAgainError(Exception):
+class TryAgainError(Exception):
     """A failure that may pass; `wait` is how many seconds the server asked for."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
@@ -65,48 +66,47 @@ class _TryAgainError(Exception):
         super().__init__(message)
 
 
-class HTTPClient:
-    """Asks one server for JSON, at any of its URLs.
+class Serving(BaseModel):
+    """How requests are sent: no result depends on it.
+
+    `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
+    `max_wait_seconds`: a server that asks to wait longer (Retry-After) is given up.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    api_key_env: str | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 16
+    request_seconds: Annotated[float, Field(gt=0)] = 300.0
+    tries: Annotated[int, Field(ge=1, le=20)] = 6
+    max_wait_seconds: Annotated[float, Field(ge=0)] = 600.0
+
+
+class Client(ABC):
+    """Asks for JSON in OpenAI's form, and again after what may pass; who carries a request is the subclass's.
 
     A request that waits to be tried again keeps its place in flight, so that a rate limit slows all others down.
 
     Args:
-        key: sent as bearer token; None: none is.
-        proxies: whether those of the environment are used.
-        in_flight: requests at the server at once.
-        request_seconds: the time-out of one try, body included.
-        tries: how often a request is sent at most.
-        longest_wait: seconds; a server that asks for more (Retry-After) is given up.
+        serving: requests at the server at once, the time-out of one try (body included), how often one is sent.
+        secrets: what no message may show.
     """
 
     sleep = staticmethod(asyncio.sleep)
     now = staticmethod(time.time)
 
-    def __init__(
-        self,
-        key: str | None,
-        *,
-        proxies: bool,
-        in_flight: int,
-        request_seconds: float,
-        tries: int,
-        longest_wait: float,
-    ) -> None:
-        import httpx
-
-        self._key, self._seconds, self._tries, self._longest_wait = key, request_seconds, tries, longest_wait
-        self._places = asyncio.Semaphore(in_flight)
-        self.running = self.waiting = 0
-        # A compressed answer could grow beyond the limit while it is unpacked.
-        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
-        self._http = httpx.AsyncClient(
-            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
-            timeout=None,  # noqa: S113 - asyncio's holds for the whole request
-            # Connections are dropped before servers do so (often after 5 s), or a request would be lost on one.
-            limits=httpx.Limits(max_connections=in_flight, keepalive_expiry=2.0),
-            follow_redirects=False,  # a key would go elsewhere
-            trust_env=proxies,
+    def __init__(self, serving: Serving, secrets: Collection[str] = ()) -> None:
+        self._seconds, self._tries, self._longest_wait = (
+            serving.request_seconds,
+            serving.tries,
+            serving.max_wait_seconds,
         )
+        self._secrets = secrets
+        self._places = asyncio.Semaphore(serving.max_in_flight)
+        self.running = self.waiting = 0
+
+    @abstractmethod
+    async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers (names in any case) and body of one try; raises TryAgainError where there is no answer."""
 
     async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
         """POST `body` (or GET) and check the answer's shape.
@@ -136,7 +136,7 @@ class HTTPClient:
             try:
                 value = await self._once(url, content, shape, _limit(body))
                 return Answered(value, again, (began, time.monotonic()))
-            except _TryAgainError as error:
+            except TryAgainError as error:
                 last = error
             if last.wait > self._longest_wait:
                 asked = f"it asks to wait {last.wait:,.0f} s, more than the {self._longest_wait:,.0f} s allowed"
@@ -147,16 +147,12 @@ class HTTPClient:
         raise EngineError(f"{url}: {last} (tried {self._tries} times)")
 
     async def _once(self, url: str, content: bytes | None, shape: type[Shape], limit: int) -> Shape:
-        """One try; failures that may pass are _TryAgainError."""
-        import httpx
-
+        """One try; failures that may pass are TryAgainError."""
         try:
             async with asyncio.timeout(self._seconds):
                 status, headers, data = await self._exchange(url, content)
         except TimeoutError:
-            raise _TryAgainError(f"no answer within {self._seconds:g} s") from None
-        except httpx.HTTPError as error:
-            raise _TryAgainError(self.shown(f"{type(error).__name__} {error}")) from None
+            raise TryAgainError(f"no answer within {self._seconds:g} s") from None
         if status in range(200, 300):
             value = self._loaded(data)
             if (failed := _failed_inside(value)) is None:
@@ -169,26 +165,16 @@ class HTTPClient:
         if of := whose(status, said.words):
             raise ContextError(f"{url}: {text}", room(said.words, limit)) if of == "context" else WithheldError(text)
         if status in PASSING and said.code not in _SPENT:
-            raise _TryAgainError(text, retry_after(headers.get("retry-after"), self.now()))
+            raise TryAgainError(text, retry_after(headers.get("retry-after"), self.now()))
         if status in range(300, 400):
             text = f"HTTP {status}: redirects are not followed; this one leads to {self.shown(headers.get('location'))}"
         raise RefusedError(f"{url}: {text}", status)
-
-    async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers (names in any case) and at most MAX_BYTES of body."""
-        data = bytearray()
-        async with self._http.stream("GET" if content is None else "POST", url, content=content) as response:
-            async for part in response.aiter_raw():
-                data += part
-                if len(data) > MAX_BYTES:
-                    raise _TryAgainError(f"HTTP {response.status_code}: more than {MAX_BYTES:,} bytes")
-            return response.status_code, response.headers, bytes(data)
 
     def _loaded(self, data: bytes) -> Any:
         try:
             return loads(data)
         except (ValueError, RecursionError):
-            raise _TryAgainError(f"the answer is no JSON: {self.shown(data.decode(errors='replace'))}") from None
+            raise TryAgainError(f"the answer is no JSON: {self.shown(data.decode(errors='replace'))}") from None
 
     def _shaped(self, value: Any, shape: type[Shape]) -> Shape:
         try:
@@ -197,12 +183,54 @@ class HTTPClient:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             shown = self.shown(f"{place}: {first['msg']}")
-            raise _TryAgainError(f"the answer has another shape: {shown}") from None
+            raise TryAgainError(f"the answer has another shape: {shown}") from None
 
     def shown(self, text: str | None) -> str:
         """What an error may show of a server's text: one line, no key, not much of it."""
-        text = (text or "").replace(self._key or "\0", "***")
+        text = text or ""
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
         return " ".join(text[:_MAX_READ].split())[:_MAX_MESSAGE]
+
+
+class HTTPClient(Client):
+    """Asks one server, at any of its URLs.
+
+    Args:
+        key: sent as bearer token; None: none is.
+        proxies: whether those of the environment are used.
+        serving: as of `Client`.
+    """
+
+    def __init__(self, key: str | None, *, proxies: bool, serving: Serving) -> None:
+        import httpx
+
+        super().__init__(serving, (key,) if key else ())
+        # A compressed answer could grow beyond the limit while it is unpacked.
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        self._http = httpx.AsyncClient(
+            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+            timeout=None,  # noqa: S113 - asyncio's holds for the whole request
+            # Connections are dropped before servers do so (often after 5 s), or a request would be lost on one.
+            limits=httpx.Limits(max_connections=serving.max_in_flight, keepalive_expiry=2.0),
+            follow_redirects=False,  # a key would go elsewhere
+            trust_env=proxies,
+        )
+
+    async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """At most MAX_BYTES of body."""
+        import httpx
+
+        data = bytearray()
+        try:
+            async with self._http.stream("GET" if content is None else "POST", url, content=content) as response:
+                async for part in response.aiter_raw():
+                    data += part
+                    if len(data) > MAX_BYTES:
+                        raise TryAgainError(f"HTTP {response.status_code}: more than {MAX_BYTES:,} bytes")
+                return response.status_code, response.headers, bytes(data)
+        except httpx.HTTPError as error:
+            raise TryAgainError(self.shown(f"{type(error).__name__} {error}")) from None
 
 
 async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -7,162 +7,75 @@ own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokeniz
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.dataclasses import dataclass
 
-from grid.core.engine import (
-    ACTOR,
-    CHOOSE,
-    MESSAGES,
-    NATIVE,
-    SAMPLE,
-    Choice,
-    ChoiceAnswer,
-    History,
-    Home,
-    Prompt,
-    Sampled,
-    Source,
-    Tools,
-    option_numbers,
-    shown_as,
-)
+from grid.core.engine import CHOOSE, Choice, ChoiceAnswer, Prompt, Source, option_numbers
 from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.core.types import Usage
-from grid.core.util import STRICT, derive_seed
+from grid.core.util import STRICT
 from grid.engines import choice
 from grid.engines.choice import ChoiceSearch, Prefix
-from grid.engines.functions import handed_over
-from grid.engines.hosted import CHOICE_PROBE, CLOCK, Occupancy, Probe, Span, conversation_probe, covered
+from grid.engines.hosted import CHOICE_PROBE, CLOCK, Span, covered
 from grid.engines.http import client as http_sampler
-from grid.engines.http.chat import OWN, Beside, Chat, Counts, Models, counts, messages, plain, question, told
-from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
+from grid.engines.http.chat import Beside, Counts, Models, counts, messages, plain
+from grid.engines.http.client import Client, HTTPClient, RefusedError, checked_url, gathered, read_key
+from grid.engines.http.completions import Completions
 from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.messages import Message
 from grid.text.http import is_loopback
 
-_SEED_BITS = 31  # servers take no more
 _LABELS = 100  # of which load() asks the tokens
 
 
-class Serving(BaseModel):
-    """How requests are sent: no result depends on it.
-
-    `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
-    `max_wait_seconds`: a server that asks to wait longer (Retry-After) is given up.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    api_key_env: str | None = None
-    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 16
-    request_seconds: Annotated[float, Field(gt=0)] = 300.0
-    tries: Annotated[int, Field(ge=1, le=20)] = 6
-    max_wait_seconds: Annotated[float, Field(ge=0)] = 600.0
-
-
 @dataclass(config=STRICT, kw_only=True)
-class OpenAIHTTP:
+class OpenAIHTTP(Completions):
     """A model at a server with OpenAI's interface.
 
     Args:
         base_url: up to and including the version, as in `http://127.0.0.1:8000/v1`.
         model: the server's name of the model.
-        max_tokens: the longest completion, whatever a planner asks for.
-        reasoning_tokens: room for thinking besides: servers count it with the answer.
-        limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
-            servers `max_tokens` only.
-        tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
-        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
-            their calls and, where the server tells them and takes them back, their thoughts; the result of each call.
-            Null: as messages where tools are native.
-        structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
-        strict: in OpenAI's strict mode: without it the schema is a hint there. Arguments left out are null in it.
         exact_choice: the server returns what exact choices need; load() asks it.
         answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
         printed_form: algorithm 3 as printed: no one-digit number gets any mass, so that there must be eleven options.
-        sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
-            which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
-            OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
         labels: of numbered options: `natural`, `terminated` or `padded`, as for a model held here.
-        extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
-        omit: keys that chat requests leave out, as their server refuses them: its own values hold. Without
-            `temperature` no planner's and no judge's reaches the server, without `seed` trials cannot be repeated.
+
+    All other keys are those of `Completions`.
 
     Raises:
         ConfigError: a URL that is none, or over which a key would be seen; a key that cannot be left out.
     """
 
-    base_url: str
-    model: Annotated[str, Field(min_length=1)]
-    max_tokens: Annotated[int, Field(ge=1)] = 1024
-    reasoning_tokens: Annotated[int, Field(ge=0)] = 0
-    limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    tools: Tools = "prompt"
-    history: History | None = None
-    structured: bool = True
-    strict: bool = False
     exact_choice: bool = False
     answer_prefix: str = ""
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
-    sampling: http_sampler.Sampling | None = None
     labels: Labels = "natural"
-    extra: dict[str, Any] = Field(default_factory=dict)
-    omit: list[str] = Field(default_factory=list)
-    serving: Serving = Field(default_factory=Serving)
     name: ClassVar[str] = "openai_http"
-    home: ClassVar[Home] = "gateway"
-    gpus: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
-        env = self.serving.api_key_env
-        if env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", env):
-            # It may be the key itself, so it is not shown.
-            allowed = "the name of an environment variable in capital letters, never the key itself"
-            raise ConfigError("model.serving.api_key_env", "(not shown)", allowed)
-        self.base_url = checked_url(self.base_url, env is not None)
-        taken = sorted(set(self.extra) & OWN)
-        if taken:
-            raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
-        http_sampler.check_omitted(self.omit, self.extra)
-        self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra, self.omit)
+        super().__post_init__()
+        self.base_url = checked_url(self.base_url, self.serving.api_key_env is not None)
         check_labels(self.printed_form, self.labels)
-        if self.strict and not self.structured:
-            raise ConfigError("model.strict", True, "false where model.structured is")
-        self._server: tuple[HTTPClient, TokenServer] | None = None
-        self._tried = set[Probe]()
-        self._takes_reasoning = True
-        self.counts = True
+        self._padded = self.labels == "padded"
+        self._server: TokenServer | None = None
 
     @property
     def provides(self) -> frozenset[str]:
         """Choices only where the server returns what they need."""
-        converses = shown_as(self.history, self.tools) == "messages"
-        can = {CHOOSE: self.exact_choice, NATIVE: self.tools == "native", MESSAGES: converses}
-        return frozenset({SAMPLE, *(what for what, whether in can.items() if whether)})
+        return super().provides | ({CHOOSE} if self.exact_choice else set())
 
     @property
     def version(self) -> str:
         """The model's name and the server's."""
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
-
-    @property
-    def sampler(self) -> str:
-        """The keys of the sampler that requests carry, or leave out; a server's own defaults hold for the others."""
-        return http_sampler.told(self._keys, self.omit)
-
-    @property
-    def environment(self) -> tuple[str, ...]:
-        """The variable that holds the key."""
-        return (self.serving.api_key_env,) if self.serving.api_key_env else ()
 
     async def load(self) -> None:
         """Ask the server whether it can do what is configured: its models, one short completion, one choice.
@@ -173,162 +86,32 @@ class OpenAIHTTP:
             ConfigError: a missing or refused key, a model that is not there, a server that cannot do it.
             EngineError: a server that does not answer.
         """
-        client = HTTPClient(
-            read_key(self.serving.api_key_env),
-            proxies=not is_loopback(self.base_url),
-            in_flight=self.serving.max_in_flight,
-            request_seconds=self.serving.request_seconds,
-            tries=self.serving.tries,
-            longest_wait=self.serving.max_wait_seconds,
-        )
+        key = read_key(self.serving.api_key_env)
+        client = HTTPClient(key, proxies=not is_loopback(self.base_url), serving=self.serving)
         chat = {key: value for key, value in self.extra.items() if key == "chat_template_kwargs"}
-        self._server = client, TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
+        self._client = client
+        self._server = server = TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
         try:
             await self._check_model(client)
         except RefusedError as error:
             raise self._refused(error, "") from None
-        probed = await self._probed(Probe(ACTOR, 1.0))
-        self.counts = not probed.usage.uncounted_answers
-        if probed.usage.empty_answers:
-            allowed = (
-                f"more, for {self.max_tokens + self.reasoning_tokens} tokens ended before the answer's first word; "
-            )
-            allowed += "or no thinking first: model.extra.chat_template_kwargs or reasoning_effort"
-            raise ConfigError("model.reasoning_tokens", self.reasoning_tokens, allowed)
-        if MESSAGES in self.provides:
-            await self._converse(probed.reasoning.get(0))
+        await self._try_out()
         if self.exact_choice:
             try:
-                await self._server[1].labels(self._numbers(_LABELS))
+                await server.labels(self._numbers(_LABELS))
                 await self.choose(CHOICE_PROBE, seed=0)
-                await self._server[1].names([CLOCK.name])
+                await server.names([CLOCK.name])
             except RefusedError as error:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
-    async def probe(self, probes: Sequence[Probe]) -> None:
-        """Ask as it will be asked, so that what the server refuses is found before the first cell.
-
-        Raises:
-            ConfigError: a request that the server does not take; it names the key that would leave out what it refuses.
-            EngineError: a server that does not answer.
-        """
-        for probe in probes:
-            if probe not in self._tried:
-                await self._probed(probe)
-
-    async def _probed(self, probe: Probe) -> Sampled:
-        asked = handed_over(probe.prompt) if self.tools == "native" else probe.prompt
-        how = {"n": 1, "max_tokens": self.max_tokens, "seed": 0}
-        try:
-            found = await self.sample(asked, temperature=probe.temperature, **how)
-        except RefusedError as error:
-            raise self._refused(error, probe.told) from None
-        except ContextError as error:
-            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
-        self._tried.add(probe)
-        return found
-
-    async def _converse(self, reasoning: tuple[str, str] | None) -> None:
-        """Try a conversation; if its thought is refused, no request hands one back. Raises as `load`."""
-        asked = conversation_probe(self.tools == "native", reasoning)
-        asked = handed_over(asked) if self.tools == "native" else asked
-        for self._takes_reasoning in (True, False) if reasoning else (True,):
-            try:
-                await self.sample(asked, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
-                return
-            except RefusedError as error:
-                refused = error
-        allowed = f"text: the server does not take an answer and its result as messages ({refused})"
-        raise ConfigError("model.history", self.history or "null (messages, as tools are native)", allowed)
-
-    def _refused(self, error: RefusedError, told: str) -> ConfigError:
-        """What to change where the server refuses a request; `told` says how it was asked."""
-        if error.status in (401, 403):
-            allowed = f"an environment variable with a key that the server takes ({error})"
-            return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
-        named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
-        if named and not set(named) <= {*self.omit, *self.extra}:
-            omit = ", ".join(dict.fromkeys([*self.omit, *named]))
-            allowed = f"[{omit}], so that no request has what this server refuses; {told} ({error})"
-            return ConfigError("model.omit", self.omit, allowed)
-        allowed = (
-            f"a server that takes requests as model.structured, tools, limit_key, extra and omit make them ({error})"
-        )
-        return ConfigError("model.base_url", self.base_url, allowed)
-
-    @property
-    def capacity(self) -> int:
-        """As many as the server may have in hand."""
-        return self.serving.max_in_flight
-
-    async def check(self) -> None:
-        """A server that is gone may come back: requests are tried again, and a new process here would not help."""
-
-    def occupancy(self) -> Occupancy:
-        """Requests at the server or about to be tried again, and those that wait for `max_in_flight`."""
-        client = self._server[0] if self._server else None
-        return Occupancy(client.running, client.waiting) if client else Occupancy(0, 0)
-
-    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions, each a request with a seed of its own; a refusal is an empty one.
-
-        So is one that the server keeps back, since it cannot read what the model wrote or a filter came between: it is
-        the model's, and unreadable. Nobody tells its tokens.
-
-        With `n` in one request vLLM seeds completion i with seed + i, so that neighbouring seeds overlap, and some
-        servers refuse it.
-
-        Raises:
-            ContextError: the prompt does not fit the model's context.
-            EngineError: the server refuses or does not answer.
-        """
-        client, _ = self._loaded()
-        body = {
-            **self._keys,
-            "model": self.model,
-            **question(prompt, self.structured, self.labels == "padded", self.strict, self._takes_reasoning),
-            "temperature": temperature,
-            self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
-        }
-        seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
-        url = f"{self.base_url}/chat/completions"
-        bodies = [{k: v for k, v in {**body, "seed": part}.items() if k not in self.omit} for part in seeds]
-        try:
-            came = await gathered(_asked(client, url, one) for one in bodies)
-        except ContextError as error:
-            room = None if error.room is None else error.room - self.reasoning_tokens
-            raise ContextError(error.message, room) from None
-        withheld = {place: str(answer) for place, answer in enumerate(came) if isinstance(answer, WithheldError)}
-        answers = [answer for answer in came if not isinstance(answer, WithheldError)]
-        chats = [answer.value for answer in answers]
-        places = [place for place in range(n) if place not in withheld]
-        found = dict(zip(places, (chat.choices[0] for chat in chats), strict=True))
-        cut = frozenset(place for place, answer in found.items() if answer.cut)
-        usage = Usage(
-            llm_calls=n,
-            resent_requests=sum(answer.again for answer in answers),
-            empty_answers=sum(answer.cut_off for answer in found.values()),
-            cut_answers=len(cut),
-            uncounted_answers=len(withheld),
-        )
-        usage = sum(await gathered(self._spent(body, chat) for chat in chats), usage)
-        texts = tuple(told(prompt, found[place], self.strict) if place in found else "" for place in range(n))
-        sources = frozenset(chat.source for chat in chats)
-        span = covered(answer.span for answer in answers)
-        reasoning = {place: given for place in found if (given := found[place].message.reasoning_given)}
-        return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
-
-    async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """What an answer took: as the server says or, where it says nothing that can be, by its tokenizer."""
-        _, server = self._loaded()
-        said = chat.choices[0].said
-        found = counts(chat.usage, any(said))
-        if found is None and self.exact_choice:
+    async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
+        """By the server's tokenizer, if it has one for exact choices."""
+        if self.exact_choice:
             asked = {key: body[key] for key in ("messages", "tools") if key in body}
             with suppress(EngineError, ContextError):
-                found = await server.count(asked, said)
-        return found.usage() if found else Usage(uncounted_answers=1)
+                return await self._tokenizer().count(asked, said)
+        return None
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options, level by level of their labels' trie, on the server's own tokens.
@@ -341,7 +124,7 @@ class OpenAIHTTP:
         """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
-        _, server = self._loaded()
+        server = self._tokenizer()
         search, stem = await self._search(server, prompt.answer)
         tokens = [*await server.encode(self._messages(prompt), len(stem) + search.room), *stem]
         usage = Usage()
@@ -367,7 +150,7 @@ class OpenAIHTTP:
         labels = await server.labels(self._numbers(len(answer.options)))
         return number_search(self, labels, await server.digits()), ()
 
-    async def _check_model(self, client: HTTPClient) -> None:
+    async def _check_model(self, client: Client) -> None:
         """Raise ConfigError where the server does not list the model, or would choose its sampler."""
         try:
             listed = (await client.ask(f"{self.base_url}/models", None, Models)).value
@@ -382,23 +165,15 @@ class OpenAIHTTP:
         http_sampler.check(self.sampling, self.exact_choice, (model.owned_by for model in listed.data))
 
     def _numbers(self, count: int) -> tuple[str, ...]:
-        return option_numbers(count, self.labels == "padded")
+        return option_numbers(count, self._padded)
 
     def _messages(self, prompt: Prompt) -> list[Message]:
-        return messages(prompt, self.labels == "padded", self._takes_reasoning)
+        return messages(prompt, self._padded, self._takes_reasoning)
 
-    def _loaded(self) -> tuple[HTTPClient, TokenServer]:
+    def _tokenizer(self) -> TokenServer:
         if self._server is None:
             raise RuntimeError("load() comes first")
         return self._server
-
-
-async def _asked(client: HTTPClient, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
-    """One completion, or why the server keeps it back: that ends no other."""
-    try:
-        return await client.ask(url, body, Chat)
-    except WithheldError as error:
-        return error
 
 
 # What exact choices need of a server, as vLLM's has it: its tokenizer, and log-probabilities of tokens by id.
@@ -454,9 +229,7 @@ class TokenServer:
     Every method raises RefusedError where the server or its tokenizer will not do.
     """
 
-    def __init__(
-        self, client: HTTPClient, base_url: str, model: str, answer_prefix: str, chat: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, client: Client, base_url: str, model: str, answer_prefix: str, chat: Mapping[str, Any]) -> None:
         self._client, self._base_url, self._model = client, base_url, model
         self._answer_prefix, self._chat = answer_prefix, chat
         self._reading = asyncio.Lock()

@@ -1,0 +1,258 @@
+"""What engines share that get a model's answers in OpenAI's form, whoever carries them there.
+
+It stands apart from `http/engine`, since `providers` reads it too: requests, answers, usage and probes are the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.core.engine import ACTOR, CHOOSE, MESSAGES, NATIVE, SAMPLE, History, Home, Prompt, Sampled, Tools, shown_as
+from grid.core.errors import ConfigError, ContextError
+from grid.core.types import Usage
+from grid.core.util import STRICT, derive_seed
+from grid.engines.functions import handed_over
+from grid.engines.hosted import Occupancy, Probe, conversation_probe, covered
+from grid.engines.http import client as http_sampler
+from grid.engines.http.chat import OWN, Chat, Counts, counts, question, told
+from grid.engines.http.client import Answered, Client, RefusedError, Serving, WithheldError, gathered
+
+_SEED_BITS = 31  # servers take no more
+
+
+@dataclass(config=STRICT, kw_only=True)
+class Completions:
+    """A model that answers chats in OpenAI's form; `load` of a subclass says by whom, its `Client`.
+
+    Args:
+        base_url: where it is asked.
+        model: its name there.
+        max_tokens: the longest completion, whatever a planner asks for.
+        reasoning_tokens: room for thinking besides: servers count it with the answer.
+        limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
+            servers `max_tokens` only.
+        tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
+        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
+            their calls and, where the server tells them and takes them back, their thoughts; the result of each call.
+            Null: as messages where tools are native.
+        structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
+        strict: in OpenAI's strict mode: without it the schema is a hint there. Arguments left out are null in it.
+        sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
+            which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
+            OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
+        extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
+        omit: keys that chat requests leave out, as their server refuses them: its own values hold. Without
+            `temperature` no planner's and no judge's reaches the server, without `seed` trials cannot be repeated.
+
+    Raises:
+        ConfigError: a key that cannot be left out, or that the engine sets itself; a key in its variable's place.
+    """
+
+    base_url: str
+    model: Annotated[str, Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    reasoning_tokens: Annotated[int, Field(ge=0)] = 0
+    limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    tools: Tools = "prompt"
+    history: History | None = None
+    structured: bool = True
+    strict: bool = False
+    sampling: http_sampler.Sampling | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    omit: list[str] = Field(default_factory=list)
+    serving: Serving = Field(default_factory=Serving)
+    home: ClassVar[Home] = "gateway"
+    gpus: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        env = self.serving.api_key_env
+        if env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", env):
+            # It may be the key itself, so it is not shown.
+            allowed = "the name of an environment variable in capital letters, never the key itself"
+            raise ConfigError("model.serving.api_key_env", "(not shown)", allowed)
+        taken = sorted(set(self.extra) & OWN)
+        if taken:
+            raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
+        http_sampler.check_omitted(self.omit, self.extra)
+        self._keys = http_sampler.keys(self.sampling, CHOOSE in self.provides, self.extra, self.omit)
+        if self.strict and not self.structured:
+            raise ConfigError("model.strict", True, "false where model.structured is")
+        self._client: Client | None = None
+        self._tried = set[Probe]()
+        self._padded, self._takes_reasoning = False, True
+        self.counts = True
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Samples; native calls and conversations as configured."""
+        converses = shown_as(self.history, self.tools) == "messages"
+        can = {NATIVE: self.tools == "native", MESSAGES: converses}
+        return frozenset({SAMPLE, *(what for what, whether in can.items() if whether)})
+
+    @property
+    def sampler(self) -> str:
+        """The keys of the sampler that requests carry, or leave out; a server's own defaults hold for the others."""
+        return http_sampler.told(self._keys, self.omit)
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """The variable that holds the key."""
+        return (self.serving.api_key_env,) if self.serving.api_key_env else ()
+
+    async def probe(self, probes: Sequence[Probe]) -> None:
+        """Ask as it will be asked, so that what the server refuses is found before the first cell.
+
+        Raises:
+            ConfigError: a request that the server does not take; it names the key that would leave out what it refuses.
+            EngineError: a server that does not answer.
+        """
+        for probe in probes:
+            if probe not in self._tried:
+                await self._probed(probe)
+
+    async def _try_out(self) -> None:
+        """One short completion, and a conversation where it will be shown one. Raises as `probe`, or for no room."""
+        probed = await self._probed(Probe(ACTOR, 1.0))
+        self.counts = not probed.usage.uncounted_answers
+        if probed.usage.empty_answers:
+            allowed = (
+                f"more, for {self.max_tokens + self.reasoning_tokens} tokens ended before the answer's first word; "
+            )
+            allowed += "or no thinking first: model.extra.chat_template_kwargs or reasoning_effort"
+            raise ConfigError("model.reasoning_tokens", self.reasoning_tokens, allowed)
+        if MESSAGES in self.provides:
+            await self._converse(probed.reasoning.get(0))
+
+    async def _probed(self, probe: Probe) -> Sampled:
+        asked = handed_over(probe.prompt) if self.tools == "native" else probe.prompt
+        how = {"n": 1, "max_tokens": self.max_tokens, "seed": 0}
+        try:
+            found = await self.sample(asked, temperature=probe.temperature, **how)
+        except RefusedError as error:
+            raise self._refused(error, probe.told) from None
+        except ContextError as error:
+            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+        self._tried.add(probe)
+        return found
+
+    async def _converse(self, reasoning: tuple[str, str] | None) -> None:
+        """Try a conversation; if its thought is refused, no request hands one back. Raises as `probe`."""
+        asked = conversation_probe(self.tools == "native", reasoning)
+        asked = handed_over(asked) if self.tools == "native" else asked
+        for self._takes_reasoning in (True, False) if reasoning else (True,):
+            try:
+                await self.sample(asked, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
+                return
+            except RefusedError as error:
+                refused = error
+        allowed = f"text: the server does not take an answer and its result as messages ({refused})"
+        raise ConfigError("model.history", self.history or "null (messages, as tools are native)", allowed)
+
+    def _refused(self, error: RefusedError, told: str) -> ConfigError:
+        """What to change where the server refuses a request; `told` says how it was asked."""
+        if error.status in (401, 403):
+            allowed = f"an environment variable with a key that the server takes ({error})"
+            return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
+        named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
+        if {"temperature", "top_p"} <= set(named):
+            named.remove("temperature")  # it takes one of the two
+        if named and not set(named) <= {*self.omit, *self.extra}:
+            omit = ", ".join(dict.fromkeys([*self.omit, *named]))
+            allowed = f"[{omit}], so that no request has what this server refuses; {told} ({error})"
+            return ConfigError("model.omit", self.omit, allowed)
+        allowed = (
+            f"a server that takes requests as model.structured, tools, limit_key, extra and omit make them ({error})"
+        )
+        return ConfigError("model.base_url", self.base_url, allowed)
+
+    @property
+    def capacity(self) -> int:
+        """As many as the server may have in hand."""
+        return self.serving.max_in_flight
+
+    async def check(self) -> None:
+        """A server that is gone may come back: requests are tried again, and a new process here would not help."""
+
+    def occupancy(self) -> Occupancy:
+        """Requests at the server or about to be tried again, and those that wait for `max_in_flight`."""
+        return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` completions, each a request with a seed of its own; a refusal is an empty one.
+
+        So is one that the server keeps back, since it cannot read what the model wrote or a filter came between: it is
+        the model's, and unreadable. Nobody tells its tokens.
+
+        With `n` in one request vLLM seeds completion i with seed + i, so that neighbouring seeds overlap, and some
+        servers refuse it.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            EngineError: the server refuses or does not answer.
+        """
+        client = self._loaded()
+        body = {
+            **self._keys,
+            "model": self.model,
+            **question(prompt, self.structured, self._padded, self.strict, self._takes_reasoning),
+            "temperature": temperature,
+            self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
+        }
+        seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
+        bodies = [{k: v for k, v in {**body, "seed": part}.items() if k not in self.omit} for part in seeds]
+        try:
+            came = await gathered(_asked(client, self._url, one) for one in bodies)
+        except ContextError as error:
+            room = None if error.room is None else error.room - self.reasoning_tokens
+            raise ContextError(error.message, room) from None
+        withheld = {place: str(answer) for place, answer in enumerate(came) if isinstance(answer, WithheldError)}
+        answers = [answer for answer in came if not isinstance(answer, WithheldError)]
+        chats = [answer.value for answer in answers]
+        places = [place for place in range(n) if place not in withheld]
+        found = dict(zip(places, (chat.choices[0] for chat in chats), strict=True))
+        cut = frozenset(place for place, answer in found.items() if answer.cut)
+        usage = Usage(
+            llm_calls=n,
+            resent_requests=sum(answer.again for answer in answers),
+            empty_answers=sum(answer.cut_off for answer in found.values()),
+            cut_answers=len(cut),
+            uncounted_answers=len(withheld),
+        )
+        usage = sum(await gathered(self._spent(body, chat) for chat in chats), usage)
+        texts = tuple(told(prompt, found[place], self.strict) if place in found else "" for place in range(n))
+        sources = frozenset(chat.source for chat in chats)
+        span = covered(answer.span for answer in answers)
+        reasoning = {place: given for place in found if (given := found[place].message.reasoning_given)}
+        return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
+
+    async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
+        """What an answer took: as the server says or, where it says nothing that can be, as it is counted here."""
+        said = chat.choices[0].said
+        found = counts(chat.usage, any(said)) or await self._counted(body, said)
+        return found.usage() if found else Usage(uncounted_answers=1)
+
+    async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
+        """The tokens of a request and of what was said in answer; None where nobody can tell."""
+        return None
+
+    @property
+    def _url(self) -> str:
+        return f"{self.base_url}/chat/completions"
+
+    def _loaded(self) -> Client:
+        if self._client is None:
+            raise RuntimeError("load() comes first")
+        return self._client
+
+
+async def _asked(client: Client, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
+    """One completion, or why the server keeps it back: that ends no other."""
+    try:
+        return await client.ask(url, body, Chat)
+    except WithheldError as error:
+        return error

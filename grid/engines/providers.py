@@ -1,0 +1,299 @@
+"""The engine `litellm`: a hundred providers through one library, which speaks OpenAI's form in and out.
+
+The library carries requests and translates them; answers, usage, prompts and probes are those of `http/completions`,
+tries, waits and errors those of `http/client`. Its table of models has their names, what they take and what they cost.
+It is a file of the package and read as one, since the library takes seconds to import: only who asks imports it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.core.engine import NATIVE, Choice, Prompt
+from grid.core.errors import ConfigError
+from grid.core.types import to_json
+from grid.core.untrusted import loads
+from grid.core.util import STRICT
+from grid.engines.hosted import Listing
+from grid.engines.http.chat import whose
+from grid.engines.http.client import Client, RefusedError, Serving, checked_url, read_key
+from grid.engines.http.completions import Completions
+
+_TABLE = "model_prices_and_context_window_backup.json"  # as the package carries it; nothing is fetched
+_ANSWERS = ("chat", "responses", "completion")
+"""The table's modes of models that answer chats."""
+_KIND = re.compile(r"^text-completion-|(_converse|_chat|-.*)$")  # of bedrock_converse, vertex_ai-language-models, ...
+_MILLION = 1_000_000
+_COSTS = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token")
+_OURS = frozenset(
+    {"api_base", "base_url", "timeout", "num_retries", "max_retries", "fallbacks", "drop_params", "modify_params"}
+)
+"""Keys of the library that would go behind the engine's back: it tries again itself, and drops nothing unsaid."""
+_SECRET_KEY = re.compile(r"api_key|access_key|session_token|secret|password|credential|authorization", re.IGNORECASE)
+_SECRET_NAME, _SHORTEST = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL"), 8
+"""Variables whose values no message shows, and from how many characters on."""
+_CODES = {"ContextWindowExceededError": "context_length_exceeded", "ContentPolicyViolationError": "content_filter"}
+_NO_USAGE = re.compile(r"APIConnectionError: 'usage'|usageMetadata not found")
+_MAY_LACK = ("temperature", "seed", "top_p", "tool_choice")
+"""Keys of a request that providers do not all take, and that it can do without."""
+
+
+class ProviderServing(Serving):
+    """As of a server; `api_key_env` null: the provider's own variables, as the library reads them.
+
+    `environment`: further variables that are passed on to where the engine runs, as AWS_REGION_NAME.
+    """
+
+    environment: list[str] = Field(default_factory=list)
+
+
+@dataclass(config=STRICT, kw_only=True)
+class LiteLLM(Completions):
+    """A model of any provider that litellm knows.
+
+    Args:
+        model: as the library names it, `provider/name`.
+        base_url: of a server with the provider's own interface; empty: the provider's.
+        listed: the name must stand in the library's table; without, any name of a provider is taken.
+
+    All other keys are those of `Completions`. No choices: no provider returns what exact ones need.
+
+    Raises:
+        ConfigError: as of `Completions`; a further key that holds a secret or that the engine has itself.
+    """
+
+    base_url: str = ""
+    listed: bool = True
+    serving: ProviderServing = Field(default_factory=ProviderServing)
+    name: ClassVar[str] = "litellm"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base_url:
+            self.base_url = checked_url(self.base_url, True)
+        taken = sorted(key for key in self.extra if key in _OURS or _SECRET_KEY.search(key))
+        if taken:
+            raise ConfigError("model.extra", taken, "keys that the engine does not set itself, and none for a secret")
+
+    @property
+    def version(self) -> str:
+        """The model's name, the server's where it is the user's own, and the library's version."""
+        at = f"@{urlsplit(self.base_url).netloc}" if self.base_url else ""
+        return f"{self.model}{at} ({_installed() or 'litellm'})"
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """The variable that holds the key, by its usual name where none is given, and further ones."""
+        usual = re.sub(r"\W", "_", self.model.partition("/")[0].upper())
+        return (self.serving.api_key_env or f"{usual}_API_KEY", *self.serving.environment)
+
+    def listing(self) -> Listing | None:
+        """What the library's table says that a million tokens cost; None where it does not say.
+
+        Raises:
+            ConfigError: a name that the table does not have, though it must (`listed`); no library.
+        """
+        entry = self._entry() or {}
+        read, cached, written = (_dollars(entry, key) for key in _COSTS)
+        return None if read is None or written is None else Listing(read, cached, written, _installed() or "")
+
+    async def load(self) -> None:
+        """Ask the library what the model takes, then the provider for a short completion.
+
+        Raises:
+            ConfigError: a name that nobody knows, a missing or refused key, what the model does not take.
+            EngineError: a provider that does not answer.
+        """
+        entry, library = self._entry(), _library()
+        self._expect_able(library, entry)
+        key = self._key(library)
+        self._client = _Library(library, self.base_url, key, self.serving)
+        await self._try_out()
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """Never asked for: the engine does not provide choices."""
+        raise TypeError("no provider returns what exact choices need")
+
+    def _entry(self) -> Mapping[str, Any] | None:
+        if _installed() is None:
+            what = "pip install -e '.[providers]'"
+            raise ConfigError("model", self.name, f"the library of that name, which must be installed: {what}")
+        entry = _found(self.model)
+        if entry is None and self.listed:
+            near = ", ".join(_nearest(self.model)) or "none is near"
+            allowed = f"a name that {_installed()} lists ({near}); model.listed=false takes any other of a provider"
+            raise ConfigError("model.model", self.model, allowed)
+        return entry
+
+    def _expect_able(self, library: Any, entry: Mapping[str, Any] | None) -> None:
+        """Raise ConfigError where the provider or the model does not take what requests will have."""
+        from openai import OpenAIError
+
+        try:
+            name, provider, *_ = library.get_llm_provider(self.model)
+        except OpenAIError:
+            allowed = "a provider's name and its model's, as anthropic/NAME: litellm knows no provider of this one"
+            raise ConfigError("model.model", self.model, allowed) from None
+        takes = library.get_supported_openai_params(name, custom_llm_provider=provider)
+        if takes is None:
+            return  # a provider of which the library says nothing: the first completion will show
+        sent = {"temperature", "seed", *self._keys, *(("tool_choice",) if NATIVE in self.provides else ())}
+        lacks = [key for key in _MAY_LACK if key in sent and key not in {*takes, *self.omit, *self.extra}]
+        if lacks:
+            omit = ", ".join(dict.fromkeys([*self.omit, *lacks]))
+            allowed = f"[{omit}], so that no request has what {self.model} does not take; its own values hold then"
+            raise ConfigError("model.omit", self.omit, allowed)
+        said = f"{_installed()} says that {self.model} takes none"
+        if NATIVE in self.provides and not ("tools" in takes and _may(entry, "supports_function_calling")):
+            raise ConfigError("model.tools", self.tools, f"prompt, for tools as functions: {said}")
+        if self.structured and not ("response_format" in takes and _may(entry, "supports_response_schema")):
+            raise ConfigError("model.structured", True, f"false, for answers under a schema: {said}")
+
+    def _key(self, library: Any) -> str | None:
+        """The key that is named; None for the provider's own variables. Raises ConfigError where these are missing."""
+        if self.serving.api_key_env:
+            return read_key(self.serving.api_key_env)
+        missing = library.validate_environment(self.model)["missing_keys"]
+        if missing and all(name.endswith("_API_KEY") for name in missing):  # others have further ways, as roles at AWS
+            allowed = f"an environment variable with a key; the provider's, {' or '.join(missing)}, is not set"
+            raise ConfigError("model.serving.api_key_env", None, allowed)
+        return None
+
+    def _refused(self, error: RefusedError, told: str) -> ConfigError:
+        if error.status == 404:
+            return ConfigError("model.model", self.model, f"a model that its provider has ({error})")
+        return super()._refused(error, told)
+
+    @property
+    def _url(self) -> str:
+        return self.model
+
+
+class _Library(Client):
+    """litellm in a server's place: a request's body are its arguments, and what it raises are statuses."""
+
+    def __init__(self, library: Any, base_url: str, key: str | None, serving: Serving) -> None:
+        from openai import OpenAIError
+
+        own = (value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST)
+        super().__init__(serving, {*own, *filter(None, [key])})
+        self._ask_library, self._failures = library.acompletion, OpenAIError  # of which all the library's are
+        self._how = {"api_key": key, "base_url": base_url or None, "timeout": serving.request_seconds}
+
+    async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """The library reads answers whole; how long they are it does not bound."""
+        body = json.loads(content or b"{}")
+        for message in body["messages"]:  # an empty text beside calls would be a part of its own, which Gemini refuses
+            message["content"] = message.get("content") or (None if "tool_calls" in message else "")
+        try:
+            found = await self._ask_library(**body, **self._how, num_retries=0)
+        except self._failures as error:
+            status, said = _failure(error)
+            return status, getattr(error, "litellm_response_headers", None) or {}, to_json({"error": said}).encode()
+        return 200, {}, to_json(_with_own_reasons(found.model_dump(mode="json"))).encode()
+
+
+def _failure(error: Any) -> tuple[int, dict[str, Any]]:
+    """A failure's status, and what the provider said in its own words or, where it said nothing, the library's."""
+    text = str(error).partition("\nTraceback")[0]
+    if _NO_USAGE.search(text):
+        return 502, {"message": "an answer without usage, which litellm does not read"}
+    own = error.body
+    if not isinstance(own, dict):
+        try:
+            found = loads(text[text.find("{") : text.rfind("}") + 1])
+            own = found.get("error") if isinstance(found, dict) else None
+        except (ValueError, RecursionError):
+            own = None
+    said = own if isinstance(own, dict) else {"message": text}
+    code = _CODES.get(type(error).__name__)
+    return int(getattr(error, "status_code", 500)), said | ({"code": code} if code else {})
+
+
+def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
+    """A completion, with the provider's reason for its end where that tells of a failure and OpenAI's word does not."""
+    for choice in body.get("choices") or ():
+        own = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
+        if isinstance(own, str) and whose(500, own):
+            choice["finish_reason"] = own
+    return body
+
+
+def _library() -> Any:
+    """litellm; it fetches no table, reads no `.env` file, and logs neither prompts nor keys."""
+    os.environ.update(LITELLM_OFFLINE_MODE="true", LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION")
+    import litellm
+
+    litellm.suppress_debug_info, litellm.telemetry, litellm.drop_params = True, False, False
+    logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    return litellm
+
+
+# The library's table of models, read as the file that it is.
+
+
+@lru_cache(maxsize=1)
+def _installed() -> str | None:
+    """The library and its version, which is the date of its table; None where it is not installed."""
+    try:
+        return f"litellm {metadata.version('litellm')}"
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    spec = find_spec("litellm")
+    folders = (spec.submodule_search_locations or []) if spec else []
+    found: dict[str, dict[str, Any]] = json.loads(Path(folders[0], _TABLE).read_text(encoding="utf-8"))
+    return {name: entry for name, entry in found.items() if entry.get("mode") in _ANSWERS}
+
+
+def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
+    """US dollars per million tokens; None where the entry does not say."""
+    found = entry.get(key)
+    return round(found * _MILLION, 9) if isinstance(found, int | float) else None
+
+
+@lru_cache(maxsize=256)
+def _found(model: str) -> Mapping[str, Any] | None:
+    """A model's entry, which may stand there without its provider's name."""
+    table, (provider, _, rest) = _table(), model.partition("/")
+    own = table.get(rest)
+    return table.get(model) or (own if own and provider in (own["litellm_provider"], _provider(own)) else None)
+
+
+def _names() -> Iterator[str]:
+    """All names of models, each with its provider's."""
+    for name, entry in _table().items():
+        yield name if "/" in name else f"{_provider(entry)}/{name}"
+
+
+def _nearest(model: str) -> list[str]:
+    """Up to three names: first the same of other providers, then those that look alike."""
+    names = [*_names()]
+    same = [name for name in names if name.endswith(f"/{model.rpartition('/')[2]}")]
+    return list(dict.fromkeys([*same, *difflib.get_close_matches(model, names, n=3)]))[:3]
+
+
+def _provider(entry: Mapping[str, Any]) -> str:
+    """As it stands in front of a model's name."""
+    return _KIND.sub("", str(entry["litellm_provider"]))
+
+
+def _may(entry: Mapping[str, Any] | None, what: str) -> bool:
+    """Whether a model can do that, as far as its entry tells; where it says nothing the first completion will show."""
+    return entry is None or entry.get(what) is not False
