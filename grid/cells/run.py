@@ -64,7 +64,7 @@ from grid.roles.evaluation import Audit
 from grid.settings.build import Built
 from grid.settings.setting import GROUPS, KEEP_NONE, MEMORY, REFINE, Cell, Keep, Setting
 from grid.store.scanning import EpisodeRow
-from grid.worlds.layers import bare, close
+from grid.worlds.layers import bare, close, settle
 from grid.worlds.schema import mends
 
 CONCURRENT_CELLS = 16
@@ -272,6 +272,7 @@ async def _solved_and_scored(
     run.told |= {"expected_success": await expected_success(built, problem, episode.case)}
     solving = solve(built, episode)
     run.trajectory = trajectory = await (own.limited(solving) if own else solving)
+    await settle(problem.world, trajectory.end)
     evaluation = run.environment.evaluation
     said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
     broken = broken_off(episode.budget_reached, episode.case, trajectory.steps)

@@ -12,7 +12,8 @@ from grid.core.engine import ToolCallAnswer
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import REFERENCES
 from grid.core.types import Parameter, ToolCall, ToolSpec
-from grid.datasets.mcp import Mcp, same_answer
+from grid.datasets.mcp import Mcp
+from grid.datasets.mcp_world import same_answer
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
 from grid.episode.prompts import tool_text
