@@ -26,9 +26,9 @@ class Spending:
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._limit, self.dollars = plan.money, 0.0
-        self._say, self._told = say, False
-        if plan.money is not None:
+        self._limit, self.dollars = plan.dollars.get("money"), 0.0
+        self._limits, self._say, self._told = plan.dollars, say, False
+        if self._limit is not None:
             self.dollars, unknown = spent(plan.root)
             if unknown:
                 say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
@@ -36,9 +36,10 @@ class Spending:
     def count(self, report: Report) -> None:
         """Take in what a try of a chunk reports."""
         self.dollars += report.money or 0.0
-        if self._limit is not None and report.usage.uncounted_answers and not self._told:
-            self._told = True
-            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
+        if self._limits and report.usage.uncounted_answers and not self._told:
+            self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
+            holds = f"{keys} does not hold" if len(self._limits) == 1 else f"{keys} do not hold"
+            self._say(f"{holds}: a server told no tokens of some answers, which are left out")
 
     def reached(self, run: Run | None = None) -> str | None:
         """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""

@@ -122,7 +122,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     say(console, cluster.connect(plan.cluster))
     try:
         with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
-            expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.money)
+            expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.dollars)
             yield fleet
     finally:
         cluster.disconnect()
