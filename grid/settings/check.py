@@ -173,6 +173,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         dollars=shared.budget.dollars,
         fail_fast=shared.fail_fast,
+        most_unknown=shared.most_unknown,
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
     lines = [*dict.fromkeys(filter(None, found.cut))], [*dict.fromkeys(filter(None, map(line_of, found.valid)))]

@@ -172,6 +172,7 @@ class SweepConfig(_Section):
     dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
+    most_unknown: Annotated[float, Field(gt=0, le=1)] | None = 0.5
     accept_code: bool = False
     budget: SweepBudgetConfig
     cluster: ClusterConfig
