@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 SHOP = Path(__file__).with_name("shop.sql")
 server = MCPServer[Any]("shop", version="1", log_level="ERROR")
@@ -35,7 +36,7 @@ def stock(product: str, ctx: Context[Any, Any]) -> int:
     """How many of a product are in stock, by its name."""
     found = _shop(ctx).execute("SELECT stock FROM products WHERE name = ?", (product,)).fetchone()
     if found is None:
-        raise ValueError(f"there is no product {product!r}")
+        raise ToolError(f"there is no product {product!r}")
     return int(found[0])
 
 
@@ -44,7 +45,7 @@ def sell(product: str, quantity: int, ctx: Context[Any, Any]) -> str:
     """Takes so many of a product off the stock."""
     left = stock(product, ctx) - quantity
     if quantity < 1 or left < 0:
-        raise ValueError(f"{quantity} of {product} cannot be sold")
+        raise ToolError(f"{quantity} of {product} cannot be sold")
     _shop(ctx).execute("UPDATE products SET stock = ? WHERE name = ?", (left, product))
     return f"{left} of {product} are left"
 

@@ -57,9 +57,8 @@ class One(BaseModel):
         strange = ("args", "env", "folder") if self.command is None else ("headers",)
         for name in strange:
             if getattr(self, name):
-                raise ConfigError(
-                    f"{key}.{name}", "(not shown)", f"a key of {key}.{'url' if self.command else 'command'}"
-                )
+                other = "url" if self.command else "command"
+                raise ConfigError(f"{key}.{name}", "(not shown)", f"null without {key}.{other}, whose key it is")
         headers = tuple((self.headers or {}).items())
         return Server(
             self.command, (*self.args,), (*self.env,), self.folder, url=self.url, headers=headers, key=key, **limits
@@ -95,7 +94,7 @@ class Mcp(RecordDataset[Task]):
     env: list[str] = Field(default_factory=list, max_length=200)
     folder: str | None = None
     url: str | None = None
-    headers: Annotated[dict[str, str], Field(max_length=50)] | None = None
+    headers: Any = None  # checked by `One`, which shows no value
     servers: Annotated[dict[str, Any], Field(min_length=1, max_length=20)] | None = None
     start_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
     seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
@@ -176,12 +175,10 @@ class Mcp(RecordDataset[Task]):
         own = {name: getattr(self, name) for name in One.model_fields}
         limits = {name: getattr(self, name) for name in ("start_seconds", "seconds", "result_characters", "max_tools")}
         if not self.servers:
-            return {"": One(**own).server("dataset", **limits)}
+            return {"": _one("dataset", own).server("dataset", **limits)}
         for name, value in own.items():
             if value:
-                raise ConfigError(
-                    f"dataset.{name}", "(not shown)", "a key of each of dataset.servers, as these are given"
-                )
+                raise ConfigError(f"dataset.{name}", "(not shown)", "null, as dataset.servers has it for each server")
         found = {}
         for name, keys in self.servers.items():
             if not _PREFIX.fullmatch(name) or len(name) > _LONGEST_PREFIX:
@@ -192,10 +189,7 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def _listings(self) -> Mapping[str, Listing]:
-        _ = (
-            self._tasks,
-            [contents(server) for server in self._servers.values()],
-        )  # what is wrong with files is said first
+        _ = self._tasks, [*map(contents, self._servers.values())]  # what is wrong with files is said first
         return {name: _listed(server) for name, server in self._servers.items()}
 
     def _told(self, name: str, server: Server) -> list[Any]:
@@ -227,7 +221,7 @@ class Mcp(RecordDataset[Task]):
 
 
 def _one(key: str, keys: object) -> One:
-    """One of several servers; raises ConfigError, which shows no value: it may be a header's."""
+    """A server's keys, checked; raises ConfigError, which shows no value: it may be a header's."""
     try:
         return One.model_validate(keys)
     except ValidationError as error:
