@@ -394,7 +394,7 @@ class Connection:
         except httpx2.SSEError as error:
             failure = ServerError(f"its stream of events is none, or too large: {self._told(error)}")
         except httpx2.HTTPError as error:
-            failure = AwayError(f"no connection: {type(error).__name__}: {self._told(error)}")
+            failure = AwayError(f"no connection: {type(error).__name__}: {self._told(error)}".rstrip(": "))
         except ServerError as error:
             failure = error
         await self._heard.put(failure)

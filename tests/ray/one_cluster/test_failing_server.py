@@ -124,3 +124,21 @@ def test_a_sweep_with_a_sound_setting_goes_on_beside_one_whose_requests_all_fail
     assert (ended.status, len(rows)) == (1, 120), ended.out + ended.err
     assert sum(row["success"] is None for row in rows) == 60
     assert "most_unknown" not in ended.out
+
+
+def test_a_judge_whose_answers_nobody_can_read_ends_the_sweep_too(tmp_path: Path) -> None:
+    def mumbling(asked: Asked) -> Reply:
+        if asked.path == "/v1/models":
+            return models("m", "j")
+        of_the_judge = asked.body["model"] == "j" and "A question." in str(asked.body)
+        return completion("hm" if of_the_judge else CALL)
+
+    with LocalServer(mumbling) as server:
+        judge = ("model@judge=openai_http", "judge.model=j", f"judge.base_url={server.url}", "judge.structured=false")
+        ended = sweep(tmp_path, server.url, "planner=best_first", *judge, "judge.max_retries=0")
+    rows = ended.rows("x")
+    assert (ended.status, {(row["status"], row["success"]) for row in rows}) == (1, {("ok", None)}), (
+        ended.out + ended.err
+    )
+    assert 50 <= len(rows) < 400
+    assert f"{len(rows):,} cells: no answer of the judge or the evaluator could be read" in ended.out
