@@ -351,6 +351,7 @@ def test_two_tools_of_one_name_are_refused_by_their_servers_key(tmp_path: Path) 
         ({"result": {"a": 1}}, {"a": 1, "b": 2}, True),
         ({"result": {"a": 1}}, {"result": '{"a": 1, "b": 2}'}, True),
         ({"result": {"a": 1, "c": 3}}, {"a": 1, "b": 2}, False),
+        ({"result": {"a": None}}, {"b": 2}, False),
         ({"result": {"a": {"x": [1, {"y": 2}]}}}, {"a": {"x": [1, {"y": 2, "z": 3}]}}, True),
         ({"result": {"a": {"x": [1]}}}, {"a": {"x": [1, 2]}}, False),
         ({"result": [1, 2]}, {"result": [2, 1]}, False),
