@@ -328,6 +328,12 @@ def test_the_version_of_several_servers_tells_their_names_and_tools(tmp_path: Pa
     assert len({*versions, data(tmp_path, shop[1]).version}) == 5
 
 
+def test_a_name_of_64_characters_is_not_too_long_and_one_of_65_is(tmp_path: Path, shop: tuple[Any, str]) -> None:
+    tools = data(tmp_path, None, servers={name: {"url": shop[1]} for name in ("ab", "abc")}).tools
+    assert f"ab__{mcp_http.LONG}" in tools
+    assert f"abc__{mcp_http.LONG}" not in tools
+
+
 def test_two_tools_of_one_name_are_refused_by_their_servers_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="two tools of the name 'price'") as caught:
         _ = data(tmp_path, None, servers={"twins": mcp.command("twins")}).tools
