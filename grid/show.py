@@ -32,7 +32,7 @@ from grid.settings.parts import with_ordering
 from grid.settings.roles import with_roles
 from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
 from grid.store.transcripts import answer_lines
-from grid.worlds.layers import close
+from grid.worlds.layers import close, settle
 
 _KEYS = (*GROUPS, *FURTHER, *ASKED, OPTIONS)
 
@@ -135,6 +135,7 @@ async def _ended(
         episode = episode_of(built, problem, cell.seed, 0)
         asked = episode.messages
         found = await solve(built, episode)
+        await settle(problem.world, found.end)
     except GridError as error:
         return False, f"failed: {error}", asked
     finally:

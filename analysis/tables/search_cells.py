@@ -60,7 +60,10 @@ def trees(root: Path) -> pa.Table:
 # The episodes of a sweep that searches or is held to a budget: what each took, and on which terms.
 
 
-PARTS = {"steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds"}
+PARTS = {
+    "steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds",
+    "cell_money": "dollars",
+}  # fmt: skip
 """The parts of a budget that end an episode, and what they count."""
 PLACE = ["model", "dataset", "outline", "budget"]
 """What planners that are compared share, besides the robustness setting."""

@@ -429,16 +429,32 @@ class Outcome(NamedTuple):
     messages: Sequence[Message] = ()
 
 
+def untold(episode: Mapping[str, Any]) -> bool:
+    """Whether nobody can tell if a cell resolved its case, since something else than the agent went wrong.
+
+    It failed for another reason than the agent's, or no answer of a judge's or an evaluator's could be read. A success
+    that is null though nothing went wrong, as where nobody is there to judge, is none of these.
+    """
+    if episode[SUCCESS] is not None:
+        return False
+    return episode["status"] != Status.OK or any(episode[name] for name in SILENT)
+
+
+SILENT = ("judge_failures", "evaluator_failures")
+"""Metrics that count answers of those who judge which could not be read."""
+
+
 @dataclass
 class ChunkResult:
     """The sums of a chunk's cells that have ended, and their rows until they are taken.
 
-    `kept` are cells of which is kept what they asked, `sections` the digests of those cases and parts of prompts whose
-    rows were made already.
+    `unknown` are cells as `untold` has them, `kept` those of which is kept what they asked, `sections` the digests of
+    those cases and parts of prompts whose rows were made already.
     """
 
     cells: int = 0
     ok: int = 0
+    unknown: int = 0
     kept: int = 0
     spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(SPENT, Usage()))
     sections: set[str] = field(default_factory=set)
@@ -458,6 +474,7 @@ class ChunkResult:
         """A cell has ended."""
         episode, rows, messages = outcome
         self.count(episode["status"], spent_in(episode))
+        self.unknown += untold(episode)
         self.kept += episode["n_messages"] is not None
         if messages:
             names = episode["cell_id"], episode["attempt_id"]

@@ -32,7 +32,7 @@ from grid.cells.rows import (
     taken,
     time_columns,
 )
-from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
+from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD, Prompt
 from grid.core.errors import (
     BudgetError,
     ContextError,
@@ -55,6 +55,7 @@ from grid.episode.episode import Episode
 from grid.episode.outline import draft
 from grid.episode.progress import Improvement
 from grid.episode.prompts import all_turns
+from grid.episode.requests import Requests
 from grid.episode.tree import Node
 from grid.metrics.scores import SUCCESS, UNSCORED, plan_shape, solvable
 from grid.metrics.stepwise import scored
@@ -62,9 +63,10 @@ from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.roles.evaluation import Audit
 from grid.settings.build import Built
+from grid.settings.roles import Prices, at_least
 from grid.settings.setting import GROUPS, KEEP_NONE, MEMORY, REFINE, Cell, Keep, Setting
 from grid.store.scanning import EpisodeRow
-from grid.worlds.layers import bare, close
+from grid.worlds.layers import bare, close, settle
 from grid.worlds.schema import mends
 
 CONCURRENT_CELLS = 16
@@ -268,10 +270,13 @@ async def _solved_and_scored(
     run.environment = environment(built, cell, setting.seed)
     run.audit = built.audit(problem)
     run.problem = problem = await run.environment.around(built, problem)
-    run.episode = episode = episode_of(built, problem, cell.seed, setting.seed, own, run.audit)
+    run.episode = episode = episode_of(
+        built, problem, cell.seed, setting.seed, own, run.audit, run.environment.requests
+    )
     run.told |= {"expected_success": await expected_success(built, problem, episode.case)}
     solving = solve(built, episode)
     run.trajectory = trajectory = await (own.limited(solving) if own else solving)
+    await settle(problem.world, trajectory.end)
     evaluation = run.environment.evaluation
     said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
     broken = broken_off(episode.budget_reached, episode.case, trajectory.steps)
@@ -344,6 +349,22 @@ def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> d
     return {table: list(map(storable, found)) for table, found in rows.items()} | {"cases": cases}
 
 
+class PaidEpisode(Episode):
+    """An episode that ends when its cell's US dollars are spent, also by its world's roles (`budget.cell_money`)."""
+
+    def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
+        """`most` US dollars may be spent by these prices, on what is asked `beside` the episode too."""
+        self._prices, self._most, self._beside = prices, most, beside
+        super().__init__(*args, **keys)
+
+    def _allow(self, prompt: Prompt, calls: int) -> None:
+        super()._allow(prompt, calls)
+        spent = at_least(self._prices, summed([self.spent, *(part.spent for part in self._beside)]))
+        if spent is not None and spent >= self._most:
+            self.budget_reached = "cell_money"
+            raise BudgetError(self.budget_reached, self._most)
+
+
 def episode_of(
     built: Built,
     problem: Problem,
@@ -351,19 +372,22 @@ def episode_of(
     sweep_seed: int = 0,
     own: CaseTime | None = None,
     audit: Audit | None = None,
+    beside: Sequence[Requests] = (),
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
     sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
-    is one, the judge's answers to planners go through `audit`.
+    is one, the judge's answers to planners go through `audit`. What is asked `beside` it counts for its money.
     """
+    dollars = built.cell_money
+    kind = Episode if dollars is None else partial(PaidEpisode, built.prices, dollars, beside)
     engines = {
         role: _informed(engine, built, problem, sweep_seed) if can(type(engine), Informed) else engine
         for role, engine in built.engines.items()
         if role not in OF_WORLD  # who are no planner's to ask
     }
-    return Episode(
+    return kind(
         problem.case,
         problem.world,
         engines.pop(ACTOR),

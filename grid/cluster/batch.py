@@ -15,7 +15,7 @@ from grid import store
 from grid.cells.deadline import Limits, end_when_too_large
 from grid.cells.pilot import Pilot, Trial, piloted, trial_of
 from grid.cells.rows import ChunkResult, Room, attempt_row, larger, spent_by_columns
-from grid.cells.run import CONCURRENT_CELLS, Stamp, killed_cell
+from grid.cells.run import CONCURRENT_CELLS, UNRESOLVED, Stamp, killed_cell
 from grid.cluster.connection import alive, cpus
 from grid.cluster.fleet import Fleet
 from grid.cluster.signs import Sign, Signs, end_process
@@ -200,7 +200,7 @@ class Run:
             made, died = self._stamp.now(), len(work.cells)
             row = attempt_row(tried.attempt_id, work.setting, prices, result, seconds, made, died)
             store.write(self._plan.root, {"attempts": [row]})
-        told = Report(work.setting.id, result.cells, result.ok, result.failed, result.usage, seconds)
+        told = Report(work.setting.id, result.cells, result.ok, result.failed, usage=result.usage, seconds=seconds)
         self._report(replace(told, money=at_least(prices, result.spent)))
         cells = [cell for cell in work.cells if cell.cell_id not in ended]
         sign = self._signs.read(tried.attempt_id)
@@ -237,7 +237,7 @@ class Run:
         built = build(tried.work.setting, self._plan.budget)
         row = killed_cell(built, tried.work.setting, cell, self._stamp, tried.attempt_id, kind, message)
         store.write(self._plan.root, {"episodes": [row]})
-        self._report(Report(tried.work.setting.id, 1, failed=1))
+        self._report(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
         """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""

@@ -23,8 +23,9 @@ class Sign:
     """What a worker says of itself every second.
 
     `pid`, `started` (of the process, in the kernel's ticks) and `node` name the process; `beats` grows; `ended` are the
-    cells of its chunk that have, `ok` those of them that ended well, `tokens` (of prompts and answers) and `money` (US
-    dollars) what these took; `blocked` is the cell whose step holds the event loop beyond its time, if one does.
+    cells of its chunk that have, `ok` those of them that ended well, `unknown` those of which nobody can tell whether
+    they succeeded, `tokens` (of prompts and answers) and `money` (US dollars) what these took; `blocked` is the cell
+    whose step holds the event loop beyond its time, if one does.
     """
 
     pid: int
@@ -33,6 +34,7 @@ class Sign:
     beats: int = 0
     ended: int = 0
     ok: int = 0
+    unknown: int = 0
     tokens: int = 0
     money: float = 0.0
     blocked: str | None = None

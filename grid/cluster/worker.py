@@ -57,16 +57,17 @@ class Chunk:
 class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
-    `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
-    asked, and `kept` the cells that this is of; `money` are US dollars, without those of cells with uncounted answers,
-    None where a price is not known. A try whose worker died has spent `usage`, `money` and `seconds` also on cells that
-    are tried again.
+    `unknown` are cells of which nobody can tell whether they succeeded (`rows.untold`), `left` those that it did not
+    begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells asked, and `kept` the cells that
+    this is of; `money` are US dollars, without those of cells with uncounted answers, None where a price is not known.
+    A try whose worker died has spent `usage`, `money` and `seconds` also on cells that are tried again.
     """
 
     setting_id: str
     cells: int
     ok: int = 0
     failed: int = 0
+    unknown: int = 0
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     error: str | None = None
@@ -115,6 +116,7 @@ def solve_chunk(chunk: Chunk) -> Report:
         result.cells,
         result.ok,
         result.failed,
+        result.unknown,
         result.usage,
         total,
         left=left,
@@ -220,6 +222,7 @@ class _Pulse:
             beats=self._sign.beats + 1,
             ended=result.cells,
             ok=result.ok,
+            unknown=result.unknown,
             tokens=used.input_tokens + used.output_tokens,
             money=at_least(self._prices, result.spent) or 0.0,
         )

@@ -168,10 +168,11 @@ grid.datasets.kqa.program grid.datasets.kqa.facts grid.datasets.kqa.records grid
 grid.datasets.kqa.program grid.datasets.kqa.trees
 grid.datasets.kqa.questions grid.datasets.kqa.clauses grid.datasets.kqa.phrases
 grid.datasets.kqa.world grid.datasets.kqa.stock grid.datasets.kqa.words
-grid.datasets.mcp grid.datasets.mcp.dataset grid.datasets.mcp.folders grid.datasets.mcp.tasks grid.worlds.mcp.results
-grid.datasets.mcp grid.worlds.mcp.world
-grid.datasets.mcp_session grid.datasets.mcp.tools grid.worlds.mcp.listing grid.worlds.mcp.process grid.worlds.mcp.server
-grid.datasets.mcp_session grid.worlds.mcp.session
+grid.datasets.mcp grid.datasets.mcp.dataset grid.datasets.mcp.folders
+grid.datasets.mcp_links grid.worlds.mcp.process grid.worlds.mcp.server
+grid.datasets.mcp_session grid.datasets.mcp.tools grid.worlds.mcp.listing grid.worlds.mcp.session
+grid.datasets.mcp_tasks grid.datasets.mcp.tasks
+grid.datasets.mcp_world grid.worlds.mcp.results grid.worlds.mcp.world
 grid.datasets.mnms grid.datasets.mnms.dataset grid.datasets.mnms.metrics grid.datasets.mnms.world
 grid.datasets.mnms_records grid.datasets.mnms.records grid.datasets.mnms.tools
 grid.datasets.parameters grid.datasets.alternatives

@@ -84,6 +84,18 @@ class Closing(Protocol):
         ...
 
 
+@runtime_checkable
+class Settling(Protocol):
+    """What a world has besides `World` that has to look at what is left before it can say whether a case is resolved.
+
+    `resolved` tells of the state that was looked at; before, it is not.
+    """
+
+    async def settle(self, state: State) -> None:
+        """Look, once, when the work is over. Raises GridError where nothing can be seen."""
+        ...
+
+
 class Argument(NamedTuple):
     """An argument of a tool, as far as it tells what its values mean."""
 

@@ -160,8 +160,7 @@ class FunctionTasks(ABC):
             if found.failed:
                 raise ValueError(f"call {step} fails: {found.content['error']}")
             outcomes[step] = found.content
-        tools = list(self._by_name)
-        named = record.wanted(tools), record.unwanted(tools)
+        named = record.named([*self._by_name])
         return _Task(record.question, calls, outcome(call, found), record.cluster or case_id, *named)
 
 

@@ -1,24 +1,19 @@
-"""A session with an MCP server: the official client over pipes of our own.
+"""A session with an MCP server: the official client over links of our own (`mcp_links`).
 
 The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the standard
-error. Here all three have bounds. The client's cancel scopes have to be entered and left by one task: a session has a
-task that owns it, and requests are handed to that.
+error; its `streamable_http_client` keeps an answer of any length, and does not tell what HTTP says of a failure. Here
+all have bounds. The client's cancel scopes have to be entered and left by one task: a session has a task that owns it,
+and requests are handed to that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
-import shutil
-import signal
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -27,6 +22,7 @@ from grid.core.types import RESULT, Parameter, Skipped, ToolSpec, to_json
 from grid.core.untrusted import loads_storable
 from grid.datasets.grading import children, required
 from grid.datasets.grading import listed as values_of
+from grid.datasets.mcp_links import MESSAGES, AwayError, Link, RefusedError, Server, ServerError
 from grid.datasets.parameters import choices, details, flat, type_text, whole
 from grid.text.objects import MAX_DEPTH, depth
 
@@ -87,7 +83,7 @@ async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
     raise ServerError(f"its list of tools has more than {_PAGES} pages")
 
 
-# A session with an MCP server: the official client over pipes of our own.
+# A session with an MCP server: the official client over links of our own.
 
 
 T = TypeVar("T")
@@ -100,7 +96,7 @@ _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakK
 
 
 class Session:
-    """One server's process and the client that talks to it, from `started` to `close`.
+    """The link to one server and the client that talks to it, from `started` to `close`.
 
     Once the server has ended, sent too much, or not answered in time, it is of no use any more: `why` says it, and each
     further request raises it. `told` is the server's name and version, as it says.
@@ -108,9 +104,9 @@ class Session:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.why: str | None = None
+        self.why: ServerError | None = None
         self.told = ""
-        self._process: ServerProcess | None = None
+        self._link: Link | None = None
         self._requests: asyncio.Queue[tuple[Work[Any], asyncio.Future[Any]]] = asyncio.Queue()
         self._owner: asyncio.Task[None] | None = None
         self._heard = 0
@@ -130,7 +126,7 @@ class Session:
             ServerError: it is of no use any more, or does not answer in time.
         """
         if self._owner is None or self.why is not None:
-            raise ServerError(self.why or "it was not started")
+            raise self.why or ServerError("it was not started")
         self._heard = 0
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._requests.put_nowait((work, answer))
@@ -143,12 +139,12 @@ class Session:
             answer.cancel()
         if self._owner.done():
             self._owner.result()  # raises what can never start
-            raise ServerError(self._end("it ended"))
-        raise ServerError(self._end(f"it did not answer within {seconds:g} s, and was ended"))
+            raise self._end(ServerError("it ended"))
+        raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server, whatever it does; the process is killed before anything is waited for."""
-        self._end("it was ended")
+        """End the server, whatever it does; a process is killed before anything is waited for."""
+        self._end(ServerError("it was ended"))
         if self._owner is None:
             return
         self._owner.cancel()
@@ -156,29 +152,29 @@ class Session:
         if self._owner.done() and not self._owner.cancelled():
             self._owner.exception()  # whoever asked was told
 
-    def _end(self, why: str) -> str:
-        """Kill the server; the first reason is the one that counts."""
+    def _end(self, why: ServerError) -> ServerError:
+        """End the link; the first reason is the one that counts."""
         self.why = self.why or why
-        if self._process:
-            self._process.end()
+        if self._link:
+            self._link.end()
         return self.why
 
     async def _own(self) -> None:
-        """Own the process and the client, and carry out requests one after another."""
+        """Own the link and the client, and carry out requests one after another."""
         try:
-            self._process = process = await ServerProcess.start(self.server)
+            self._link = link = await self.server.link()
         except ServerError as error:
-            self.why = str(error)
+            self.why = error
             return
         try:
             async with AsyncExitStack() as stack:
-                session = await self._client(stack, process)
+                session = await self._client(stack, link)
                 while self.why is None:
                     work, answer = await self._requests.get()
                     await self._answered(work, session, answer)
         finally:
-            process.end()
-            await process.gone()
+            link.end()
+            await link.gone()
 
     async def _answered(self, work: Work[Any], session: ClientSession, answer: asyncio.Future[Any]) -> None:
         """Carry out one request; what is wrong with the server's answer is the request's error."""
@@ -202,9 +198,9 @@ class Session:
                 answer.set_result(found)
             return
         if not answer.done():
-            answer.set_exception(ServerError(self.why) if self.why else problem)
+            answer.set_exception(self.why or problem)
 
-    async def _client(self, stack: AsyncExitStack, process: ServerProcess) -> ClientSession:
+    async def _client(self, stack: AsyncExitStack, link: Link) -> ClientSession:
         import anyio
         from mcp import ClientSession
         from mcp.shared.message import SessionMessage
@@ -213,36 +209,36 @@ class Session:
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         group = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(group.cancel_scope.cancel)
-        group.start_soon(self._hear, process, incoming)
-        group.start_soon(self._say, process, outgoing)
-        stack.callback(process.end)
+        group.start_soon(self._hear, link, incoming)
+        group.start_soon(self._say, link, outgoing)
+        stack.callback(link.end)
         return await stack.enter_async_context(ClientSession(read, write))
 
-    async def _hear(self, process: ServerProcess, incoming: Any) -> None:
+    async def _hear(self, link: Link, incoming: Any) -> None:
         """Hand the server's answers and requests on. Notifications are dropped, and what is no message at all."""
         import anyio
 
         async with incoming:
             try:
-                async for line in process.lines():
+                async for line in link.lines():
                     self._heard += 1
                     if self._heard > MESSAGES:
                         raise ServerError(f"it sent more than {MESSAGES:,} messages and no answer")
-                    if (message := _message(line)) is not None:
+                    if (message := _message(line, link)) is not None:
                         await incoming.send(message)
-                why = f"{await process.status()}; it wrote: {process.told() or 'nothing'}"
+                why = ServerError(await link.ending())
+            except AwayError as error:
+                why = error
             except ServerError as error:
-                why = f"{error}, and was ended"
+                why = ServerError(f"{error}, and was ended")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return  # the client is closed: nobody hears any more
             self._end(why)
 
-    async def _say(self, process: ServerProcess, outgoing: Any) -> None:
+    async def _say(self, link: Link, outgoing: Any) -> None:
         async with outgoing:
             async for message in outgoing:
-                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                with suppress(OSError):  # it ended: what hears it says so
-                    await process.write(line.encode() + b"\n")
+                await link.say(message)
 
 
 def installed() -> None:
@@ -251,7 +247,7 @@ def installed() -> None:
         import mcp  # noqa: F401
     except ImportError:
         raise ConfigError("dataset", "mcp", f"installed: {EXTRA}") from None
-    for name in ("mcp", "client"):  # it logs with tracebacks what an untrusted server gets wrong
+    for name in ("mcp", "client", "httpx2", "httpcore2"):  # they log what untrusted servers get wrong, and headers
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
@@ -267,7 +263,7 @@ async def _initialize(session: ClientSession) -> str:
     return f"{found.name} {found.version}"
 
 
-def _message(line: bytes) -> SessionMessage | None:
+def _message(line: bytes, link: Link) -> SessionMessage | None:
     """A line as an answer or a request; None for a notification, and for what a server prints besides.
 
     Raises:
@@ -280,194 +276,11 @@ def _message(line: bytes) -> SessionMessage | None:
     if not text.startswith(b"{"):
         return None
     try:
-        message = jsonrpc_message_adapter.validate_python(loads_storable(text), by_name=False)
+        message = jsonrpc_message_adapter.validate_python(link.hidden(loads_storable(text)), by_name=False)
     except (ValueError, RecursionError) as error:
         reason = one_line(error, _SHOWN)
         raise ServerError(f"it sent what is no message of JSON-RPC: {reason}") from None
     return None if isinstance(message, JSONRPCNotification) else SessionMessage(message)
-
-
-# One process of an MCP server: in a session and a folder of its own, read with bounds, ended with all its children.
-
-
-_KEPT = 4_000  # bytes of what it writes to its standard error
-_PROCESS_SHOWN = 300  # characters of these
-_SECRET = 4  # characters from which on a variable's value is hidden in what is shown
-_REAP_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
-
-
-class ServerProcess:
-    """A process that was started; `end` kills it, `gone` waits until nothing of it is left."""
-
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
-        self._process, self._folder, self._secrets = process, folder, secrets
-        self._errors = b""
-        self._ended = False
-        self._listening = asyncio.create_task(self._listen())
-        self._watching = asyncio.create_task(self._watch())
-
-    @classmethod
-    async def start(cls, server: Server) -> ServerProcess:
-        """Start a server in a copy of its folder; raises ServerError, or ConfigError for what can never start."""
-        program, variables = server.program(), server.environment()
-        folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
-        try:
-            if server.folder is not None:
-                shutil.copytree(Path(server.folder).expanduser(), folder, symlinks=True, dirs_exist_ok=True)
-            process = await asyncio.create_subprocess_exec(
-                *_dying_with_parent(),
-                program,
-                *server.args,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=variables,
-                cwd=folder,
-                limit=MESSAGE_BYTES,
-                start_new_session=True,
-            )
-        except (OSError, ValueError, shutil.Error) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise ServerError(f"it cannot be started: {one_line(error, _PROCESS_SHOWN)}") from None
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        hidden = tuple(variables[name] for name in server.env if len(variables[name]) >= _SECRET)
-        return cls(process, folder, hidden)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """What it writes, line by line, until it has ended; raises ServerError for a line without an end."""
-        assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
-        while True:
-            try:
-                line = await self._process.stdout.readline()
-            except ValueError:
-                raise ServerError(f"it sent a message of more than {MESSAGE_BYTES:,} bytes") from None
-            except OSError:
-                return
-            if not line:
-                return
-            yield line
-
-    async def write(self, line: bytes) -> None:
-        """Hand it a line; raises OSError where it reads no more."""
-        assert self._process.stdin is not None  # noqa: S101
-        self._process.stdin.write(line)
-        await self._process.stdin.drain()
-
-    def told(self) -> str:
-        """The end of what it wrote to its standard error, on one line, without the values of passed variables."""
-        text = self._errors.decode(errors="replace")
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        flat = one_line(text, _KEPT)
-        return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
-
-    async def status(self) -> str:
-        """How it ended of itself, as an unfinished sentence."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1.0):  # its output is closed, so that it is about to end
-                await asyncio.shield(self._listening)
-                code = await self._process.wait()
-                return f"it was ended by signal {-code}" if code < 0 else f"it ended with status {code}"
-        return "it closed its output"
-
-    def end(self) -> None:
-        """Kill it and all of its process group; at once, so that no cancellation comes between."""
-        if not self._ended:
-            self._ended = True
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-    async def gone(self) -> None:
-        """End it, and see to it that neither process nor folder is left."""
-        self.end()
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_REAP_SECONDS):
-                    await self._process.wait()
-        finally:
-            self._listening.cancel()
-            self._watching.cancel()
-            self._process._transport.close()  # type: ignore[attr-defined]  # a child that left the group may hold pipes
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    async def _listen(self) -> None:
-        assert self._process.stderr is not None  # noqa: S101
-        while part := await self._process.stderr.read(_KEPT):
-            self._errors = (self._errors + part)[-_KEPT:]
-
-    async def _watch(self) -> None:
-        """End what it leaves behind, which may hold its pipes: nobody would hear that it ended."""
-        while self._process.returncode is None:
-            await asyncio.sleep(_LOOK_SECONDS)
-        self.end()
-
-
-def _dying_with_parent() -> tuple[str, ...]:
-    """What a command begins with so that the kernel kills it with the thread that starts it, where Linux has it.
-
-    A worker that is killed could end nothing itself, and a server that hangs would not see its input close.
-    """
-    setpriv = shutil.which("setpriv")
-    return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
-
-
-# How an MCP server is started, and what it may take.
-
-
-MESSAGE_BYTES = 4 * 2**20
-"""Of one message of a server's."""
-MESSAGES = 10_000
-"""That a server may send before it answers one request; of its notifications nothing is kept."""
-
-
-class ServerError(Exception):
-    """Why a server is of no use any more, as an unfinished sentence."""
-
-
-class RefusedError(Exception):
-    """Why a server did not carry out a request, as an unfinished sentence; it goes on."""
-
-
-@dataclass(frozen=True)
-class Server:
-    """A program that speaks MCP over its standard input and output.
-
-    Attributes:
-        command: the program, by its path or its name on PATH.
-        args: what it is started with.
-        env: the names of the environment variables that it is given besides PATH.
-        folder: a folder of which each process has a copy of its own to work in; None: an empty one.
-        start_seconds: until it has been started, and until all its tools are listed.
-        seconds: for one call.
-        result_characters: of one call's result.
-        max_tools: that it may list.
-    """
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    folder: str | None = None
-    start_seconds: float = 30.0
-    seconds: float = 30.0
-    result_characters: int = 20_000
-    max_tools: int = 200
-
-    def program(self) -> str:
-        """The program's path; raises ConfigError where there is none that can be run."""
-        found = shutil.which(os.path.expanduser(self.command))
-        if found is None:
-            raise ConfigError("dataset.command", self.command, "a program that can be run, by its path or on PATH")
-        return os.path.abspath(found)
-
-    def environment(self) -> dict[str, str]:
-        """PATH and the variables that are passed on; raises ConfigError where one is not set."""
-        missing = [name for name in self.env if name not in os.environ]
-        if missing:
-            raise ConfigError("dataset.env", missing[0], "the names of variables that are set")
-        return {name: os.environ[name] for name in ("PATH", *self.env) if name in os.environ}
 
 
 # The tools of an MCP server as planners see them; each argument keeps its whole schema.

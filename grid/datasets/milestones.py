@@ -44,23 +44,20 @@ class Milestones(BaseModel):
     in_order: bool = False
     forbidden: Lines = Field(default_factory=list)
 
-    def wanted(self, tools: Sequence[str]) -> tuple[Milestone, ...]:
-        """The milestones, each behind those that it comes after.
+    def named(self, tools: Sequence[str]) -> tuple[tuple[Milestone, ...], tuple[Milestone, ...]]:
+        """The milestones, each behind those that it comes after, and what is forbidden.
 
         Raises:
-            ValueError: a tool is none of `tools`, or they cannot be reached (`ordered`).
+            ValueError: a tool is none of `tools`, the milestones cannot be reached (`ordered`), or what is forbidden
+                comes after another.
         """
-        found = [*_read(self.milestones, tools)]
+        found, forbidden = [*_read(self.milestones, tools)], [*_read(self.forbidden, tools)]
         if self.in_order:
             chained = (replace(one, after=(*one.after, before.name)) for before, one in pairwise(found))
             found = [*found[:1], *chained]
-        return ordered(found)
-
-    def unwanted(self, tools: Sequence[str]) -> tuple[Milestone, ...]:
-        """What is forbidden; raises ValueError as `wanted`, and for one that comes after another."""
-        if any(one.after for one in self.forbidden):
+        if any(one.after for one in forbidden):
             raise ValueError("what is forbidden is forbidden at any time, and has no `after`")
-        return ordered([*_read(self.forbidden, tools)])
+        return ordered(found), ordered(forbidden)
 
 
 def _read(lines: Sequence[Named], tools: Sequence[str]) -> Iterator[Milestone]:

@@ -143,6 +143,7 @@ class Built:
 
     `order_seed` draws the order of options; None: they stand as retrieved. `compares_texts`: the evaluator says which
     texts mean the same (`dataset.equivalence=judge`). `tools_ask`: the judge says which names the tools were meant.
+    `cell_money`: US dollars that an episode may take by the `prices`.
     """
 
     engine: Engine
@@ -159,6 +160,7 @@ class Built:
     compares_texts: bool = False
     tools_ask: bool = False
     prices: Prices = field(default_factory=dict)
+    cell_money: float | None = None
     memory: Memory | None = None
     solved: Solved | None = None
     metrics: Mapping[str, Metric] = field(default_factory=lambda: KNOWN)
@@ -249,7 +251,8 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         dataset=parts.dataset,
         pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
         robustness=tuple(parts.robustness.values()),
-        budget=Budget(**budget.model_dump()),
+        budget=Budget(**budget.model_dump(exclude={"cell_money"})),
+        cell_money=budget.cell_money,
         roles=engines,
         judging=judging(config),
         restoring=restoring(config),

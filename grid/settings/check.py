@@ -38,6 +38,7 @@ from grid.planners.refining import writes_plans
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.build import build, build_engine, code_of, engine_of
 from grid.settings.config import ALL_CASES, SweepConfig, sweep_config
+from grid.settings.make import PRICE
 from grid.settings.named import named
 from grid.settings.parts import Parts, key_of, lacking, parts_of, with_ordering
 from grid.settings.plan import Plan
@@ -111,8 +112,7 @@ class _Found:
             return
         built, budget = build(setting, self._shared.budget.of_episode), self._shared.budget
         setting = with_contents(setting, built.memory)
-        if budget.money is not None:
-            expect_prices(setting, built.prices, budget.money)
+        expect_prices(setting, built.prices, budget.dollars)
         self.measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
         self.cut.append(cut(built.engine, built.planner, setting.labels))
         self.priced += listed_lines(setting, {ACTOR: built.engine, **built.roles})
@@ -174,8 +174,9 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         git_commit=git_commit(),
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
-        money=shared.budget.money,
+        dollars=shared.budget.dollars,
         fail_fast=shared.fail_fast,
+        most_unknown=shared.most_unknown,
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
     said = found.cut, map(line_of, found.valid), found.priced
@@ -223,15 +224,24 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
         if shared.cases != ALL_CASES and "limit" in config["dataset"]:  # which cases these are changes no id of a cell
             config["dataset"] = {**config["dataset"], "limit": None}
         labels = {group: label for group, label in job.labels.items() if group in config}
-        setting = Setting(config, labels, shared.seed, shared.budget.of_episode.identity)
+        setting = Setting(config, labels, shared.seed, _budget(shared, config))
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
-            for key in NO_INFLUENCE:
+            for key in (*NO_INFLUENCE, "dataset.servers"):
                 values = [_value(other.config, key) for other in (known, setting)]
                 if values[0] != values[1]:
                     raise ConfigError(key, values, "one value for the whole sweep")
     return list(settings.values())
+
+
+def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes an id of a budget: of money the prices as well, which change no result otherwise."""
+    budget = shared.budget.of_episode
+    if budget.cell_money is None:
+        return budget.identity
+    given = {role: config[role].get(PRICE) for role in ("model", *ASKED) if role in config}
+    return {**budget.identity, "prices": {role: price for role, price in given.items() if price is not None}}
 
 
 def _value(config: Mapping[str, Any], key: str) -> object:

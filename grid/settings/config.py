@@ -21,6 +21,7 @@ _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
+_Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
 CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
@@ -53,6 +54,7 @@ class BudgetConfig(_Section):
     steps: Annotated[int, Field(ge=1, le=_MOST)] = 1000
     tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
     seconds: _Seconds | None = None
+    cell_money: _Dollars | None = None
     prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
     observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
     answer_characters: Annotated[int, Field(ge=100, le=MAX_CHARACTERS)] = MOST_CHARACTERS
@@ -60,14 +62,19 @@ class BudgetConfig(_Section):
     @property
     def identity(self) -> dict[str, Any]:
         """What makes a cell's id: a key that came later is not in it as long as it has its default."""
-        later = {"answer_characters"} if self.answer_characters == MOST_CHARACTERS else set[str]()
-        return self.model_dump(exclude=later)
+        later = {"answer_characters": MOST_CHARACTERS, "cell_money": None}
+        return self.model_dump(exclude={key for key, default in later.items() if getattr(self, key) == default})
 
 
 class SweepBudgetConfig(BudgetConfig):
     """The same, and how many US dollars all cells of a sweep's name may take."""
 
-    money: Annotated[float, Field(gt=0, le=1_000_000_000)] | None = None
+    money: _Dollars | None = None
+
+    @property
+    def dollars(self) -> dict[str, float]:
+        """The limits in US dollars, by their keys."""
+        return {key: limit for key in ("money", "cell_money") if (limit := getattr(self, key)) is not None}
 
     @property
     def of_episode(self) -> BudgetConfig:
@@ -165,6 +172,7 @@ class SweepConfig(_Section):
     dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
+    most_unknown: Annotated[float, Field(gt=0, le=1)] | None = 0.5
     accept_code: bool = False
     budget: SweepBudgetConfig
     cluster: ClusterConfig

@@ -31,9 +31,10 @@ class OtherCode:
 class Plan:
     """What is to be run, and where results go.
 
-    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
-    dollars that all runs of the name may take; None: without limit. `metrics`: what its cells may be
-    measured by, by name. `fail_fast`: so many failed cells, or such a share of them, end a run early.
+    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `dollars`:
+    limits in US dollars by their keys of the budget: of all runs of the name (`money`), of a cell (`cell_money`).
+    `metrics`: what its cells may be measured by, by name. `fail_fast`: so many failed cells, or such a share of them,
+    end a run early; `most_unknown`: such a share of cells of which nobody can tell whether they succeeded.
     """
 
     name: str
@@ -49,9 +50,10 @@ class Plan:
     git_commit: str | None = None
     keep: Keep = KEEP_NONE
     transcripts_bytes: int = 0
-    money: float | None = None
+    dollars: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     fail_fast: int | float | None = None
+    most_unknown: float | None = None
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

@@ -293,22 +293,29 @@ def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
     return dollars if prices else None
 
 
-def expect_prices(setting: Setting, prices: Prices, limit: float) -> None:
-    """Raise ConfigError where a model of a setting has no price, so that nobody could say when `limit` is reached."""
+def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float]) -> None:
+    """Raise ConfigError where a model of a setting has no price, so that nobody could say when a limit is reached.
+
+    `limits` are US dollars by their keys of the budget.
+    """
+    if not limits:
+        return
+    key, limit = next(iter(limits.items()))
     for role, price in prices.items():
         if price is None:
             file = f"conf/model/{label_of(role, setting.labels).partition('[')[0]}.yaml"
             raise ConfigError(
-                f"{_key(role)}.{PRICE}", None, f"{_FORM}: budget.money={limit:g} is given, and {file} has no price"
+                f"{_key(role)}.{PRICE}", None, f"{_FORM}: budget.{key}={limit:g} is given, and {file} has no price"
             )
 
 
 def expect_counts(
-    settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: float | None
+    settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: Mapping[str, float]
 ) -> None:
     """Raise ConfigError where a budget of tokens or money cannot hold: of a model's answers nobody tells the tokens.
 
-    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` the budgets, where there are any.
+    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` the budgets, where there are any;
+    those of dollars by their keys.
     """
     for setting in settings:
         for role, model in models(setting.config).items():
@@ -317,8 +324,9 @@ def expect_counts(
             told = f"null: the server of {label_of(role, setting.labels)} tells no tokens of its answers (usage)"
             if tokens is not None:
                 raise ConfigError("budget.tokens", tokens, told)
-            if dollars is not None and not (_price(role, setting.config, make("model", model)) or _FREE).free:
-                raise ConfigError("budget.money", dollars, told)
+            if dollars and not (_price(role, setting.config, make("model", model)) or _FREE).free:
+                key, limit = next(iter(dollars.items()))
+                raise ConfigError(f"budget.{key}", limit, told)
 
 
 def _key(role: Role) -> str:

@@ -27,10 +27,12 @@ OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
+WHERE = ("command", "url", "headers")
+"""The keys of a dataset that say how a server is reached; what it is, it says itself."""
 WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 """The keys of a dataset that say which of its cases are run."""
 NO_INFLUENCE = (
-    *(f"dataset.{key}" for key in (*DATA, "command", *WHICH_CASES)),
+    *(f"dataset.{key}" for key in (*DATA, *WHERE, *WHICH_CASES)),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
     *(f"{role}.history" for role in ASKED),
     "planner.parallel",
@@ -54,6 +56,7 @@ LATER: Mapping[str, Any] = {
     "dataset.without": [],
     "retriever.found_by": "all",
     "dataset.plan_f1": "links",
+    "dataset.servers": None,
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
 }
 """Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
@@ -154,7 +157,11 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     groups["model"] = _told(groups["model"])
     found = named_first(
         {
-            group: {key: value for key, value in keys.items() if _counts(f"{group}.{key}", value)}
+            group: {
+                key: _unplaced(value) if key == "servers" else value
+                for key, value in keys.items()
+                if _counts(f"{group}.{key}", value)
+            }
             for group, keys in groups.items()
         }
     )
@@ -170,6 +177,14 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
     told = shown_as(model["history"], model["tools"])
     others = {key: value for key, value in model.items() if key != "history"}
     return others if told == "text" else others | {"history": told}
+
+
+def _unplaced(servers: Any) -> Any:
+    """A dataset's servers by name, each without the keys that say where it is, as for a single one."""
+    if not isinstance(servers, Mapping):
+        return servers
+    own = ((name, one) for name, one in servers.items() if isinstance(one, Mapping))
+    return {name: {key: value for key, value in one.items() if key not in (*WHERE, *DATA)} for name, one in own}
 
 
 def _counts(key: str, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What ends a sweep early: the US dollars that all runs of its name have cost, or too many failed cells.
+"""What ends a sweep early: US dollars that all runs of its name have cost, too many failed cells, or unknown ones.
 
 It stands apart from `session`, its one reader: who adds a limit need not know how a sweep is run.
 """
@@ -6,17 +6,23 @@ It stands apart from `session`, its one reader: who adds a limit need not know h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
 from grid import store
+from grid.cells.rows import SILENT, untold
 from grid.cluster.batch import Run
 from grid.cluster.worker import Report
+from grid.core.errors import Status, one_line
+from grid.metrics.scores import SUCCESS
 from grid.settings.plan import Plan
 
 _FEWEST = 50  # cells that have ended before a share of them says anything
+_REASONS = 3  # that are told
 
 
 class Spending:
@@ -26,9 +32,9 @@ class Spending:
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._limit, self.dollars = plan.money, 0.0
-        self._say, self._told = say, False
-        if plan.money is not None:
+        self._limit, self.dollars = plan.dollars.get("money"), 0.0
+        self._limits, self._say, self._told = plan.dollars, say, False
+        if self._limit is not None:
             self.dollars, unknown = spent(plan.root)
             if unknown:
                 say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
@@ -36,9 +42,10 @@ class Spending:
     def count(self, report: Report) -> None:
         """Take in what a try of a chunk reports."""
         self.dollars += report.money or 0.0
-        if self._limit is not None and report.usage.uncounted_answers and not self._told:
-            self._told = True
-            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
+        if self._limits and report.usage.uncounted_answers and not self._told:
+            self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
+            holds = f"{keys} does not hold" if len(self._limits) == 1 else f"{keys} do not hold"
+            self._say(f"{holds}: a server told no tokens of some answers, which are left out")
 
     def reached(self, run: Run | None = None) -> str | None:
         """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
@@ -89,3 +96,51 @@ class Failures:
             f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} cells that have ended failed; no "
             "further cells are begun, those in flight are finished; the same command with retry_failed=true goes on"
         )
+
+
+class Unknowns:
+    """Cells of a run of which nobody can tell whether they succeeded, held against `most_unknown`.
+
+    A setting of whose cells fewer are unknown is worth what it costs, and of one without any ended cell nobody knows:
+    while there is either, the sweep goes on.
+    """
+
+    def __init__(self, limit: float | None, settings: Iterable[str]) -> None:
+        """`settings` are those with cells to run, by id."""
+        self._limit = limit
+        self._ended, self._unknown = Counter(dict.fromkeys(settings, 0)), Counter[str]()
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self._ended[report.setting_id] += report.ok + report.failed
+        self._unknown[report.setting_id] += report.unknown
+
+    def reached(self, run: Run) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        ended, unknown = self._ended.copy(), self._unknown.copy()
+        for setting, sign in run.signs_in_flight:
+            ended[setting] += sign.ended
+            unknown[setting] += sign.unknown
+        if self._limit is None or ended.total() < _FEWEST:
+            return None
+        if any(not cells or unknown[setting] < self._limit * cells for setting, cells in ended.items()):
+            return None
+        return (
+            f"most_unknown={self._limit:g} is reached: of {unknown.total():,} of the {ended.total():,} cells that have "
+            "ended nobody can tell whether they succeeded; no further cells are begun, those in flight are finished; "
+            "once what is wrong is mended, the same command with retry_failed=true goes on"
+        )
+
+
+def why_unknown(root: Path, settings: Iterable[str]) -> list[str]:
+    """Why of cells of these settings nobody can tell whether they succeeded: the most frequent reasons, a line each."""
+    columns = [SUCCESS, "status", "error_kind", "error_message", *SILENT]
+    rows = store.read(root, "episodes", columns, pc.field("setting_id").isin(list(settings))).to_pylist()
+    found = Counter(map(_reason, filter(untold, rows)))
+    return [f"{cells:,} cells: {why}" for why, cells in found.most_common(_REASONS)]
+
+
+def _reason(row: dict[str, Any]) -> str:
+    if row["status"] != Status.OK:
+        return one_line(f"{row['error_kind']}: {row['error_message']}", 300)
+    return "no answer of the judge or the evaluator could be read (agent-grid rescore judges them again)"

@@ -48,7 +48,7 @@ from grid.settings.plan import Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
 from grid.sweeps.arguments import GIVEN
-from grid.sweeps.ending import Failures, Spending
+from grid.sweeps.ending import Failures, Spending, Unknowns, why_unknown
 from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
 
@@ -122,7 +122,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     say(console, cluster.connect(plan.cluster))
     try:
         with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
-            expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.money)
+            expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.dollars)
             yield fleet
     finally:
         cluster.disconnect()
@@ -164,8 +164,9 @@ def _run(
 ) -> tuple[bool, int]:
     """Run the cells that are not `done`: whether that was interrupted, or a limit ended it, and how many failed."""
     started, plan = time.monotonic(), checked.plan
-    failures = Failures(plan.fail_fast)
     needing = [setting for setting in plan.settings if pending[setting.id]]
+    ids = [setting.id for setting in needing]
+    failures, unknowns = Failures(plan.fail_fast), Unknowns(plan.most_unknown, ids)
     with SweepProgress(console, plan.root, needing, pending) as progress:
         metrics = SweepMetrics(plan.name, needing)
 
@@ -175,6 +176,7 @@ def _run(
             tally.count(report)
             spending.count(report)
             failures.count(report)
+            unknowns.count(report)
             stop_if_reached()
 
         def tick() -> None:
@@ -184,7 +186,7 @@ def _run(
 
         def stop_if_reached() -> None:
             over = run.stopping or progress.done == sum(pending.values())
-            if not over and (told := spending.reached(run) or failures.reached(run)):
+            if not over and (told := spending.reached(run) or failures.reached(run) or unknowns.reached(run)):
                 run.stop()
                 progress.state = STOPPING
                 progress.say(told)
@@ -196,6 +198,9 @@ def _run(
     totals = fleet.totals()
     seconds, told = time.monotonic() - started, progress.document()
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
+    if run.stopping and unknowns.reached(run):
+        for line in why_unknown(plan.root, ids):
+            say(console, line)
     if run.room.since:
         say(console, _sampled(*run.room.since))
     if totals:

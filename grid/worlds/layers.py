@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast, runtime_checkab
 
 from grid.core.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
 from grid.core.util import can
-from grid.core.world import Closing, Conversation, Ending, State, World, own_state
+from grid.core.world import Closing, Conversation, Ending, Settling, State, World, own_state
 from grid.worlds.schema import ERROR
 
 
@@ -71,6 +71,13 @@ async def close(world: World) -> None:
     inner = bare(world)
     if can(type(inner), Closing):
         await cast(Closing, inner).close()
+
+
+async def settle(world: World, state: State) -> None:
+    """Let a world look at what is left behind the last state, where it has to."""
+    inner = bare(world)
+    if can(type(inner), Settling):
+        await cast(Settling, inner).settle(state.inner if isinstance(state, RejectState) else state)
 
 
 def bare(world: World) -> World:

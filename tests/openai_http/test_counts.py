@@ -337,14 +337,15 @@ def test_a_price_takes_no_more_from_the_cache_than_was_read() -> None:
 @pytest.mark.parametrize(
     ("tokens", "dollars", "price", "key"),
     [
-        (1000, None, PRICE, "budget.tokens"),
-        (None, 5.0, PRICE, "budget.money"),
-        (None, 5.0, {"input": 0.0, "output": 0.0}, None),
-        (None, None, PRICE, None),
+        (1000, {}, PRICE, "budget.tokens"),
+        (None, {"money": 5.0}, PRICE, "budget.money"),
+        (None, {"cell_money": 5.0}, PRICE, "budget.cell_money"),
+        (None, {"money": 5.0}, {"input": 0.0, "output": 0.0}, None),
+        (None, {}, PRICE, None),
     ],
 )
 def test_budgets_that_cannot_hold_are_refused(
-    tmp_path: Path, tokens: int | None, dollars: float | None, price: dict[str, float], key: str | None
+    tmp_path: Path, tokens: int | None, dollars: dict[str, float], price: dict[str, float], key: str | None
 ) -> None:
     http = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     (setting,) = check_sweep([job(tmp_path, model=http | {"price": price})]).plan.settings

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from grid.core.types import ToolCall, Trajectory
+from grid.episode.episode import Episode
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 ITEMS = ("mug", "lamp", "pen", "cup", "Tür")
@@ -42,3 +47,20 @@ def write(folder: Path, rows: list[dict[str, Any]] | None = None) -> str:
     lines = (json.dumps(row, ensure_ascii=False) for row in rows or tasks())
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
+
+
+@dataclass(frozen=True)
+class Calling:
+    """Makes calls, and keeps what they returned."""
+
+    calls: Sequence[ToolCall]
+    seen: list[str]
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        state = episode.start()
+        for one in self.calls:
+            found = await episode.execute(state, one, ())
+            state = found.state
+            self.seen.append(str(found.observation and found.observation.content.get("result")))
+        return Trajectory((), (), state)

@@ -75,6 +75,23 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         assert "USD" in more.out
 
 
+@pytest.mark.parametrize(("limit", "requests"), [(0.5, 1), (1.0, 1), (2.5, 3), (99.0, 5)])
+def test_a_cell_whose_money_is_spent_ends_with_its_best_so_far(tmp_path: Path, limit: float, requests: int) -> None:
+    """Each request of five costs the same; the limit is looked at before each."""
+
+    def mumbling(asked: Asked) -> Reply:
+        return models("m") if asked.path == "/v1/models" else completion("hm", prompt=1000, cached=200, output=10)
+
+    values = (PRICE, "dataset.limit=6", "planner.max_retries=4", f"budget.cell_money={limit * DOLLARS}")
+    with LocalServer(mumbling) as server:
+        ended = sweep(tmp_path, server.url, *values)
+        assert ended.status == 0, ended.out + ended.err
+        rows = ended.rows("x")
+        reached = None if requests == 5 else "cell_money"
+        assert {(row["status"], row["budget_reached"], row["llm_calls"]) for row in rows} == {("ok", reached, requests)}
+        assert {round(row["money"] / DOLLARS, 6) for row in rows} == {requests}
+
+
 @pytest.mark.parametrize("calls", [1, 30])
 @pytest.mark.parametrize("dry", [(), ("dry_run=true",)])
 def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(tmp_path: Path, calls: int, dry: Sequence[str]) -> None:
@@ -116,7 +133,7 @@ def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
-@pytest.mark.parametrize("budget", ["budget.tokens=100000", "budget.money=5"])
+@pytest.mark.parametrize("budget", ["budget.tokens=100000", "budget.money=5", "budget.cell_money=5"])
 def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(tmp_path: Path, budget: str) -> None:
     with LocalServer(uncounted) as server:
         ended = sweep(tmp_path, server.url, PRICE, "dataset.limit=3", budget)

@@ -12,7 +12,8 @@ from grid.core.engine import ToolCallAnswer
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import REFERENCES
 from grid.core.types import Parameter, ToolCall, ToolSpec
-from grid.datasets.mcp import Mcp, same_answer
+from grid.datasets.mcp import Mcp
+from grid.datasets.mcp_world import same_answer
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
 from grid.episode.prompts import tool_text
@@ -234,6 +235,7 @@ def test_a_line_that_is_no_task_is_an_error_with_its_place(tmp_path: Path, line:
         ({}, "neither calls nor an answer"),
         ({"calls": [{"tool": "sell"}]}, "'sell', which is not the server's"),
         ({"calls": [{"tool": "price"}]}, "price without name"),
+        ({"answer": "1", "milestones": [{"tool": "prise"}]}, "'prise', which is no tool (did you mean price?)"),
         ({"calls": [{"tool": "price", "arguments": {"name": "mug", "of": "x"}}]}, "no argument 'of'"),
         ({"calls": [{"tool": "price", "arguments": {"name": "OUTPUT_FROM_STEP_0.result"}}]}, "not before it"),
     ],
@@ -298,6 +300,14 @@ def test_cases_have_what_their_tasks_say(tmp_path: Path) -> None:
     assert (priced.reference.answer, priced.reference.resolution) == ("9.50", ("0",))
     drafted = data(tmp_path, outline="drafted").problem("price-mug")
     assert not drafted.case.answered
+
+
+def test_a_task_names_what_lies_on_the_way_and_what_must_not_be_done(tmp_path: Path) -> None:
+    named = {"milestones": [PRICE, {"tool": "add_item"}], "in_order": True, "forbidden": [{"tool": "note"}]}
+    found = data(tmp_path, rows=[{"id": "buy", "query": "Buy a mug.", "answer": "1", **named}]).problem("buy")
+    first, second = found.reference.milestones
+    assert (first.tool, first.arguments, second.after) == ("price", {"name": "mug"}, (first.name,))
+    assert [one.tool for one in found.reference.forbidden] == ["note"]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_price_is_part_of_no_id_and_no_engine_knows_it(tmp_path: Path) -> None
         cell.cell_id for cell in other.cells_of(other.settings[0])
     ]
     assert other.settings[0].config["model"]["price"] == PRICE, "the row's config tells it"
-    assert (one.money, other.money) == (None, 5.0)
+    assert (one.dollars, other.dollars) == ({}, {"money": 5.0})
     assert "money" not in other.settings[0].budget
 
 
@@ -122,18 +122,30 @@ def test_one_model_has_one_price_in_all_roles(tmp_path: Path) -> None:
         plan(tmp_path, planner=ASKS, model=HTTP | {"price": PRICE}, judge={"form": "text", **HTTP})
 
 
+def test_the_money_of_a_cell_and_its_prices_are_part_of_its_id_where_there_is_such_a_limit(tmp_path: Path) -> None:
+    def ids(price: dict[str, float], limit: float | None) -> list[str]:
+        found = plan(tmp_path, model=HTTP | {"price": price}, budget__cell_money=limit)
+        return [cell.cell_id for cell in found.cells_of(found.settings[0])]
+
+    dear = {**PRICE, "output": 2 * PRICE["output"]}
+    assert ids(PRICE, None) == ids(dear, None)
+    assert len({ids(*one)[0] for one in ((PRICE, None), (PRICE, 1.0), (PRICE, 2.0), (dear, 1.0))}) == 4
+
+
+@pytest.mark.parametrize("key", ["money", "cell_money"])
 @pytest.mark.parametrize("role", ["model", "judge"])
-def test_a_limit_on_money_needs_the_price_of_every_model(tmp_path: Path, role: str) -> None:
+def test_a_limit_on_money_needs_the_price_of_every_model(tmp_path: Path, role: str, key: str) -> None:
     models: dict[str, dict[str, Any]] = {
         "model": HTTP | {"price": PRICE},
         "judge": HTTP | {"model": "j", "price": PRICE, "form": "text"},
     }
-    assert plan(tmp_path, planner=ASKS, budget__money=1.5, **models).money == 1.5
+    limit: dict[str, Any] = {f"budget__{key}": 1.5}
+    assert plan(tmp_path, planner=ASKS, **limit, **models).dollars == {key: 1.5}
     del models[role]["price"]
     with pytest.raises(ConfigError) as caught:
-        plan(tmp_path, planner=ASKS, budget__money=1.5, **models)
+        plan(tmp_path, planner=ASKS, **limit, **models)
     assert caught.value.key == f"{role}.price"
-    for part in ("conf/model/", ".yaml", "budget.money=1.5", "input", "output"):
+    for part in ("conf/model/", ".yaml", f"budget.{key}=1.5", "input", "output"):
         assert part in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""When failed cells end a run early: a count of them, or their share of enough that have ended."""
+"""When failed or unknown cells end a run early: a count of them, or their share of enough that have ended."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any, cast
 
 import pytest
 
+from grid.cells.rows import untold
 from grid.cluster.batch import Run
 from grid.cluster.signs import Sign
 from grid.cluster.worker import Report
 from grid.core.errors import ConfigError
 from grid.settings.check import check_sweep
-from grid.sweeps.ending import Failures
+from grid.sweeps.ending import Failures, Unknowns
 from tests.support.configs import job
 
 
 class Flying:
     """A run whose chunks in flight say so many cells ended, and so many of them well."""
 
-    def __init__(self, ended: int = 0, ok: int = 0) -> None:
-        self.signs_in_flight = [("s", Sign(1, 1, "n", ended=ended, ok=ok))]
+    def __init__(self, ended: int = 0, ok: int = 0, unknown: int = 0, setting: str = "s") -> None:
+        self.signs_in_flight = [(setting, Sign(1, 1, "n", ended=ended, ok=ok, unknown=unknown))]
 
 
 def reached(limit: float | None, ok: int, failed: int, ended: int = 0, well: int = 0) -> bool:
@@ -53,3 +54,70 @@ def test_it_is_in_no_cells_id(tmp_path: Path) -> None:
     one, other = (check_sweep([job(tmp_path, fail_fast=value)]).plan for value in (None, 0.5))
     assert [setting.id for setting in one.settings] == [setting.id for setting in other.settings]
     assert (one.fail_fast, other.fail_fast) == (None, 0.5)
+
+
+def told(limit: float | None, cells: dict[str, tuple[int, int]], flying: Flying | None = None) -> str | None:
+    """What is told behind so many ended cells of settings, and so many unknown ones of them."""
+    unknowns = Unknowns(limit, cells)
+    for setting, (ended, unknown) in cells.items():
+        unknowns.count(Report(setting, ended, ok=ended - unknown, failed=unknown, unknown=unknown))
+    return unknowns.reached(cast(Run, flying or Flying()))
+
+
+@pytest.mark.parametrize(
+    ("limit", "cells", "expected"),
+    [
+        (None, {"s": (1000, 1000)}, False),
+        (0.5, {}, False),
+        (0.5, {"s": (49, 49)}, False),
+        (0.5, {"s": (50, 25)}, True),
+        (0.5, {"s": (50, 24)}, False),
+        (0.5, {"s": (1000, 499)}, False),
+        (0.5, {"s": (30, 30), "t": (20, 10)}, True),
+        (0.5, {"s": (500, 500), "t": (3, 1)}, False),
+        (0.5, {"s": (500, 500), "t": (0, 0)}, False),
+        (1.0, {"s": (50, 49)}, False),
+        (1.0, {"s": (50, 50)}, True),
+    ],
+)
+def test_unknown_cells_end_a_run_unless_a_setting_has_fewer(
+    limit: float | None, cells: dict[str, tuple[int, int]], expected: bool
+) -> None:
+    assert (told(limit, cells) is not None) == expected
+
+
+def test_unknown_cells_of_chunks_in_flight_count_too() -> None:
+    flying = Flying(ended=20, unknown=10)
+    assert told(0.5, {"s": (29, 20)}, flying) is None
+    assert "of 30 of the 50 cells that have ended nobody can tell" in (told(0.5, {"s": (30, 20)}, flying) or "")
+    assert told(0.5, {"s": (50, 50)}, Flying(ended=3, unknown=1, setting="other")) is None, "which is sound until now"
+
+
+@pytest.mark.parametrize(
+    ("success", "status", "judge", "evaluator", "expected"),
+    [
+        (True, "ok", 3, 0, False),
+        (False, "failed", 0, 0, False),
+        (None, "failed", 0, 0, True),
+        (None, "ok", 1, None, True),
+        (None, "ok", None, 2, True),
+        (None, "ok", 0, None, False),
+    ],
+)
+def test_unknown_is_what_went_wrong_and_not_what_nobody_judges(
+    success: bool | None, status: str, judge: int | None, evaluator: int | None, expected: bool
+) -> None:
+    row = {"success": success, "status": status, "judge_failures": judge, "evaluator_failures": evaluator}
+    assert untold(row) == expected
+
+
+@pytest.mark.parametrize("value", [0, -0.5, 1.5, True, "half", float("nan")])
+def test_what_is_no_share_of_unknown_cells_is_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(ConfigError, match="most_unknown"):
+        check_sweep([job(tmp_path, most_unknown=value)])
+
+
+def test_the_limit_on_unknown_cells_is_on_and_in_no_cells_id(tmp_path: Path) -> None:
+    one, other = (check_sweep([job(tmp_path, **given)]).plan for given in ({}, {"most_unknown": None}))
+    assert (one.most_unknown, other.most_unknown) == (0.5, None)
+    assert [setting.id for setting in one.settings] == [setting.id for setting in other.settings]

@@ -30,6 +30,7 @@ from grid.settings.config import BudgetConfig
 from grid.settings.roles import Price
 from grid.settings.setting import Keep, Setting, cells
 from grid.sweeps.rescore import CHANGED, EQUAL, NEW, NOTHING_CHANGED, UNKNOWN, Compared, Judge, Rescored, rescore
+from tests.support import mcp
 from tests.support.commands import launch
 from tests.support.configs import setting_of
 from tests.support.plugins import forget, standing_in
@@ -305,6 +306,15 @@ def test_states_of_live_tools_are_not_known(tmp_path: Path, small_mcp: str) -> N
     found = again(tmp_path)
     assert {(one.metric, one.state) for one in differing(found)} == {("success", UNKNOWN), ("nothing_success", UNKNOWN)}
     assert {one.why for one in differing(found)} == {"tools are live: what they hold is not stored"}
+
+
+def test_what_was_expected_of_live_tools_is_not_asked_again(tmp_path: Path, small_mcp: str) -> None:
+    expect = {"tool": "count_items", "arguments": {"name": "mug"}, "result": 1000}
+    path = mcp.write(tmp_path, [{**row, "expect": expect} for row in mcp.tasks()])
+    run(tmp_path, whole(model="simulated", planner="react", dataset="mcp", dataset_values={"path": path}), limit=4)
+    unknown = {(one.metric, one.state) for one in differing(again(tmp_path))}
+    metrics = ("success", "nothing_success", "expectations_held", "unmet_expectation")
+    assert unknown == {(name, UNKNOWN) for name in metrics}
 
 
 def test_without_transcripts_a_refusal_in_words_alone_is_not_known(tmp_path: Path) -> None:

@@ -10,21 +10,21 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from grid.cells import deadline
 from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ToolError
-from grid.core.types import Observation, ToolCall, ToolSpec, Trajectory
-from grid.datasets.mcp import McpState, McpWorld
-from grid.datasets.mcp_session import Server, listed, specs
-from grid.episode.episode import Episode
+from grid.core.types import Observation, ToolCall, ToolSpec
+from grid.datasets.mcp_links import Server
+from grid.datasets.mcp_session import listed, specs
+from grid.datasets.mcp_world import McpState, McpWorld
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
@@ -54,7 +54,7 @@ def _started() -> dict[str, Any]:
 def world(calls: dict[str, ToolCall] | None = None, wanted: str | None = None, **values: Any) -> McpWorld:
     """A case's world, of the server that can do what none should."""
     server = Server(**{**_started(), "seconds": 20.0, **values})
-    return McpWorld(server, odd_tools(), calls or {}, wanted, answered=wanted is not None)
+    return McpWorld({"": server}, odd_tools(), calls or {}, wanted, answered=wanted is not None)
 
 
 async def made(one: McpWorld, *calls: ToolCall) -> tuple[McpState, list[Observation]]:
@@ -289,29 +289,12 @@ def test_a_cancelled_episode_leaves_no_process() -> None:
     assert ended(asyncio.run(run()))
 
 
-@dataclass(frozen=True)
-class Calling:
-    """Makes calls, and keeps what they returned."""
-
-    calls: Sequence[ToolCall]
-    seen: list[str]
-    needs: ClassVar[frozenset[str]] = frozenset()
-
-    async def solve(self, episode: Episode) -> Trajectory:
-        state = episode.start()
-        for one in self.calls:
-            found = await episode.execute(state, one, ())
-            state = found.state
-            self.seen.append(str(found.observation and found.observation.content.get("result")))
-        return Trajectory((), (), state)
-
-
 def ran(
     path: str, case_seconds: float | None, *calls: ToolCall, **values: Any
 ) -> tuple[list[dict[str, Any]], list[str], list[int]]:
     """Three cells side by side whose planner makes calls: rows, what calls returned, servers that live behind them."""
     setting = setting_of({"path": path, **mcp.command("odd"), **values}, dataset="mcp")
-    planner = Calling(calls, [])
+    planner = mcp.Calling(calls, [])
     built = replace(build(setting, BudgetConfig()), planner=planner)
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids()[:3], 1))
 

@@ -1,0 +1,495 @@
+"""How an MCP server is reached: a process of one's own over its pipes, or a server over HTTP; both with bounds.
+
+A session (`mcp_session`) is the same whatever carries its messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from grid.core.errors import ConfigError, one_line
+from grid.core.untrusted import loads
+from grid.text.http import is_loopback, plain_url
+
+if TYPE_CHECKING:
+    import httpx2
+    from mcp.shared.message import SessionMessage
+
+
+# How an MCP server is reached, and what it may take.
+
+
+MESSAGE_BYTES = 4 * 2**20
+"""Of one message of a server's."""
+MESSAGES = 10_000
+"""That a server may send before it answers one request; of its notifications nothing is kept."""
+_SECRET = 4  # characters from which on a variable's value is hidden in what is shown
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OWN_HEADERS = re.compile(
+    r"accept.*|connection|content-.*|host|last-event-id|mcp-.*|te|transfer-encoding|upgrade", re.I
+)
+
+
+class ServerError(Exception):
+    """Why a server is of no use any more, as an unfinished sentence."""
+
+
+class AwayError(ServerError):
+    """The same of one that cannot be reached, or does not let us in: it may be well again later."""
+
+
+class RefusedError(Exception):
+    """Why a server did not carry out a request, as an unfinished sentence; it goes on."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that speaks MCP over its standard input and output, or a server that does so over HTTP.
+
+    Attributes:
+        command: the program, by its path or its name on PATH; None: there is a `url`.
+        args: what it is started with.
+        env: the names of the environment variables that it is given besides PATH.
+        folder: a folder of which each process has a copy of its own to work in; None: an empty one.
+        start_seconds: until it has been started, and until all its tools are listed.
+        seconds: for one call.
+        result_characters: of one call's result.
+        max_tools: that it may list.
+        url: where it is reached over HTTP.
+        headers: (header, name of the environment variable with its value), sent with every request.
+        key: of the config, where it stands.
+    """
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    folder: str | None = None
+    start_seconds: float = 30.0
+    seconds: float = 30.0
+    result_characters: int = 20_000
+    max_tools: int = 200
+    url: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    key: str = "dataset"
+
+    @property
+    def where(self) -> tuple[str, str | None]:
+        """The key that says where it is, and its value."""
+        return (f"{self.key}.command", self.command) if self.url is None else (f"{self.key}.url", self.url)
+
+    def program(self) -> str:
+        """The program's path; raises ConfigError where there is none that can be run."""
+        found = shutil.which(os.path.expanduser(self.command or ""))
+        if found is None:
+            raise ConfigError(f"{self.key}.command", self.command, "a program that can be run, by its path or on PATH")
+        return os.path.abspath(found)
+
+    def environment(self) -> dict[str, str]:
+        """PATH and the variables that are passed on; raises ConfigError where one is not set."""
+        missing = [name for name in self.env if name not in os.environ]
+        if missing:
+            raise ConfigError(f"{self.key}.env", missing[0], "the names of variables that are set")
+        return {name: os.environ[name] for name in ("PATH", *self.env) if name in os.environ}
+
+    def address(self) -> str:
+        """The URL; raises ConfigError for one that is none, holds a password, or over which headers would be seen."""
+        key = f"{self.key}.url"
+        url = plain_url(key, self.url or "", "http://127.0.0.1:8000/mcp")
+        if self.headers and url.startswith("http:") and not is_loopback(url):
+            raise ConfigError(key, url, f"https: over plain http {self.key}.headers would travel in the clear")
+        return url
+
+    def values(self) -> dict[str, str]:
+        """The headers with their values; raises ConfigError, without a value, where a variable has none."""
+        found, key = dict[str, str](), f"{self.key}.headers"
+        for header, name in self.headers:
+            if not _HEADER.fullmatch(header) or _OWN_HEADERS.fullmatch(header):
+                raise ConfigError(key, header, "headers that the protocol does not set itself, such as Authorization")
+            if not _VARIABLE.fullmatch(name):  # it may be the value itself, so it is not shown
+                allowed = f"for {header} the name of an environment variable in capital letters, never the value itself"
+                raise ConfigError(key, "(not shown)", allowed)
+            value = os.environ.get(name, "").strip()
+            if not re.fullmatch(r"[ -~]+", value):
+                what = "holds what no header does" if value else "is not set"
+                raise ConfigError(key, header, f"an environment variable with its value; {name} {what}")
+            found[header] = value
+        return found
+
+    async def link(self) -> Link:
+        """What carries messages to it and back; raises ServerError, or ConfigError for what can never start."""
+        return await ServerProcess.start(self) if self.url is None else Connection(self)
+
+
+class Link(Protocol):
+    """What carries messages to a server and back; after `end` nothing does, and `gone` waits until nothing is left."""
+
+    def lines(self) -> AsyncIterator[bytes]:
+        """What it writes, message by message, until it has ended; raises ServerError."""
+        ...
+
+    async def say(self, message: SessionMessage) -> None:
+        """Hand it a message."""
+        ...
+
+    async def ending(self) -> str:
+        """How it ended of itself, as an unfinished sentence."""
+        ...
+
+    def hidden(self, value: Any) -> Any:
+        """What it sent, read from JSON, without what it must not tell."""
+        ...
+
+    def end(self) -> None:
+        """End it at once, so that no cancellation comes between."""
+        ...
+
+    async def gone(self) -> None:
+        """End it, and see to it that nothing of it is left."""
+        ...
+
+
+# One process of an MCP server: in a session and a folder of its own, read with bounds, ended with all its children.
+
+
+_KEPT = 4_000  # bytes of what it writes to its standard error
+_PROCESS_SHOWN = 300  # characters of these
+_REAP_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+class ServerProcess:
+    """A process that was started; `end` kills it, `gone` waits until nothing of it is left."""
+
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
+        self._process, self._folder, self._secrets = process, folder, secrets
+        self._errors = b""
+        self._ended = False
+        self._listening = asyncio.create_task(self._listen())
+        self._watching = asyncio.create_task(self._watch())
+
+    @classmethod
+    async def start(cls, server: Server) -> ServerProcess:
+        """Start a server in a copy of its folder; raises ServerError, or ConfigError for what can never start."""
+        program, variables = server.program(), server.environment()
+        folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
+        try:
+            if server.folder is not None:
+                shutil.copytree(Path(server.folder).expanduser(), folder, symlinks=True, dirs_exist_ok=True)
+            process = await asyncio.create_subprocess_exec(
+                *_dying_with_parent(),
+                program,
+                *server.args,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=variables,
+                cwd=folder,
+                limit=MESSAGE_BYTES,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, shutil.Error) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ServerError(f"it cannot be started: {one_line(error, _PROCESS_SHOWN)}") from None
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        hidden = tuple(variables[name] for name in server.env if len(variables[name]) >= _SECRET)
+        return cls(process, folder, hidden)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it writes, line by line, until it has ended; raises ServerError for a line without an end."""
+        assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                raise ServerError(f"it sent a message of more than {MESSAGE_BYTES:,} bytes") from None
+            except OSError:
+                return
+            if not line:
+                return
+            yield line
+
+    async def say(self, message: SessionMessage) -> None:
+        """Hand it a message, in a line."""
+        assert self._process.stdin is not None  # noqa: S101
+        line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        with suppress(OSError):  # it ended: what hears it says so
+            self._process.stdin.write(line.encode() + b"\n")
+            await self._process.stdin.drain()
+
+    def hidden(self, value: Any) -> Any:
+        """All: of what it was given it may tell what it likes, but on its standard error."""
+        return value
+
+    async def ending(self) -> str:
+        """How it ended of itself, and the end of what it wrote to its standard error."""
+        return f"{await self.status()}; it wrote: {self.told() or 'nothing'}"
+
+    def told(self) -> str:
+        """The end of what it wrote to its standard error, on one line, without the values of passed variables."""
+        text = self._errors.decode(errors="replace")
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        flat = one_line(text, _KEPT)
+        return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
+
+    async def status(self) -> str:
+        """How it ended of itself, as an unfinished sentence."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):  # its output is closed, so that it is about to end
+                await asyncio.shield(self._listening)
+                code = await self._process.wait()
+                return f"it was ended by signal {-code}" if code < 0 else f"it ended with status {code}"
+        return "it closed its output"
+
+    def end(self) -> None:
+        """Kill it and all of its process group; at once, so that no cancellation comes between."""
+        if not self._ended:
+            self._ended = True
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        """End it, and see to it that neither process nor folder is left."""
+        self.end()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REAP_SECONDS):
+                    await self._process.wait()
+        finally:
+            self._listening.cancel()
+            self._watching.cancel()
+            self._process._transport.close()  # type: ignore[attr-defined]  # a child that left the group may hold pipes
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _listen(self) -> None:
+        assert self._process.stderr is not None  # noqa: S101
+        while part := await self._process.stderr.read(_KEPT):
+            self._errors = (self._errors + part)[-_KEPT:]
+
+    async def _watch(self) -> None:
+        """End what it leaves behind, which may hold its pipes: nobody would hear that it ended."""
+        while self._process.returncode is None:
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.end()
+
+
+def _dying_with_parent() -> tuple[str, ...]:
+    """What a command begins with so that the kernel kills it with the thread that starts it, where Linux has it.
+
+    A worker that is killed could end nothing itself, and a server that hangs would not see its input close.
+    """
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+
+
+# A server over HTTP: each message is a POST of its own, which is answered by JSON, or by a stream of events.
+
+
+_REDIRECTS = 3
+_PART = 16  # characters from which on a word of a header's value is hidden by itself
+_BODY = 2_000  # bytes of an error's body
+_PARTING_SECONDS = 2.0
+_QUEUE = 16
+_ID = "mcp-session-id"
+
+
+class Connection:
+    """A session at a server over HTTP. Nothing is sent again: a call may have been made.
+
+    A redirect is followed on the same host alone, as the headers are for that one.
+    """
+
+    def __init__(self, server: Server) -> None:
+        """Raises ConfigError where the URL is none, or a header has no value."""
+        import httpx2
+
+        self._url, self._server, values = server.address(), server, server.values()
+        words = {word for value in values.values() for word in value.split() if len(word) >= _PART}
+        secrets = {value for value in values.values() if len(value) >= _SECRET} | words
+        self._secrets = sorted(secrets, key=len, reverse=True)
+        self._http = httpx2.AsyncClient(
+            headers={"Accept-Encoding": "identity", **values},  # unpacked, an answer could grow beyond its limit
+            timeout=None,  # the session's holds for a whole request
+            follow_redirects=False,
+            trust_env=not is_loopback(self._url),
+        )
+        self._session: str | None = None
+        self._heard: asyncio.Queue[bytes | ServerError] = asyncio.Queue(_QUEUE)
+        self._posts = set[asyncio.Task[None]]()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it sends, message by message; raises ServerError for whatever ends that."""
+        while True:
+            found = await self._heard.get()
+            if isinstance(found, ServerError):
+                raise found
+            yield found
+
+    async def say(self, message: SessionMessage) -> None:
+        """Send a message: until it was taken, or in a task of its own where there will be an answer."""
+        from mcp_types import JSONRPCRequest
+
+        asked = message.message
+        work = self._post(message, asked.id if isinstance(asked, JSONRPCRequest) else None)
+        if not isinstance(asked, JSONRPCRequest):
+            await work
+            return
+        task = asyncio.create_task(work)
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+
+    async def ending(self) -> str:
+        """It never ends so: `lines` raises."""
+        return "it ended"
+
+    def hidden(self, value: Any) -> Any:
+        """The same without the values of headers."""
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, "***")
+            return value
+        if isinstance(value, list):
+            return [self.hidden(one) for one in value]
+        return {self.hidden(key): self.hidden(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+    def end(self) -> None:
+        """Break off what is under way."""
+        for post in self._posts:
+            post.cancel()
+
+    async def gone(self) -> None:
+        """Tell the server that the session is over, which it may not hear."""
+        import httpx2
+
+        self.end()
+        try:
+            async with asyncio.timeout(_PARTING_SECONDS):
+                if self._session is not None:
+                    await self._http.delete(self._url, headers={_ID: self._session})
+        except (TimeoutError, httpx2.HTTPError):
+            pass
+        finally:
+            await self._http.aclose()
+
+    async def _post(self, message: SessionMessage, asked: str | int | None) -> None:
+        """Send a message, and hand on what is answered, or why nothing is."""
+        import httpx2
+
+        try:
+            await self._exchange(message, asked)
+            return
+        except httpx2.SSEError as error:
+            failure = ServerError(f"its stream of events is none, or too large: {self._told(error)}")
+        except httpx2.HTTPError as error:
+            failure = AwayError(f"no connection: {type(error).__name__}: {self._told(error)}".rstrip(": "))
+        except ServerError as error:
+            failure = error
+        await self._heard.put(failure)
+
+    async def _exchange(self, message: SessionMessage, asked: str | int | None) -> None:
+        from mcp.shared.message import ClientMessageMetadata
+
+        told = message.metadata.headers if isinstance(message.metadata, ClientMessageMetadata) else None
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            **({_ID: self._session} if self._session else {}),
+            **(told or {}),  # the protocol's version
+        }
+        body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        response = await self._sent(self._http.build_request("POST", self._url, content=body, headers=headers))
+        try:
+            await self._expect_answer(response)
+            self._session = response.headers.get(_ID) or self._session
+            if asked is not None:
+                await self._answered(response, asked)
+        finally:
+            await response.aclose()
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """The response behind redirects of the same host; another one is refused with its place."""
+        for _ in range(_REDIRECTS):
+            response = await self._http.send(request, stream=True)
+            following = response.next_request
+            if following is None:
+                return response
+            await response.aclose()
+            before, after = request.url, following.url
+            same = (before.scheme, before.host, before.port) == (after.scheme, after.host, after.port)
+            if not same or following.method != request.method or after.userinfo:
+                place = str(after.copy_with(userinfo=b"", query=None, fragment=None))
+                what = f"it redirects to {place}, which is not followed; {self._server.key}.url may name that itself"
+                raise AwayError(one_line(self.hidden(what), _PROCESS_SHOWN))
+            request = following
+        raise AwayError(f"it redirects more than {_REDIRECTS - 1} times")
+
+    async def _expect_answer(self, response: httpx2.Response) -> None:
+        status, key, names = response.status_code, f"{self._server.key}.headers", self._server.headers
+        if status in (401, 403):
+            given = ", ".join(f"{header} (of {name})" for header, name in names)
+            why = f"it does not take {given}" if given else "it asks for a login"
+            hint = f"{key}={{Authorization: NAME}} names the environment variable with the header's whole value"
+            raise AwayError(f"{why}: HTTP status {status}; {hint}, such as Bearer and the token")
+        if status == 404 and self._session:
+            raise AwayError("it does not know the session any more: HTTP status 404")
+        if status >= 400:
+            body = await self._body(response, _BODY, cut=True)
+            raise AwayError(f"HTTP status {status}: {self._told(body.decode(errors='replace'))}".rstrip(": "))
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise ServerError("it sent a compressed answer, which was not asked for")
+
+    async def _answered(self, response: httpx2.Response, asked: str | int) -> None:
+        """Hand on all messages of a response, until the one that answers."""
+        import httpx2
+
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "application/json":
+            body = await self._body(response, MESSAGE_BYTES)
+            await self._heard.put(body)
+            if _answers(body, asked):
+                return
+        elif kind == "text/event-stream":
+            async for event in httpx2.EventSource(response, max_event_size=MESSAGE_BYTES):
+                if event.event == "message" and event.data:
+                    await self._heard.put(event.data.encode())
+                    if _answers(event.data, asked):
+                        return
+        else:
+            raise ServerError(one_line(f"it answered with what is no message: {kind or 'nothing'}", _PROCESS_SHOWN))
+        raise AwayError("its answer ended before there was one")
+
+    @staticmethod
+    async def _body(response: httpx2.Response, most: int, cut: bool = False) -> bytes:
+        found = bytearray()
+        async for part in response.aiter_raw():
+            found += part
+            if len(found) > most:
+                if cut:
+                    break
+                raise ServerError(f"it sent a message of more than {most:,} bytes")
+        return bytes(found)
+
+    def _told(self, text: object) -> str:
+        return one_line(self.hidden(str(text)), _PROCESS_SHOWN)
+
+
+def _answers(text: str | bytes, asked: str | int) -> bool:
+    """Whether a message is the answer to a request, or what nobody can read, which whoever hears it says."""
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return text.lstrip()[:1] in ("{", b"{")
+    return isinstance(found, dict) and "method" not in found and found.get("id") in (asked, None)

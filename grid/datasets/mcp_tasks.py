@@ -1,0 +1,191 @@
+"""Tasks for the tools of MCP servers: JSON Lines, read strictly, and what they expect behind an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from grid.core.errors import ConfigError, DataError, nearest, one_line
+from grid.core.types import RESULT, Json, ToolCall, ToolSpec, to_json
+from grid.core.untrusted import loads
+from grid.datasets.files import read_jsonl
+from grid.datasets.milestones import Milestones
+from grid.text import references
+from grid.text.objects import MAX_DEPTH
+from grid.text.references import misfit
+
+_MOST = 100_000
+"""Tasks of a file."""
+_FORM = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "it is blank")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Call(BaseModel):
+    """A call of the reference; arguments may hold `OUTPUT_FROM_STEP_i.field`, calls counted from 0."""
+
+    model_config = _FORM
+    tool: Name
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
+
+
+class Expectation(BaseModel):
+    """A call that is made when an episode is over, and what it returns: `result`, or a text that it `contains`."""
+
+    model_config = _FORM
+    tool: Name
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, max_length=100)
+    result: JsonValue = None
+    contains: Annotated[str, Field(max_length=2_000), AfterValidator(_said)] | None = None
+
+    @model_validator(mode="after")
+    def _says_what(self) -> Self:
+        if ("result" in self.model_fields_set) == (self.contains is not None):
+            raise PydanticCustomError("expect", "it needs either result or contains")
+        return self
+
+    @property
+    def call(self) -> ToolCall:
+        """That is made."""
+        return ToolCall(self.tool, self.arguments)
+
+    def holds(self, content: Mapping[str, Json]) -> bool:
+        """Whether what the call returned is what was expected; a single field `result` stands for its value."""
+        told = content[RESULT] if [*content] == [RESULT] else dict(content)
+        if self.contains is not None:
+            return self.contains in (told if isinstance(told, str) else to_json(told))
+        return _same(told, self.result)
+
+
+def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
+    """Whether a value is the one that is wanted: an object has its keys, and may have others.
+
+    A text that stands for another kind of value is read as JSON; blanks at the ends of a text do not count.
+    """
+    if depth > MAX_DEPTH:
+        return False
+    if isinstance(wanted, str):
+        return (told if isinstance(told, str) else to_json(told)).strip() == wanted.strip()
+    if isinstance(told, str):
+        try:
+            told = loads(told)
+        except (ValueError, RecursionError):
+            return False
+    if isinstance(wanted, dict):
+        return isinstance(told, dict) and all(
+            key in told and _same(told[key], value, depth + 1) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        if not isinstance(told, list) or len(told) != len(wanted):
+            return False
+        return all(_same(one, other, depth + 1) for one, other in zip(told, wanted, strict=True))
+    return isinstance(told, bool) == isinstance(wanted, bool) and told == wanted
+
+
+def _one_or_more(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+class Task(Milestones):
+    """One line. `cluster` is the template that it shares with others; without one it is of its own."""
+
+    model_config = _FORM
+    id: Name
+    query: Annotated[str, Field(max_length=20_000), AfterValidator(_said)]
+    calls: list[Call] = Field(default_factory=list, max_length=100)
+    answer: Annotated[str, Field(max_length=2_000), AfterValidator(_said)] | None = None
+    cluster: Name | None = None
+    policy: Annotated[str, Field(max_length=100_000)] = ""
+    expect: Annotated[list[Expectation], Field(min_length=1, max_length=20), BeforeValidator(_one_or_more)] = Field(
+        default_factory=list
+    )
+
+    def reference(self) -> dict[str, ToolCall]:
+        """The calls by step."""
+        return {str(place): ToolCall(call.tool, call.arguments) for place, call in enumerate(self.calls)}
+
+
+def file_of(path: str | None) -> Path:
+    """The file of tasks; raises ConfigError where there is none."""
+    if path is None:
+        raise ConfigError("dataset.path", None, "a file of tasks in JSON Lines")
+    file = Path(path).expanduser()
+    try:
+        found = file.is_file()
+    except OSError as error:
+        raise ConfigError("dataset.path", path, f"a file that can be read ({error.strerror})") from None
+    if not found:
+        raise ConfigError("dataset.path", path, "no such file; it holds tasks in JSON Lines")
+    return file
+
+
+def read_tasks(file: Path) -> list[Task]:
+    """All tasks in the file's order; raises DataError for a line that is none, and for an id that comes twice."""
+    tasks: dict[str, Task] = {}
+    try:
+        for line, row in read_jsonl(file, own=True):
+            task = _task(file, line, row)
+            if task.id in tasks:
+                raise DataError(file, line, f"id: {task.id!r:.80} is the id of a task before it")
+            tasks[task.id] = task
+            if len(tasks) > _MOST:
+                raise DataError(file, line, f"more than {_MOST:,} tasks")
+    except OSError as error:
+        raise DataError(file, None, f"cannot be read: {error.strerror}") from None
+    return list(tasks.values())
+
+
+def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
+    try:
+        return Task.model_validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DataError(file, line, one_line(f"{place}: {first['msg']}", 300)) from None
+
+
+def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
+    """Why a task cannot be a case; None where it can."""
+    if not (task.calls or task.expect) and task.answer is None:
+        return "it has neither calls nor an answer nor what to expect, so that nothing could resolve it"
+    calls = task.reference()
+    for what, call in (
+        *(("reference", call) for call in calls.values()),
+        *(("expect", one.call) for one in task.expect),
+    ):
+        if call.tool not in tools:
+            why = "was left out" if call.tool in left_out else f"is not the server's{nearest(call.tool, [*tools])}"
+            return f"its {what} calls {call.tool!r:.80}, which {why}"
+        if wrong := misfit(call, tools[call.tool]):
+            return f"its {what} does not fit its tool: {wrong:.200}"
+        if what == "expect" and (found := next(references.found_in(call), None)):
+            return f"its expect refers to the output of step {found[0]}, and no steps are known when it is made"
+    try:
+        task.named([*tools])
+    except ValueError as error:
+        return str(error)
+    for step, call in calls.items():
+        later = [producer for producer, _ in references.found_in(call) if producer not in [*calls][: int(step)]]
+        if later:
+            return f"call {step} of its reference refers to the output of step {later[0]}, which is not before it"
+    return None
