@@ -33,7 +33,7 @@ LARGEST = 512 << 20
 _SCORES = 64  # values of one score that has several
 _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """What texts are worth as scores: as Inspect's `value_to_float` has it, which takes any other for 0."""
-_ROLES: Mapping[str, Role] = {**{role: role for role in ASKED}, "grader": EVALUATOR}
+_ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
 _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
@@ -265,10 +265,7 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """What each role took: by the model events; without any by the sample's sum of the acting model."""
-    if not events:
-        usage = one.model_usage.get(model)
-        return {ACTOR: _told([usage]) if usage else Spent()}
+    """What each role took, by the model events; of the acting model the sample's sum, where these do not say."""
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR
@@ -276,14 +273,17 @@ def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Ro
             found.note(f"asked a model in the role {one_line(event.role, 40)}, whose tokens are in no column")
         else:
             roles.setdefault(role, []).append(event)
-    return {role: _usage(own) for role, own in roles.items()}
+    spent = {role: _usage(own) for role, own in roles.items()}
+    if spent[ACTOR].input_tokens is None and (total := one.model_usage.get(model)):
+        spent[ACTOR] = _told([total])._replace(llm_calls=spent[ACTOR].llm_calls)
+    return spent
 
 
 def _usage(events: Sequence[Any]) -> Spent:
     """The sum of what model events took; null where any of them does not say."""
     usages = [event.output.usage for event in events]
-    told = _told(usages) if all(usages) else Spent()
-    return told._replace(llm_calls=len(events))
+    told = _told(usages) if usages and all(usages) else Spent()
+    return told._replace(llm_calls=len(events) or None)
 
 
 def _told(usages: Sequence[Any]) -> Spent:
