@@ -173,6 +173,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         money=shared.budget.money,
         fail_fast=shared.fail_fast,
+        tracing=shared.tracing,
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
     lines = [*dict.fromkeys(filter(None, found.cut))], [*dict.fromkeys(filter(None, map(line_of, found.valid)))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -25,6 +26,8 @@ _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
 CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
 CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a line, or {FAILED_OF}results/NAME"
+Tracing = Literal["none", "otel", "otel_content"]
+"""`otel`: what happened, without a word of prompts, answers, arguments and results; `otel_content`: with these."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
@@ -122,6 +125,22 @@ def _fail_fast(value: object) -> object:
     return value
 
 
+def with_exporter(value: object) -> object:
+    """A value of `tracing`, whose exporter is looked for before anything runs; raises ConfigError."""
+    if value not in get_args(Tracing):
+        raise ConfigError("tracing", value, " or ".join(get_args(Tracing)))
+    if value != "none" and not _installed("opentelemetry.exporter.otlp.proto.http"):
+        raise ConfigError("tracing", value, "installed: pip install 'agent-grid[otel]'")
+    return value
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
+
+
 def _dry_run(value: object) -> object:
     """`{pilot: N}`, or a boolean; a union's own errors would name both."""
     if isinstance(value, Mapping):
@@ -166,6 +185,7 @@ class SweepConfig(_Section):
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
     accept_code: bool = False
+    tracing: Annotated[Tracing, BeforeValidator(with_exporter)] = "none"
     budget: SweepBudgetConfig
     cluster: ClusterConfig
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from grid import store
 from grid.core.metric import Metric
 from grid.core.untrusted import loads
-from grid.settings.config import BudgetConfig, ClusterConfig
+from grid.settings.config import BudgetConfig, ClusterConfig, Tracing
 from grid.settings.parts import KEPT, key_of_data
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 
@@ -34,6 +34,7 @@ class Plan:
     `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
     dollars that all runs of the name may take; None: without limit. `metrics`: what its cells may be
     measured by, by name. `fail_fast`: so many failed cells, or such a share of them, end a run early.
+    `tracing`: whether episodes are sent as traces.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Plan:
     money: float | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     fail_fast: int | float | None = None
+    tracing: Tracing = "none"
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""
