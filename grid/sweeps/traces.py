@@ -120,7 +120,10 @@ class Follower:
             while not over:
                 over = self._over.wait(pause)
                 began = time.monotonic()
-                self._look()
+                try:
+                    self._look()
+                except GridError as error:  # of a file that was replaced meanwhile, or is put aside at the run's end
+                    self._failure = one_line(error, 300)
                 pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - began))
         except Exception as error:  # noqa: BLE001 - a sweep goes on without its traces
             self._failure = one_line(f"{type(error).__name__}: {error}", 300)

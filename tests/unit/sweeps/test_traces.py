@@ -35,11 +35,13 @@ def cell(name: str, **more: Any) -> dict[str, list[dict[str, Any]]]:
     step = {"cell_id": name, "attempt_id": "a", "branch": 0, "chosen_tool": "look", "on_path": True, "options": [],
             "arguments": json.dumps({"a": WORDS}), "observation": WORDS, "failed": False,
             "thought": WORDS}  # fmt: skip
-    episode = {"cell_id": name, "cell_key": name, "setting_id": "s", "model": "qwen", "engine": "vllm",
-               "planner": "react", "dataset": "slate", "robustness": "none", "pool": "all", "case_id": f"case-{name}", "cluster": "c",
-               "trial": 0, "attempt_id": "a", "status": "ok", "success": True, "answer": WORDS, "n_messages": 2,
-               "n_steps": 3, "input_tokens": 100, "judge": "gpt", "wall_seconds": 2.5, "error_message": WORDS,
-               "config": "{}", "created_at": simulated.NOON} | more  # fmt: skip
+    episode = {
+        "cell_id": name, "cell_key": name, "setting_id": "s", "model": "qwen", "engine": "vllm", "planner": "react",
+        "dataset": "slate", "robustness": "none", "pool": "all", "case_id": f"case-{name}", "cluster": "c", "trial": 0,
+        "attempt_id": "a", "status": "ok", "success": True, "answer": WORDS, "n_messages": 2, "n_steps": 3,
+        "input_tokens": 100, "judge": "gpt", "wall_seconds": 2.5, "error_message": WORDS, "config": "{}",
+        "created_at": simulated.NOON,
+    } | more  # fmt: skip
     return {
         "episodes": [episode],
         "messages": [asked | {"message": 0}, asked | {"message": 1, "role": "judge"}],
