@@ -46,12 +46,11 @@ def main() -> int:
 def _traced(root: Path, content: bool) -> int:
     """Send all episodes; exit status 1 where a collector did not take them."""
     from grid import store
-    from grid.settings.config import with_exporter
     from grid.sweeps import traces
 
     store.check_there(root)
     store.check(root)
-    with_exporter("otel")
+    traces.expect_exporter()
     sent, all_of_them = traces.send(root, content)
     print(f"{sent:,} of {all_of_them:,} episodes were sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT")
     return int(sent < all_of_them)

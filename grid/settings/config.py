@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -125,22 +124,6 @@ def _fail_fast(value: object) -> object:
     return value
 
 
-def with_exporter(value: object) -> object:
-    """A value of `tracing`, whose exporter is looked for before anything runs; raises ConfigError."""
-    if value not in get_args(Tracing):
-        raise ConfigError("tracing", value, " or ".join(get_args(Tracing)))
-    if value != "none" and not _installed("opentelemetry.exporter.otlp.proto.http"):
-        raise ConfigError("tracing", value, "installed: pip install 'agent-grid[otel]'")
-    return value
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it
-        return False
-
-
 def _dry_run(value: object) -> object:
     """`{pilot: N}`, or a boolean; a union's own errors would name both."""
     if isinstance(value, Mapping):
@@ -185,7 +168,7 @@ class SweepConfig(_Section):
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
     accept_code: bool = False
-    tracing: Annotated[Tracing, BeforeValidator(with_exporter)] = "none"
+    tracing: Tracing = "none"
     budget: SweepBudgetConfig
     cluster: ClusterConfig
 

@@ -51,7 +51,7 @@ from grid.sweeps.arguments import GIVEN
 from grid.sweeps.ending import Failures, Spending
 from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
-from grid.sweeps.traces import Follower
+from grid.sweeps.traces import Follower, expect_exporter
 
 _RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # before cells are tried again, three times as long each time
 
@@ -60,9 +60,14 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     """Run a sweep and, with `report`, print its first screen.
 
     True where every cell has a row that is no infrastructure failure.
+
+    Raises:
+        ConfigError: traces are asked for, and what sends them is not installed.
     """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
+    if plan.tracing != "none":
+        expect_exporter()
     loaded = {setting.id for setting in plan.settings}
     with ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()

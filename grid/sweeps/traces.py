@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.core.engine import ACTOR, SAMPLE
-from grid.core.errors import GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
 from grid.core.types import NO_TOOL
 from grid.settings.config import Tracing
 from grid.store.transcripts import Request, transcripts
@@ -58,6 +59,16 @@ _STEPS = [
 ]  # fmt: skip
 _DECIDED = ("branch", "step", "substep_id", "on_path", "chosen_tool", "entropy", "tool_matches")
 _MESSAGES = ["cell_id", "message", "role", "decision", "request", "seed", "n", "temperature", "max_tokens"]
+
+
+def expect_exporter() -> None:
+    """Raise ConfigError where the exporter is not installed."""
+    try:
+        found = find_spec("opentelemetry.exporter.otlp.proto.http")
+    except ModuleNotFoundError:  # a package above it
+        found = None
+    if found is None:
+        raise ConfigError("tracing", "otel", "installed: pip install 'agent-grid[otel]'")
 
 
 def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent: None) -> tuple[int, int]:

@@ -16,7 +16,6 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 
 from grid import store
 from grid.core.engine import Section
 from grid.core.errors import ConfigError
-from grid.settings import config
 from grid.sweeps import traces
 from grid.sweeps.traces import Follower
 from launch.main import main
@@ -175,8 +174,14 @@ def test_a_collector_that_is_down_is_said_and_waited_for_by_nobody(
         pass
     pointed(monkeypatch, gone.url)
     tried = threading.Event()
-    export = traces.Sender.send
-    monkeypatch.setattr(traces.Sender, "send", lambda *given: (export(*given), tried.set())[0])
+    send = traces.Sender.send
+
+    def sending(*given: Any) -> bool:
+        took = send(*given)
+        tried.set()
+        return took
+
+    monkeypatch.setattr(traces.Sender, "send", sending)
     with Follower(tmp_path, "otel", lines.append) as follower:
         written(tmp_path, "a", "b")
         assert tried.wait(60)
@@ -250,11 +255,12 @@ def test_the_command_sends_a_folder_as_it_is(
     assert len({span["id"] for span in found.spans}) == len(found.spans) // 2, "the same ids the second time"
 
 
-def test_the_key_is_checked_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert config.with_exporter("otel") == "otel"
-    with pytest.raises(ConfigError, match="none or otel or otel_content"):
-        config.with_exporter("jaeger")
-    monkeypatch.setattr(config, "find_spec", lambda name: None)
-    assert config.with_exporter("none") == "none"
+def test_without_the_package_it_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(traces, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'agent-grid\[otel\]'"):
-        config.with_exporter("otel")
+        traces.expect_exporter()
+    sys.argv = ["agent-grid", "export", "otel", str(written(tmp_path, "a"))]
+    assert main() == 2
+    assert "agent-grid[otel]" in capsys.readouterr().err
