@@ -170,6 +170,7 @@ def test_scores_that_are_no_shares_tell_no_success(tmp_path: Path, logs: list[Pa
     assert sum(found.notes.values()) == 4
     rows = store.read(tmp_path / "run", "episodes", ["success", "inspect_match", "inspect_match_a"]).to_pylist()
     assert sum(row["success"] is None for row in rows) == 4
+    assert [row["success"] for row in rows if row["inspect_match"] == 0.5] == [False]
     assert {7.0, 0.5} <= {row["inspect_match"] for row in rows}
     assert [row["inspect_match_a"] for row in rows].count(1.0) == 1
     with pytest.raises(ConfigError, match="a scorer of this log: match, includes"):
