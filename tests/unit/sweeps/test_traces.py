@@ -154,7 +154,9 @@ def test_a_sweep_is_followed_from_where_it_began(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hidden")
         with Follower(root, "otel", lines.append) as follower:
             written(root, "a", "b", created_at=later)
-        follower._look()  # what was sent is not sent again
+            while not follower._sender or len(follower._sender.sent) < 2:
+                threading.Event().wait(0.01)
+            follower._look()  # what was sent is not sent again
     assert {span["attributes"]["gen_ai.conversation.id"] for span in found.named("invoke_agent")} == {"a", "b"}
     assert counts(found)["invoke_agent"] == 2
     assert found.headers[0]["authorization"] == "hidden"
