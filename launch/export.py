@@ -1,8 +1,11 @@
-"""Write a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
+"""Give a sweep's episodes to another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
 setting has one, or several of 1,000 cells where it is large; cells are samples, trials epochs. It needs the extra:
 pip install 'agent-grid[inspect]'.
+
+`otel`: traces of OpenTelemetry, sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, as a sweep with tracing=otel
+sends them; with --content also prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
 """
 
 from __future__ import annotations
@@ -16,18 +19,21 @@ from pathlib import Path
 
 from grid.core.errors import ConfigError, GridError, StoreError, one_line
 
-INSPECT = "inspect"
+INSPECT, OTEL = "inspect", "otel"
 _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
 
 
 def main() -> int:
-    """Exit status 0, or 2 where the folder cannot be read or written to."""
+    """Exit status 0, 1 where a collector did not take all, or 2 where the folder cannot be read or written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("format", choices=[INSPECT], help="whose format")
+    parser.add_argument("format", choices=[INSPECT, OTEL], help="whose format")
     parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
     parser.add_argument("--into", type=Path, help="the folder of the logs (default: inspect in the sweep's)")
+    parser.add_argument("--content", action="store_true", help="of otel: with all texts")
     given = parser.parse_args()
     try:
+        if given.format == OTEL:
+            return _traced(given.results, given.content)
         count = export(given.results, given.into or given.results / INSPECT)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
@@ -35,6 +41,19 @@ def main() -> int:
     where = one_line(given.into or given.results / INSPECT)
     print(f"{count:,} logs: {where}\ninspect view --log-dir {where} shows them")
     return 0
+
+
+def _traced(root: Path, content: bool) -> int:
+    """Send all episodes; exit status 1 where a collector did not take them."""
+    from grid import store
+    from grid.sweeps import traces
+
+    store.check_there(root)
+    store.check(root)
+    traces.expect_exporter()
+    sent, all_of_them = traces.send(root, content)
+    print(f"{sent:,} of {all_of_them:,} episodes were sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT")
+    return int(sent < all_of_them)
 
 
 def export(root: Path, into: Path) -> int:

@@ -33,7 +33,10 @@ COMMANDS = {
         "launch.view", "look at a sweep in a browser: cases, decisions, search trees, prompts; or export that"
     ),
     "rescore": Command("launch.rescore", "score a sweep's episodes again, under today's scorers or by another judge"),
-    "export": Command("launch.export", "write a sweep's episodes as logs of Inspect, for its viewer"),
+    "export": Command(
+        "launch.export", "give a sweep's episodes to other viewers: logs of Inspect, traces of OpenTelemetry"
+    ),
+    "import": Command("launch.importing", "take logs of Inspect and results of τ²-bench into a results folder"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "data": Command("grid.data", "what a dataset holds: counts, rules, cases call by call"),
     "power": Command("launch.power", "how many cases and trials show a difference between two planners"),

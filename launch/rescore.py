@@ -101,6 +101,8 @@ def said(found: Rescored) -> list[str]:
         f"{one_line(dataset, 80)}: {values:,} values of {len(cells[dataset, why]):,} cells are not known: {why}"
         for (dataset, why), values in reasons.most_common()
     ]
+    if found.imported:
+        lines.append(f"{found.imported:,} cells were imported, and stay as their files have them")
     if found.never:
         lines.append(f"{found.never:,} cells ended in an error and never had scores")
     if found.spent.llm_calls or found.spent.forward_passes:

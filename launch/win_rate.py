@@ -199,7 +199,10 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
 
 
 def _dataset_of(pair: Pair) -> Dataset:
-    return _dataset(json.dumps(named_today(json.loads(pair.own["config"]))["dataset"], sort_keys=True))
+    config = named_today(json.loads(pair.own["config"]))
+    if "dataset" not in config:
+        raise ConfigError("planner", pair.own["planner"], "a sweep's: this one was imported, without its cases")
+    return _dataset(json.dumps(config["dataset"], sort_keys=True))
 
 
 @lru_cache(maxsize=8)

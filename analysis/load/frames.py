@@ -258,8 +258,9 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
-        planner = planner + " / " + settings["retriever"]
-    planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
+        planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have none
+    pool = settings["pool"].fillna(ALL)
+    planner = planner.where(pool == ALL, planner + " / pool " + pool)
     for group in ("refine", "memory"):
         further = frame.loc[first, group].set_axis(settings.index).astype(object).fillna(UNCHANGED)
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))

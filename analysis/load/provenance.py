@@ -19,6 +19,7 @@ from analysis.page.table import Column, Table, bounds, count, mean
 from analysis.stats.intervals import CLUSTER, TOLD, interval
 from grid import store
 from grid.core.engine import ASKED
+from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
@@ -40,8 +41,8 @@ _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_
 
 
 def answered(episodes: pd.DataFrame) -> bool:
-    """Whether a language model answered in any episode, as far as is recorded."""
-    return not episodes["engine"].astype(object).isin(list(_ENGINES)).all()
+    """Whether a language model answered in any episode that ran here, as far as is recorded."""
+    return not episodes["engine"].astype(object).isin([*_ENGINES, *RECORDED]).all()
 
 
 def headline(root: Path) -> str:
@@ -110,12 +111,26 @@ def model_line(name: str, engine: object) -> str:
     """What a model is: the name of its engine, and whether that is a language model."""
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
+    if engine in RECORDED:
+        return f"{name}: imported, as {RECORDED[str(engine)]} recorded it, not run here"
     by = f"run by {engine}" if isinstance(engine, str) else "whose engine is not recorded"
     return f"{name}: a language model, {by}" if isinstance(engine, str) else f"{name}: a model {by}"
 
 
+def _origin(config: str | None) -> str:
+    """Of rows that were imported the file; nothing of others."""
+    found = json.loads(config or "{}").get(IMPORTED)
+    if not found:
+        return ""
+    return f"{found['file']} ({found['tool']} {found['version'] or ''}; sha256 {found['sha256'][:16]})".replace(
+        " ;", ";"
+    )
+
+
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, from its file in conf/dataset and its version."""
+    if isinstance(config, str) and _origin(config):
+        return f"{name} (imported)"
     plain = frames.name_of(name)
     made_up = ", tools simulated" if MADE_UP in version else f", {TOLD_ALL}" if TICKET in version else ""
     if INVENTED in version:
@@ -217,6 +232,7 @@ def terms(root: Path) -> list[tuple[str, str]]:
         ("seed", _listed(_seed(fact["config"]) for fact in facts)),
         ("machine", _listed(_machine(run) for run in reversed(runs))),
         ("engine", _listed(_engine(fact) for fact in facts)),
+        *([("imported", files)] if (files := _listed(_origin(fact["config"]) for fact in facts)) != _UNKNOWN else []),
         *([("answers", told)] if (told := _cut(runs)) else []),
         *([("left out", _listed(skipped))] if skipped else []),
     ]
@@ -277,11 +293,13 @@ _TOLD = "simulated policy: no language model, and told the answers"
 
 
 def simulated_notice(episodes: pd.DataFrame) -> str:
-    """What every caption begins with where any cell is of a simulated policy; nothing where none is."""
+    """What every caption begins with where any cell is of a simulated policy, or imported; nothing where none is."""
+    recorded = sorted({told for engine, told in RECORDED.items() if (episodes[ENGINE] == engine).any()})
+    imported = f"imported, not run here ({' and '.join(recorded)}); " if recorded else ""
     models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
     others = set(episodes["model"].unique()) - set(models)
     of = f" ({', '.join(map(str, models))})" if others else ""
-    return f"{_TOLD}{of}; " if len(models) else ""
+    return imported + (f"{_TOLD}{of}; " if len(models) else "")
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:

@@ -279,8 +279,9 @@ def _usage(row: Mapping[str, Any], role: str) -> ModelUsage | None:
         return None
     cached = row["cached_input_tokens"] if not role else None
     total = (read or 0) + (written or 0)
+    fresh = (read or 0) - (cached or 0)  # Inspect counts those from a cache beside the others
     return ModelUsage(
-        input_tokens=read or 0, output_tokens=written or 0, total_tokens=total, input_tokens_cache_read=cached
+        input_tokens=fresh, output_tokens=written or 0, total_tokens=total, input_tokens_cache_read=cached
     )
 
 

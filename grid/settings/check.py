@@ -177,6 +177,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         dollars=shared.budget.dollars,
         fail_fast=shared.fail_fast,
         most_unknown=shared.most_unknown,
+        tracing=shared.tracing,
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
     said = found.cut, map(line_of, found.valid), found.priced

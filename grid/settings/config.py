@@ -26,6 +26,8 @@ _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
 CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
 CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a line, or {FAILED_OF}results/NAME"
+Tracing = Literal["none", "otel", "otel_content"]
+"""`otel`: what happened, without a word of prompts, answers, arguments and results; `otel_content`: with these."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
@@ -174,6 +176,7 @@ class SweepConfig(_Section):
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
     most_unknown: Annotated[float, Field(gt=0, le=1)] | None = 0.5
     accept_code: bool = False
+    tracing: Tracing = "none"
     budget: SweepBudgetConfig
     cluster: ClusterConfig
 

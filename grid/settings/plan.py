@@ -11,7 +11,7 @@ from pathlib import Path
 from grid import store
 from grid.core.metric import Metric
 from grid.core.untrusted import loads
-from grid.settings.config import BudgetConfig, ClusterConfig
+from grid.settings.config import BudgetConfig, ClusterConfig, Tracing
 from grid.settings.parts import KEPT, key_of_data
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 
@@ -35,6 +35,7 @@ class Plan:
     limits in US dollars by their keys of the budget: of all runs of the name (`money`), of a cell (`cell_money`).
     `metrics`: what its cells may be measured by, by name. `fail_fast`: so many failed cells, or such a share of them,
     end a run early; `most_unknown`: such a share of cells of which nobody can tell whether they succeeded.
+    `tracing`: whether episodes are sent as traces.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Plan:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     fail_fast: int | float | None = None
     most_unknown: float | None = None
+    tracing: Tracing = "none"
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

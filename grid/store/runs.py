@@ -84,20 +84,20 @@ def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[s
 
 def record_run(
     root: Path,
-    run: RunRecord,
+    run: RunRecord | None,
     settings: Mapping[str, PlannedSetting],
     skipped: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
     """Add a run, the settings it was asked for and what their data sets skipped; the file is replaced whole.
 
-    Hold the folder's lock.
+    Without a run (None) settings alone are added: they ran elsewhere. Hold the folder's lock.
 
     Raises:
         StoreError: it cannot be read or written.
     """
     known = runs(root)
     found: RunsRecord = {
-        "runs": [*known["runs"], run],
+        "runs": [*known["runs"], *([run] if run else [])],
         "settings": {**known["settings"], **settings},
         "skipped": merged([known.get("skipped", {}), skipped or {}]),
     }

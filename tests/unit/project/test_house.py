@@ -18,10 +18,10 @@ ROOT = Path(__file__).parents[3]
 ROOMS = [
     "grid.core", "grid.code_digest", "grid.plugins", "grid.text", "grid.store", "grid.engines", "grid.retrievers",
     "grid.worlds", "grid.episode", "grid.metrics", "grid.datasets", "grid.pools", "grid.robustness", "grid.planners",
-    "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.data",
-    "grid.contracts", "analysis", "analysis.errors", "analysis.yaml_files", "analysis.page", "analysis.stats",
-    "analysis.load", "analysis.tables", "analysis.papers", "analysis.figures", "analysis.compare", "analysis.viewer",
-    "analysis.gallery", "analysis.summary", "analysis.report", "analysis.screen",
+    "grid.roles", "grid.settings", "grid.cells", "grid.imports", "grid.cluster", "grid.synthesis", "grid.show",
+    "grid.data", "grid.contracts", "analysis", "analysis.errors", "analysis.yaml_files", "analysis.page",
+    "analysis.stats", "analysis.load", "analysis.tables", "analysis.papers", "analysis.figures", "analysis.compare",
+    "analysis.viewer", "analysis.gallery", "analysis.summary", "analysis.report", "analysis.screen",
     "grid.sweeps", "launch",
 ]  # fmt: skip
 """From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""

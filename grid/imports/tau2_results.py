@@ -1,0 +1,299 @@
+"""Results of τ²-bench's own runner: one JSON, as its `Results` has it; its package is not needed to read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from grid.core.engine import ACTOR, USER, Role
+from grid.core.errors import ConfigError, DataError, ErrorKind, Status, one_line
+from grid.core.types import to_json
+from grid.core.untrusted import loads
+from grid.imports.episodes import (
+    Called,
+    Found,
+    Read,
+    Said,
+    Sample,
+    Source,
+    Spent,
+    observed,
+    planner_label,
+    resolved,
+    score_name,
+)
+
+TOOL = "tau2"
+REWARD = "reward"
+LARGEST = 512 << 20
+"""Bytes of a file."""
+_LIMITS = {"max_steps": "steps", "too_many_errors": "errors", "timeout": "seconds"}
+_BROKEN = {"agent_error": ErrorKind.MODEL, "infrastructure_error": ErrorKind.INFRASTRUCTURE, "user_error": None}
+"""Of a reason of termination that is an error, whose it was; None: of none of ours."""
+
+
+class _Part(BaseModel):
+    """What is read of an object; further keys, of other versions, are let be."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Who(_Part):
+    implementation: str
+    llm: str | None = None
+    llm_args: dict[str, Any] | None = None
+
+
+class _World(_Part):
+    domain_name: str
+
+
+class _Info(_Part):
+    agent_info: _Who
+    user_info: _Who
+    environment_info: _World
+    num_trials: int = 1
+    git_commit: str | None = None
+    max_steps: int | None = None
+    max_errors: int | None = None
+    seed: int | None = None
+
+
+class _Call(_Part):
+    id: str = ""
+    name: str
+    arguments: dict[str, Any] = {}
+    requestor: str = "assistant"
+
+
+class _Usage(_Part):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Message(_Part):
+    role: str
+    id: str = ""
+    content: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_messages: list[_Message] = []
+    requestor: str = "assistant"
+    error: bool = False
+    cost: float | None = None
+    usage: _Usage | None = None
+
+
+class _Reward(_Part):
+    reward: float
+    reward_breakdown: dict[str, float] | None = None
+
+
+class _Run(_Part):
+    id: str
+    task_id: str
+    trial: int | None = None
+    seed: int | None = None
+    end_time: str | None = None
+    duration: float | None = None
+    termination_reason: str
+    reward_info: _Reward | None = None
+    messages: list[_Message] = []
+    skipped: bool = False
+
+
+class _Criteria(_Part):
+    actions: list[_Call] | None = None
+
+
+class _Task(_Part):
+    id: str
+    user_scenario: Any = None
+    ticket: str | None = None
+    evaluation_criteria: _Criteria | None = None
+
+
+class _Results(_Part):
+    timestamp: str | None = None
+    info: _Info
+    tasks: list[_Task] = []
+    simulations: list[_Run]
+
+
+def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
+    """What a file of results is, and what reads its simulations.
+
+    Args:
+        path: the file.
+        sha256: of its bytes.
+        success: `reward`, or a part of it (`DB`, `COMMUNICATE`); None: `reward`.
+
+    Raises:
+        ConfigError: no simulation has such a part.
+        DataError: it cannot be read.
+    """
+    results = _read(path)
+    info, rule = results.info, success or REWARD
+    parts = {name for run in results.simulations if run.reward_info for name in run.reward_info.reward_breakdown or {}}
+    if rule not in {REWARD, *parts}:
+        raise ConfigError("--success", success, f"reward or a part of it: {', '.join(sorted(parts)) or 'it has none'}")
+    told = {
+        "domain": info.environment_info.domain_name,
+        "git_commit": info.git_commit,
+        "max_steps": info.max_steps,
+        "max_errors": info.max_errors,
+        "seed": info.seed,
+        "user": info.user_info.implementation,
+    }
+    source = Source(
+        tool=TOOL,
+        package=TOOL,
+        version=None,  # a file of results does not say which
+        file=path.name,
+        sha256=sha256,
+        identity=to_json([results.timestamp, info.model_dump(mode="json")]),
+        model=one_line(info.agent_info.llm or "none", 200),
+        planner=planner_label(TOOL, info.agent_info.implementation),
+        dataset=f"{TOOL}/{one_line(info.environment_info.domain_name, 100)}",
+        dataset_version=_version(results),
+        roles={USER: one_line(info.user_info.llm, 200)} if info.user_info.llm else {},
+        given={name: value for name, value in told.items() if value is not None},
+        success=rule,
+        planned=len(results.tasks) * info.num_trials or None,
+    )
+    return source, partial(_samples, results, rule)
+
+
+def _read(path: Path) -> _Results:
+    name = Path(path.name)
+    try:
+        if (size := path.stat().st_size) > LARGEST:
+            raise DataError(name, None, f"the file has {size:,} bytes, more than {LARGEST:,}")
+        return _Results.model_validate(loads(path.read_bytes()))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DataError(name, None, f"no results of τ²-bench's runner ({where}: {first['msg']})") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        raise DataError(name, None, f"no whole JSON ({one_line(error, 200) or 'nested too deeply'})") from None
+
+
+def _version(results: _Results) -> str:
+    """A digest of the tasks, as far as they are read: no version stands in a file of results."""
+    tasks = to_json([task.model_dump(mode="json") for task in results.tasks])
+    return f"{TOOL}-{hashlib.sha256(tasks.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def _samples(results: _Results, rule: str, wanted: Any, found: Found) -> Iterator[Sample]:
+    tasks, places = {task.id: task for task in results.tasks}, dict[str, int]()
+    for run in results.simulations:
+        place = places[run.task_id] = places.get(run.task_id, -1) + 1
+        if wanted(run.task_id, run.trial if run.trial is not None else place):
+            yield _sample(run, run.trial if run.trial is not None else place, tasks.get(run.task_id), rule, found)
+
+
+def _sample(run: _Run, trial: int, task: _Task | None, rule: str, found: Found) -> Sample:
+    broken, kind = run.termination_reason in _BROKEN, _BROKEN.get(run.termination_reason)
+    scores = {} if run.skipped else _scores(run)
+    if run.skipped:
+        broken, kind = True, ErrorKind.INFRASTRUCTURE
+        found.note("were skipped by the runner after an error; their success is not known (it counts them as 0)")
+    success = resolved(scores.get(score_name(TOOL, rule)))
+    messages = [one for message in run.messages for one in (message.tool_messages or [message])]
+    said = _messages(messages)
+    told = [one.text for one in said if one.role == "assistant" and one.text]
+    actions = task.evaluation_criteria.actions if task and task.evaluation_criteria else None
+    return Sample(
+        case_id=run.task_id,
+        trial=trial,
+        query=_query(task, said),
+        target=None,
+        messages=said,
+        scores=scores if run.skipped else {**scores, score_name(TOOL, "termination"): run.termination_reason},
+        success=success,
+        ended=_time(run.end_time),
+        calls=[(call.name, call.arguments) for call in actions or ()],
+        status=Status.FAILED if broken else Status.OK,
+        error_kind=kind,
+        error_message=run.termination_reason if broken else None,
+        answer=told[-1] if told else None,
+        budget_reached=_LIMITS.get(run.termination_reason),
+        seed=run.seed,
+        spent=_spent(messages),
+        wall_seconds=None if run.skipped else run.duration,
+    )
+
+
+def _scores(run: _Run) -> dict[str, float | str]:
+    if run.reward_info is None:
+        return {}
+    parts = run.reward_info.reward_breakdown or {}
+    return {score_name(TOOL, name): float(value) for name, value in {**parts, REWARD: run.reward_info.reward}.items()}
+
+
+def _query(task: _Task | None, said: Sequence[Said]) -> str:
+    """The ticket, where there is one; else the first thing that the user said; else what the user was told to want."""
+    first = next((one.text for one in said if one.role == "user" and one.text), "")
+    scenario = to_json(task.user_scenario) if task and task.user_scenario is not None else ""
+    return (task.ticket if task and task.ticket else "") or first or scenario
+
+
+def _messages(messages: Sequence[_Message]) -> list[Said]:
+    """The agent's calls are calls; the user's own are told in what it said."""
+    results = {
+        message.id: (message.content or "", message.error)
+        for message in messages
+        if message.role == "tool" and message.requestor == "assistant"
+    }
+    found = []
+    for message in messages:
+        calls = [Called(call.id, call.name, call.arguments) for call in message.tool_calls or ()]
+        text, mine = message.content or "", message.role == "assistant"
+        if calls and not mine:
+            text = "\n".join(filter(None, [text, *(f"{call.tool}({to_json(dict(call.arguments))})" for call in calls)]))
+        spent = _usage([message]) if message.usage else Spent()
+        found.append(Said(message.role, text, calls if mine else (), mine and message.usage is not None, spent))
+    return observed(found, results)
+
+
+def _spent(messages: Sequence[_Message]) -> dict[Role, Spent]:
+    """What agent and user took, by the messages that models wrote; the runner's own have no usage."""
+    roles: Mapping[Role, str] = {ACTOR: "assistant", USER: "user"}
+    return {
+        role: _usage(own)
+        for role, name in roles.items()
+        if (own := [message for message in messages if message.role == name and message.usage]) or role == ACTOR
+    }
+
+
+def _usage(messages: Sequence[_Message]) -> Spent:
+    if not messages:
+        return Spent()
+    read = [message.usage.prompt_tokens if message.usage else None for message in messages]
+    written = [message.usage.completion_tokens if message.usage else None for message in messages]
+    paid = [message.cost or None for message in messages]  # the runner writes 0 where it knows no price
+    return Spent(len(messages), _whole(read), None, _whole(written), None, _sum(paid))
+
+
+def _whole(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _time(text: str | None) -> dt.datetime | None:
+    """A time without a zone, as the runner writes it, is taken for UTC."""
+    try:
+        found = dt.datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=dt.UTC) if found and found.tzinfo is None else found

@@ -1,0 +1,90 @@
+"""Take runs of other tools into a results folder: `agent-grid import inspect LOG.eval --into results/<name>`.
+
+`inspect`: logs of Inspect (UK AI Security Institute), `.eval` or `.json`; it needs the extra: pip install
+'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. Reports, views and power then
+serve them as they do sweeps. What a file does not tell is null. The same file a second time adds nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from grid.core.errors import ConfigError, DataError, GridError, one_line, said
+from grid.imports import inspect_logs, tau2_results
+from grid.imports.episodes import Found, Source, add
+
+_TOOLS = {one.TOOL: one.opened for one in (inspect_logs, tau2_results)}
+_LABEL = 200  # characters
+
+
+def main() -> int:
+    """Exit status 0, or 2 where a file cannot be read or the folder not written to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tool", choices=[*_TOOLS], help="whose files")
+    parser.add_argument("files", type=Path, nargs="+", help="logs, or files of results")
+    parser.add_argument("--into", type=Path, required=True, help="a results folder, new, imported or a sweep's")
+    parser.add_argument("--model", metavar="NAME", help="the model's label, so that planners are paired with others'")
+    parser.add_argument("--dataset", metavar="NAME", help="the data set's label, so that cases are paired with others'")
+    parser.add_argument(
+        "--success",
+        metavar="SCORER",
+        help="the score that tells success (default: Inspect's first scorer, tau2's reward)",
+    )
+    given = parser.parse_args()
+    try:
+        for path in given.files:
+            source, found = take(path, given.tool, given.into, given.success, model=given.model, dataset=given.dataset)
+            for line in _told(source, found):
+                print(line)
+    except GridError as error:
+        return said(error)
+    print(f"agent-grid report {one_line(given.into)} has the tables")
+    return 0
+
+
+def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
+    """Add a file's samples to a results folder; those that it has already stay as they are.
+
+    `labels`: the `model` and the `dataset` as rows have them; as the file says without.
+
+    Raises:
+        ConfigError: the package that reads it is not installed, or the file has no such scorer.
+        DataError: the file cannot be read.
+        StoreError: the folder cannot be written to, or a sweep writes to it.
+    """
+    told = {name: label for name, label in labels.items() if label is not None}
+    for name, label in told.items():
+        if not (label.isprintable() and 0 < len(label) <= _LABEL):
+            raise ConfigError(f"--{name}", label, f"1 to {_LABEL} printable characters")
+    source, read = _TOOLS[tool](path, _sha256(path), success)
+    source = replace(source, **told)
+    return source, add(into, source, read, dt.datetime.now(dt.UTC))
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        raise DataError(Path(one_line(path, 200)), None, f"cannot be read ({told})") from None
+
+
+def _told(source: Source, found: Found) -> list[str]:
+    """What was imported, how success was told, and what is to be known."""
+    expected = f" of {source.planned:,} that were planned" if source.planned else ""
+    rule = f"success by {source.success}" if source.success else "no score, and so no success"
+    what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"
+    return [
+        f"{what}: {found.new:,} new samples, {found.there:,} were there{expected}; {rule}",
+        *(f"  {count:,} {note}" for note, count in found.notes.items()),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
