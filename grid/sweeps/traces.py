@@ -171,7 +171,7 @@ class Sender:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is counted, and said once
-        self._exporter = OTLPSpanExporter()
+        self._exporter: Any = OTLPSpanExporter()
 
     def send(self, ids: Sequence[Ids]) -> bool:
         """Send episodes; whether a collector took them all."""

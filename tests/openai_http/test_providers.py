@@ -291,7 +291,7 @@ def test_a_budget_of_money_needs_counts_at_the_tables_price_too(tmp_path: Path) 
     (setting,) = checked(tmp_path, {"model": CLAUDE}).plan.settings
     (key,) = map(model_key, models(setting.config).values())
     with pytest.raises(ConfigError, match="tells no tokens of its answers"):
-        expect_counts([setting], [key], None, 5.0)
+        expect_counts([setting], [key], None, {"money": 5.0})
 
 
 # What a provider or a model does not take.
