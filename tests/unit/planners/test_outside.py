@@ -1,0 +1,217 @@
+"""Agents from outside: what they ask and call is an episode's, what they do wrong a row, and nothing of them stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.cells import deadline
+from grid.cells.run import Stamp, run_chunk
+from grid.core.errors import ConfigError
+from grid.planners.outside.agent import Command
+from grid.planners.outside.gateway import gateway
+from grid.planners.outside.process import KEPT
+from grid.settings.build import build
+from grid.settings.check import invalid_reason
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Keep, cells
+from grid.store.schema import TABLES
+from tests.support.configs import setting_of
+
+pytest.importorskip("mcp")
+AGENT = Path(__file__).parents[2] / "support" / "agent.py"
+HIDDEN = {"outline": "hidden"}
+GENEROUS = BudgetConfig()
+
+
+def program(*words: object, **more: Any) -> Command:
+    """The agent of tests/support that does what the words say."""
+    return Command(command=" ".join(map(str, (sys.executable, "-I", "-S", AGENT, *words))), **more)
+
+
+def run(planner: Any, cases: int = 1, budget: BudgetConfig = GENEROUS, seconds: float = 100.0, **labels: Any) -> Any:
+    """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said."""
+    values = {"limit": cases, **labels.pop("values", {})}
+    setting = setting_of(values, **{"model": "simulated", "dataset": "slate"} | labels)
+    built = replace(build(setting, budget), planner=planner)
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    work = run_chunk(built, setting, chunk, Stamp("test", None), case_seconds=seconds, keep=Keep())
+    rows = deadline.run(work).take_all()
+    return {
+        table: [dict(zip(TABLES[table].names, map(_plain, row), strict=True)) for row in found]
+        for table, found in rows.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def printed(rows: Any) -> str:
+    """What the only episode's agent printed, as the transcript has it."""
+    return next(str(row["answers"][0]) for row in rows["messages"] if row["decision"] == "printed")
+
+
+def left_over(token: str) -> list[str]:
+    """Processes with a token in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if token.encode() in (entry / "environ").read_bytes() and entry.name != str(os.getpid()):
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+# What it does is the episode's.
+
+
+def test_a_program_asks_and_calls_as_a_planner_does() -> None:
+    rows = run(program("loop"), cases=3)
+    for row in rows["episodes"]:
+        assert (row["status"], row["error_message"]) == ("ok", None)
+        asked = [one for one in rows["messages"] if one["cell_id"] == row["cell_id"] and one["decision"] != "printed"]
+        steps = [one for one in rows["steps"] if one["cell_id"] == row["cell_id"]]
+        spent = row["costs"]["actor"]
+        assert spent["llm_calls"] == len(asked) > 0
+        assert spent["uncounted_answers"] == 0
+        assert sum(step["input_tokens"] for step in steps) == spent["input_tokens"] > 0
+        assert row["n_steps"] == len(steps)
+
+
+def test_a_cell_of_a_program_repeats_itself() -> None:
+    lasting = ("success", "answer", "n_steps", "tool_calls", "costs")
+    first, second = (
+        [{name: row[name] for name in lasting} for row in run(program("loop"), 2)["episodes"]] for _ in "ab"
+    )
+    assert first == second
+
+
+def test_calls_side_by_side_are_steps_one_after_another() -> None:
+    rows = run(program("side_by_side"), values=HIDDEN)
+    assert sorted(map(int, json.loads(printed(rows)))) == [*range(8)]
+    assert [row["substep_id"] for row in rows["steps"]][:8] == [*map(str, range(8))]
+
+
+def test_a_budget_ends_it() -> None:
+    (row,) = run(program("for_ever"), budget=BudgetConfig(llm_calls=5))["episodes"]
+    assert (row["status"], row["budget_reached"], row["costs"]["actor"]["llm_calls"]) == ("ok", "llm_calls", 5)
+
+
+def test_so_does_the_budget_of_seconds_where_it_asks_nothing() -> None:
+    (row,) = run(program("sleep"), budget=BudgetConfig(seconds=1.0))["episodes"]
+    assert (row["status"], row["budget_reached"]) == ("ok", "seconds")
+
+
+def test_and_the_time_of_a_case() -> None:
+    (row,) = run(program("sleep"), seconds=1.0)["episodes"]
+    assert (row["status"], row["error_kind"]) == ("failed", "timeout")
+
+
+def test_an_agent_that_asks_nothing_has_no_costs() -> None:
+    (row,) = run(program("late"), values=HIDDEN)["episodes"]
+    assert (row["costs"]["actor"]["llm_calls"], row["costs"]["actor"]["input_tokens"]) == (0, None)
+    assert row["money"] is None
+
+
+# What it does wrong.
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("fail", "with status 1; it printed: it went wrong"), ("killed", "by signal 9")]
+)
+def test_one_that_fails_is_a_row(what: str, told: str) -> None:
+    (row,) = run(program(what))["episodes"]
+    assert (row["status"], row["error_kind"], row["success"], row["n_steps"]) == ("failed", "model", False, 1)
+    assert told in row["error_message"]
+
+
+def test_what_it_may_not_ask_is_refused() -> None:
+    rows = run(program("bad"))
+    assert json.loads(printed(rows)) == {
+        "token": 401, "none": 401, "mcp": 401, "model": 404, "large": 413, "json": 400, "path": 404, "good": 200,
+    }  # fmt: skip
+    assert [row["costs"]["actor"]["llm_calls"] for row in rows["episodes"]] == [1]
+
+
+def test_a_token_is_one_episodes_and_ends_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    run(program("save", file))
+    assert printed(run(program("again", file))).strip() == "401"
+    assert printed(run(program("late"), values=HIDDEN)).strip() == "401"
+    assert not left_over(file.read_text())
+
+
+def test_what_it_prints_is_kept_with_a_bound() -> None:
+    text = printed(run(program("print_much", 100)))
+    assert len(text) < KEPT + 100
+    assert f"{100 * 2**20 + 8 - KEPT:,} bytes left out" in text
+    assert text.endswith("the end\n")
+
+
+def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tokens, made = list[str](), gateway
+
+    def watched() -> Any:
+        tokens.extend(session.token for session in made()._sessions)
+        return made()
+
+    monkeypatch.setattr("grid.planners.outside.agent.gateway", watched)
+    file = tmp_path / "token"
+    run(program("save", file))
+    (row,) = run(program("fork"))["episodes"]
+    assert row["status"] == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    assert not children.exists() or not children.read_text().split()
+    assert all(not left_over(token) for token in (*tokens, file.read_text()))
+
+
+def test_it_is_told_nothing_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "of the sweep")
+    monkeypatch.setenv("PASSED", "to the agent")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    rows = run(program("look", environment=["PASSED", "http_proxy"]))
+    text = printed(rows)
+    found = json.loads(text)
+    assert set(found["environment"]) - {"LC_CTYPE", "PWD", "SHLVL", "_"} == {
+        *("PATH", "HOME", "TMPDIR", "NO_PROXY", "no_proxy", "PASSED", "http_proxy"),
+        *("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"),
+        *("AGENT_GRID_MCP_URL", "AGENT_GRID_TOKEN", "AGENT_GRID_QUERY"),
+    }
+    assert found["files"] == []
+    assert "to the agent" not in text, "values that were passed are not kept"
+    assert found["environment"]["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+    case = rows["episodes"][0]
+    told = json.dumps({**found["environment"], "AGENT_GRID_QUERY": ""})
+    assert case["case_id"] not in told
+    assert case["cell_id"] not in told
+
+
+def test_a_proxy_in_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    (row,) = run(program("loop", environment=["http_proxy"]))["episodes"]
+    assert row["costs"]["actor"]["llm_calls"] > 1
+
+
+def test_a_command_that_cannot_be_found_is_no_result() -> None:
+    with pytest.raises(ConfigError, match=r"planner\.command"):
+        Command(command="no-such-program --at-all")
+
+
+def test_a_language_model_takes_it_with_native_calls_alone() -> None:
+    model = {"model": "openai_http", "planner": "outside"}
+    command = {"command": f"{sys.executable} {AGENT} loop"}
+    known = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    setting = setting_of(dataset="slate", planner_values=command, model_values=known, **model)
+    assert "model.tools=native" in (invalid_reason(setting) or "")
+    native = setting_of(dataset="slate", planner_values=command, model_values=known | {"tools": "native"}, **model)
+    assert invalid_reason(native) is None
