@@ -1,8 +1,9 @@
-"""Agents from outside: the loop of examples/agents as a method, and ones that do what no agent should."""
+"""Agents in this process: the loop of examples/agents as a method, and one that does what the test says."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic.dataclasses import dataclass
@@ -28,3 +29,15 @@ class Loop(Agent):
                 result = await tools.call(call.function.name, json.loads(call.function.arguments))
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": result.text})
         return None
+
+
+@dataclass(frozen=True, config=STRICT)
+class Doing(Agent):
+    """An agent whose run is handed to it."""
+
+    what: Callable[[str, Tools, Any], Awaitable[str | None]] | None = None
+
+    async def run(self, query: str, tools: Tools, client: Any) -> str | None:
+        """As it was told."""
+        assert self.what is not None
+        return await self.what(query, tools, client)

@@ -42,14 +42,12 @@ class _Outside:
         max_tokens: of one answer at most.
         max_calls: steps of a path without an outline.
         demonstrations: solved questions in the query, where the dataset has any.
-        version: of the agent, whose code is no part of the cells' ids: change it with the agent.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Annotated[int, Field(ge=1)] = 4096
     max_calls: Annotated[int, Field(ge=1, le=10_000)] = 30
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
-    version: str | None = None
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     talks: ClassVar[Literal[True]] = True
     """Requests are the agent's own messages: a language model has to take them."""
@@ -166,10 +164,12 @@ class Command(_Outside):
     Args:
         command: as a shell reads it, without a shell. Files that it names stand where the sweep is started.
         environment: the names of variables that it is given besides PATH.
+        version: of the agent, whose code is no part of the cells' ids: change it with the agent.
     """
 
     command: Annotated[str, Field(min_length=1)] = ""
     environment: list[str] = Field(default_factory=list, max_length=200)
+    version: str | None = None
 
     def __post_init__(self) -> None:
         words_of(self.command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from grid.cells import deadline
 from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ConfigError
 from grid.planners.outside.agent import Command
+from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
 from grid.planners.outside.process import KEPT
+from grid.planners.react import ReAct
 from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
@@ -38,7 +41,9 @@ def program(*words: object, **more: Any) -> Command:
 def run(planner: Any, cases: int = 1, budget: BudgetConfig = GENEROUS, seconds: float = 100.0, **labels: Any) -> Any:
     """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said."""
     values = {"limit": cases, **labels.pop("values", {})}
-    setting = setting_of(values, **{"model": "simulated", "dataset": "slate"} | labels)
+    setting = setting_of(
+        values, model_values=labels.pop("model_values", {}), **{"model": "simulated", "dataset": "slate"} | labels
+    )
     built = replace(build(setting, budget), planner=planner)
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
     work = run_chunk(built, setting, chunk, Stamp("test", None), case_seconds=seconds, keep=Keep())
@@ -215,3 +220,137 @@ def test_a_language_model_takes_it_with_native_calls_alone() -> None:
     assert "model.tools=native" in (invalid_reason(setting) or "")
     native = setting_of(dataset="slate", planner_values=command, model_values=known | {"tools": "native"}, **model)
     assert invalid_reason(native) is None
+
+
+# In this process.
+
+
+@pytest.fixture
+def agents() -> Any:
+    pytest.importorskip("openai")
+    from tests.support import agents
+
+    return agents
+
+
+PERFECT = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "recovery": 1.0, "case_spread": 0.0}
+
+
+@pytest.mark.parametrize("outline", ["given", "hidden"])
+@pytest.mark.parametrize("robustness", ["none", "broken_tool", "extraneous"])
+def test_who_knows_what_is_right_is_as_right_as_react(agents: Any, outline: str, robustness: str) -> None:
+    more = {"values": {"outline": outline}, "model_values": PERFECT, "robustness": robustness}
+    ours, theirs = (run(planner, 4, **more)["episodes"] for planner in (ReAct(), agents.Loop()))
+    told = [
+        {row["case_id"]: (row["success"], row["n_steps"], row["tool_calls"]) for row in rows} for rows in (ours, theirs)
+    ]
+    assert told[0] == told[1]
+    assert any(success for success, *_ in told[1].values())
+
+
+def test_an_answer_that_is_returned_ends_the_work(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        assert "Query: " in query
+        assert {"finish", "give_up"} < {tool["function"]["name"] for tool in tools.definitions()}
+        return "done"
+
+    rows = run(agents.Doing(what=what), values=HIDDEN)
+    (row,), (step,) = rows["episodes"], rows["steps"]
+    assert (row["status"], row["answer"], row["n_steps"], step["chosen_tool"]) == ("ok", "done", 1, "finish")
+    assert (row["costs"]["actor"]["input_tokens"], row["money"]) == (None, None)
+
+
+def test_giving_up_is_no_answer(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        await tools.call("give_up", {})
+        assert tools.definitions() == []
+        with pytest.raises(RefusedError):
+            await tools.call("finish", {})
+
+    (row,) = run(agents.Doing(what=what), values=HIDDEN)["episodes"]
+    assert (row["status"], row["error_message"], row["n_steps"], row["success"]) == ("ok", None, 0, False)
+
+
+def test_a_tool_that_is_not_offered_is_a_step_that_could_not_be_read(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        result = await tools.call("rm", {"path": "/"})
+        assert result.failed
+        assert "was not offered" in result.text
+
+    rows = run(agents.Doing(what=what), values=HIDDEN)
+    assert [row["chosen_tool"] for row in rows["steps"]] == [None, "finish"]
+    assert [row["tool_calls"] for row in rows["episodes"]] == [0]
+
+
+def test_what_a_request_may_ask_for(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        asked: Any = {"model": "agent-grid", "messages": [{"role": "user", "content": query}]}
+        functions = tools.definitions()
+        several = await client.chat.completions.create(**asked, tools=functions, n=3)
+        assert len(several.choices) == 3
+        assert several.usage.prompt_tokens > 0
+        stream = await client.chat.completions.create(
+            **asked, tools=functions, stream=True, stream_options={"include_usage": True}
+        )
+        parts = [part async for part in stream]
+        calls = [call for part in parts for choice in part.choices for call in choice.delta.tool_calls or ()]
+        assert [call.function.name for call in calls] <= [tool["function"]["name"] for tool in functions]
+        assert len(calls) == 1
+        assert parts[-1].usage.prompt_tokens > 0
+        one = functions[:2]
+        named = await client.chat.completions.create(**asked, tools=one, n=8)
+        made = {call.function.name for choice in named.choices for call in choice.message.tool_calls or ()}
+        assert made <= {tool["function"]["name"] for tool in one}
+        for wrong in ({"logprobs": True}, {"n": 0}, {"messages": []}, {"response_format": {"type": "json_object"}}):
+            with pytest.raises(openai.BadRequestError):
+                await client.chat.completions.create(**asked | wrong)
+        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
+            await client.chat.completions.create(**asked | {"model": "gpt-9"})
+
+    import openai
+
+    (row,) = run(agents.Doing(what=what), values=HIDDEN, model_values={"malformed": 0.0})["episodes"]
+    assert (row["status"], row["error_message"]) == ("ok", None), row["error_traceback"]
+    assert row["costs"]["actor"]["llm_calls"] == 3 + 1 + 8
+
+
+def test_the_same_request_again_is_drawn_anew_and_nothing_depends_on_the_order(agents: Any) -> None:
+    async def asked(query: str, client: Any, more: str) -> list[Any]:
+        messages = [{"role": "user", "content": query + more}]
+        found = await client.chat.completions.create(model="agent-grid", messages=messages, temperature=1.0, n=4)
+        return [choice.message.content for choice in found.choices]
+
+    seeds: list[list[int]] = []
+
+    for order in ("ab", "ba"):
+
+        async def what(query: str, tools: Any, client: Any, order: str = order) -> None:
+            for more in (*order, *order):
+                await asked(query, client, more)
+
+        rows = run(agents.Doing(what=what), values=HIDDEN)
+        seeds.append([row["seed"] for row in rows["messages"] if row["decision"] != "printed"])
+    assert len(set(seeds[0])) == 4
+    assert sorted(seeds[0]) == sorted(seeds[1])
+
+
+def test_an_agent_that_raises_is_the_codes_failure(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        raise KeyError("no such thing")
+
+    (row,) = run(agents.Doing(what=what))["episodes"]
+    assert (row["status"], row["error_kind"]) == ("failed", "code")
+    assert "KeyError" in row["error_message"]
+
+
+def test_an_error_of_the_engines_is_the_cells_and_not_the_agents(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        import openai
+
+        for _ in range(20):
+            with suppress(openai.APIError):
+                await client.chat.completions.create(model="agent-grid", messages=[{"role": "user", "content": "x"}])
+        return "as if nothing had been"
+
+    (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
+    assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
