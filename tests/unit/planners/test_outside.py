@@ -25,7 +25,7 @@ from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import Keep, cells
 from grid.store.schema import TABLES
-from tests.support.configs import setting_of
+from tests.support.configs import FOLDERS, setting_of
 
 pytest.importorskip("mcp")
 AGENT = Path(__file__).parents[2] / "support" / "agent.py"
@@ -213,7 +213,7 @@ def test_a_command_that_cannot_be_found_is_no_result() -> None:
 
 
 def test_a_language_model_takes_it_with_native_calls_alone() -> None:
-    model = {"model": "openai_http", "planner": "outside"}
+    model: Any = {"model": "openai_http", "planner": "outside"}
     command = {"command": f"{sys.executable} {AGENT} loop"}
     known = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
     setting = setting_of(dataset="slate", planner_values=command, model_values=known, **model)
@@ -354,3 +354,24 @@ def test_an_error_of_the_engines_is_the_cells_and_not_the_agents(agents: Any) ->
 
     (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
     assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
+
+
+# On other benchmarks.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dataset", ["bfcl", "workbench"])
+def test_a_program_meets_other_benchmarks(dataset: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(FOLDERS[dataset])
+    rows = run(program("loop"), 10, values={"path": folder}, dataset=dataset, model_values=PERFECT)
+    assert {row["status"] for row in rows["episodes"]} == {"ok"}, [row["error_message"] for row in rows["episodes"]]
+    assert sum(bool(row["success"]) for row in rows["episodes"]) >= len(rows["episodes"]) / 2
+
+
+@pytest.mark.long
+def test_agents_that_are_killed_are_rows_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    rows = run(program("killed"), 40)["episodes"]
+    assert {(row["status"], row["error_kind"], row["success"]) for row in rows} == {("failed", "model", False)}
+    assert len(rows) == 40
+    assert [*tmp_path.iterdir()] == []
