@@ -198,7 +198,7 @@ class Command(_Outside):
                 await process.gone()
                 work.cancel()
                 _alone(episode, session)
-                episode.messages.append(_printed(process))
+                episode.messages += _printed(process.printed())
         if session.error is not None:
             raise session.error
         return session.trajectory()
@@ -216,6 +216,6 @@ class Command(_Outside):
         await session.finish(None)
 
 
-def _printed(process: Process) -> Message:
-    """What an agent printed, as a transcript keeps it: no request, and nobody was asked."""
-    return Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(process.printed(),))
+def _printed(text: str) -> list[Message]:
+    """What an agent printed, as a transcript keeps it: no request, and nobody was asked. Nothing where it is silent."""
+    return [Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(text,))] if text else []

@@ -84,6 +84,7 @@ class Session:
         task = self._context.run(self._loop.create_task, work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # which may not have begun
         return await asyncio.shield(task)
 
     async def close(self) -> None:

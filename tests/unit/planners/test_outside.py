@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from grid.cells import deadline
 from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import MESSAGES, NATIVE, SAMPLE
 from grid.core.errors import ConfigError
+from grid.engines.messages import messages
 from grid.planners.outside.agent import Command
 from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
@@ -26,6 +29,8 @@ from grid.settings.config import BudgetConfig
 from grid.settings.setting import Keep, cells
 from grid.store.schema import TABLES
 from tests.support.configs import FOLDERS, setting_of
+from tests.support.native import FIND, Native, tagged
+from tests.support.native import episode as native_episode
 
 pytest.importorskip("mcp")
 AGENT = Path(__file__).parents[2] / "support" / "agent.py"
@@ -354,6 +359,52 @@ def test_an_error_of_the_engines_is_the_cells_and_not_the_agents(agents: Any) ->
 
     (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
     assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
+
+
+# A language model reads the agent's own messages.
+
+
+class Talking(Native):
+    """Takes messages, too."""
+
+    provides = frozenset({SAMPLE, NATIVE, MESSAGES})
+
+
+def test_a_language_model_gets_the_agents_messages_word_for_word(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        own = {"type": "function", "function": {"name": "think", "parameters": {"type": "object", "properties": {}}}}
+        asked: list[Any] = [
+            {"role": "system", "content": "You are mine."},
+            {"role": "user", "content": [{"type": "text", "text": "Do it."}]},
+        ]
+        functions = [*tools.definitions(), own]
+        for _ in range(2):
+            answer = await client.chat.completions.create(model="agent-grid", messages=asked, tools=functions)
+            said = answer.choices[0].message
+            asked.append(said.model_dump(exclude_none=True))
+            for call in said.tool_calls:
+                given = json.loads(call.function.arguments)
+                known = call.function.name != "think"
+                text = (await tools.call(call.function.name, given)).text if known else "thought"
+                asked.append({"role": "tool", "tool_call_id": call.id, "content": text})
+        sent.extend(asked)
+
+    sent: list[Any] = []
+    engine = Talking([tagged(FIND, words="I look."), tagged(("think", {}))])
+    with asyncio.Runner() as runner:
+        runner.run(agents.Doing(what=what).solve(native_episode(engine)))
+    first, second = engine.prompts
+    assert messages(first, str, as_text=True) == [sent[0], {"role": "user", "content": "Do it."}]
+    history = messages(second, str, as_text=True)
+    assert [(one["role"], one["content"]) for one in history[2:]] == [
+        ("assistant", "I look."),
+        ("tool", sent[3]["content"]),
+    ]
+    assert history[2]["tool_calls"] == sent[2]["tool_calls"]
+    assert history[3]["tool_call_id"] == sent[2]["tool_calls"][0]["id"]
+    assert sent[3]["content"].startswith("Step 0 returned {")
+    assert [one["function"]["name"] for one in second.functions()][-1] == "think"
+    assert [call["function"]["name"] for call in sent[4]["tool_calls"]] == ["think"]
 
 
 # On other benchmarks.
