@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from grid.episode.asking import single_pass as single_pass
     from grid.episode.episode import Episode as Episode
     from grid.episode.episode import Planner as Planner
+    from grid.planners.outside.agent import Agent as Agent
+    from grid.planners.outside.agent import Tools as Tools
     from grid.planners.votes import vote as vote
     from grid.robustness.base import Robustness as Robustness
     from grid.sweeps.api import Results as Results
@@ -114,6 +116,7 @@ FACE = {
     ),
     "grid.episode.asking": ("sample_actions", "single_pass"),
     "grid.episode.episode": ("Episode", "Planner"),
+    "grid.planners.outside.agent": ("Agent", "Tools"),
     "grid.planners.votes": ("vote",),
     "grid.robustness.base": ("Robustness",),
     "grid.sweeps.api": ("Results", "load", "sweep"),

@@ -23,7 +23,8 @@ from grid.store.schema import SOURCE, SPENT
 
 _LABELS = {ACTOR: "model", **{role: role for role in ASKED}}
 _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
-_TEXTS = [*_LABELS.values(), "engine_version", *SOURCE]
+_CALLS = SPENT[ACTOR]["llm_calls"]
+_TEXTS = [*_LABELS.values(), "planner", "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
 """How a name ends that also says which version it is: -2024-08-06, @20241022, -2411, -0613, -002."""
 _SHOWN = 5  # names in a line
@@ -36,9 +37,11 @@ def served(root: Path) -> list[str]:
         StoreError: the folder cannot be read.
     """
     told = [*(pc.field(name) > 0 for name in _COUNTS.values()), *(pc.field(name).is_valid() for name in SOURCE)]
-    rows = frames.rows(root, [*_TEXTS, *_COUNTS.values()], reduce(or_, told), _TEXTS)  # most cells have none of it
+    columns = [*_TEXTS, *_COUNTS.values(), _CALLS]
+    rows = frames.rows(root, columns, reduce(or_, told), _TEXTS)  # most cells have none of it
     cells: pd.DataFrame = rows.to_pandas()
-    return [*_uncounted(root, cells), *_others(cells)]
+    alone = (cells[_COUNTS[ACTOR]].fillna(0) > 0) & (cells[_CALLS] == 0)
+    return [*_alone(root, cells[alone]), *_uncounted(root, cells[~alone]), *_others(cells)]
 
 
 def same_model(asked: str, answered: str) -> bool:
@@ -49,6 +52,16 @@ def same_model(asked: str, answered: str) -> bool:
 def _plain(name: str) -> str:
     """`openai/gpt-4o-2024-08-06` is gpt-4o, and so is `gpt-4o-latest`."""
     return _DATED.sub("", name.casefold().rpartition("/")[2]).removesuffix("-latest")
+
+
+def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
+    """Of agents with a model of their own: their success is theirs, and not the setting's model's."""
+    for planner, part in cells.groupby("planner", observed=True, sort=True):
+        of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
+        yield (
+            f"warning: {planner}: in {len(part):,} of {of:,} cells the agent asked no model of the setting; what its "
+            "own was, and what it took, is not known: these cells have no tokens and no money, and means leave them out"
+        )
 
 
 def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Subject:
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
         pairs = [(dataset, outline) for dataset in datasets for outline in outlines(dataset)]
-        planners = [*dict.fromkeys([*names("planner"), *self.files["planner"]])]
+        planners = [name for name in dict.fromkeys([*names("planner"), *self.files["planner"]]) if _is_whole(name)]
         disturbing, cheap = self.disturbing, self.cheap
         return [
             (*pair, planner, disturbing[(place + turn) % len(disturbing)], cheap[(place + turn) % len(cheap)])
@@ -111,6 +111,11 @@ def _subject(given: tuple[str, ...]) -> Subject:
     return Subject({group: [name for conf in folders for name in names(group, conf)] for group in GROUPS}, ours=False)
 
 
+def _is_whole(planner: str) -> bool:
+    """Whether a planner's file leaves nothing to a user, as a program that is to be one would be."""
+    return "???" not in _read(file_of("planner", planner)).values()
+
+
 def _is_light(model: str) -> bool:
     return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"
 
@@ -154,7 +159,7 @@ def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
 
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
-"""By dataset what its file leaves open besides its path, such as a program: whoever runs the contracts says it."""
+"""What a dataset's file leaves open besides its path, or a planner's, such as a program: whoever runs them says it."""
 
 
 def names(group: str, conf: Path = CONF) -> list[str]:
@@ -170,7 +175,8 @@ def file_of(group: str, name: str) -> Path:
 
 def yaml(group: str, name: str) -> dict[str, Any]:
     """A file's own values, missing ones as '???'."""
-    return copy.deepcopy(_read(file_of(group, name))) | (LEFT_OPEN.get(name, {}) if group == "dataset" else {})
+    said = LEFT_OPEN.get(name, {}) if group in ("dataset", "planner") else {}
+    return copy.deepcopy(_read(file_of(group, name))) | said
 
 
 @cache

@@ -20,6 +20,7 @@ from grid.core.engine import (
     CRITIC,
     EVALUATOR,
     JUDGE,
+    MESSAGES,
     NATIVE,
     SAMPLE,
     SIMULATOR,
@@ -384,6 +385,10 @@ def invalid_reason(setting: Setting) -> str | None:
     missing = verbs - provided
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"
+    language = build_engine(models(setting.config)[ACTOR]).sampler is not None
+    if getattr(planner, "talks", False) and language and not {NATIVE, MESSAGES} <= provided:
+        agent = f"conf/planner/{_file(setting, 'planner')}.yaml is an agent, which sends messages and functions"
+        return f"{agent}; {by} takes them with model.tools=native alone"
     if CHOOSE in verbs and NATIVE in provided:
         return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
     missing = cases - dataset.provides

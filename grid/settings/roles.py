@@ -278,7 +278,9 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
     """The US dollars that all roles of a setting spent; None where the price of one, or what it used, is not known."""
     for role, price in prices.items():
-        if price and spent.get(role, _NOTHING).uncounted_answers and not price.free:
+        used = spent.get(role, _NOTHING)
+        asked = price and price.free and used.llm_calls  # without, an agent has a model of its own, with another price
+        if price and used.uncounted_answers and not asked:
             return None
     return at_least(prices, spent)
 

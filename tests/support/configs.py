@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,7 @@ MAY_LACK = [name for name, fixture in FOLDERS.items() if fixture.startswith("rel
 """The datasets that a machine may lack: what every other one meets, it meets without them."""
 
 LEFT_OPEN["mcp"] = mcp.command()
+LEFT_OPEN["outside"] = {"command": f"{sys.executable} -I -S {Path(__file__).with_name('agent.py')} loop"}
 
 
 ENDS = {"tooltree"}
@@ -82,8 +84,8 @@ def few_of(points: Sequence[tuple[str, ...]]) -> list[Any]:
 
 
 def solvers() -> list[str]:
-    """The files of conf/planner whose planners work on a case."""
-    return [name for name in names("planner") if name != "refuser"]
+    """The files of conf/planner whose planners work on a case, and are no program of somebody else's."""
+    return [name for name in names("planner") if name not in ("refuser", "outside")]
 
 
 def job(root: Path, **changes: Any) -> Job:

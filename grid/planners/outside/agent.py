@@ -1,0 +1,221 @@
+"""The planners whose loop is somebody else's: an agent in this process, and one that is a command."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.core.engine import ACTOR, SAMPLE, Prompt, TextAnswer
+from grid.core.errors import ConfigError, ModelError, one_line
+from grid.core.types import Json, Trajectory, Usage
+from grid.core.util import STRICT, kept
+from grid.episode.acting import Acting
+from grid.episode.episode import Episode
+from grid.episode.requests import Message
+from grid.planners.outside.chat import MODEL
+from grid.planners.outside.gateway import gateway
+from grid.planners.outside.process import Process, words_of
+from grid.planners.outside.session import Result, Session
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_LOOK_SECONDS = 0.25  # between two looks at the budget
+_GRACE_SECONDS = 2.0  # for an agent to end by itself behind its last step
+_MOST_IN_VARIABLE = 100_000  # bytes: the kernel takes no more than 128 KiB
+_SHOWN = 300  # characters of what a failed agent printed
+_OPENAI_EXTRA = "pip install 'agent-grid[agents]'"
+
+
+@dataclass(frozen=True, config=STRICT)
+class _Outside:
+    """What all of them can be told.
+
+    Args:
+        temperature: of an answer whose request says none.
+        max_tokens: of one answer at most.
+        max_calls: steps of a path without an outline.
+        demonstrations: solved questions in the query, where the dataset has any.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] = 4096
+    max_calls: Annotated[int, Field(ge=1, le=10_000)] = 30
+    demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    talks: ClassVar[Literal[True]] = True
+    """Requests are the agent's own messages: a language model has to take them."""
+
+    @kept
+    def acting(self) -> Acting:
+        """What decisions are asked for with."""
+        return Acting(
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            max_calls=self.max_calls,
+            demonstrations=self.demonstrations,
+        )
+
+
+async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any]) -> bool:
+    """Wait for an agent's end; whether it ended by itself, and not the work first.
+
+    Raises what ended the work where that was no step of the agent's: BudgetError, an engine's error and the like.
+    """
+    over = asyncio.create_task(session.over.wait())
+    try:
+        while not (work.done() or over.done()):
+            await asyncio.wait({work, over}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            episode._within()  # an agent that asks nothing uses seconds all the same
+        if session.error is None and not work.done():
+            await asyncio.wait({work}, timeout=_GRACE_SECONDS)
+    finally:
+        over.cancel()
+    if session.error is not None:
+        raise session.error
+    return work.done()
+
+
+def _alone(episode: Episode, session: Session) -> None:
+    """Of an agent that asked nothing here nobody knows what its own model took."""
+    if not session.requests:
+        episode.spent[ACTOR] += Usage(uncounted_answers=1)
+
+
+# In this process.
+
+
+class Tools:
+    """The tools of a case for an agent in this process: what may be called now, and the call, which is a step."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """The functions as OpenAI's interface defines them (`tools`), `finish` and `give_up` among them."""
+        return self._session.tools()
+
+    async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
+        """Call one; what it returned as text, and whether it failed. Raises RefusedError where the work is over."""
+        return await self._session.call(name, arguments)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Agent(_Outside, ABC):
+    """An agent whose loop is a method; a subclass is named by `_target_`."""
+
+    @abstractmethod
+    async def run(self, query: str, tools: Tools, client: AsyncOpenAI) -> str | None:
+        """Work on a query, and return the answer.
+
+        Args:
+            query: what is asked for.
+            tools: what can be done.
+            client: it asks the setting's model, whatever name a request has to give (`client.model`).
+        """
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """One run, which ends with what it returns."""
+        session = Session(episode, self.acting)
+        with gateway().open(session):
+            work = asyncio.ensure_future(self._run(session))
+            try:
+                if await _worked(episode, session, work):
+                    answer = work.result() if not session.over.is_set() else None
+                    await session.finish(answer)
+            finally:
+                work.cancel()
+                await asyncio.wait({work})
+                await session.close()
+                _alone(episode, session)
+        if session.error is not None:
+            raise session.error
+        return session.trajectory()
+
+    async def _run(self, session: Session) -> str | None:
+        async with _client(session) as client:
+            return await self.run(session.query, Tools(session), client)
+
+
+def _client(session: Session) -> AsyncOpenAI:
+    """A client of OpenAI's whose requests are answered in this process; raises ConfigError where it is not there."""
+    try:
+        from httpx2 import ASGITransport, AsyncClient
+        from openai import AsyncOpenAI
+    except ImportError:
+        raise ConfigError("planner", "an agent in this process", f"the package openai: {_OPENAI_EXTRA}") from None
+    http = AsyncClient(transport=ASGITransport(gateway().app), trust_env=False)
+    return AsyncOpenAI(base_url="http://agent-grid/v1", api_key=session.token, http_client=http, max_retries=0)
+
+
+# A command.
+
+
+@dataclass(frozen=True, config=STRICT)
+class Command(_Outside):
+    """An agent that is a program, started once for each turn of an episode.
+
+    Args:
+        command: as a shell reads it, without a shell. Files that it names stand where the sweep is started.
+        environment: the names of variables that it is given besides PATH.
+        version: of the agent, whose code is no part of the cells' ids: change it with the agent.
+    """
+
+    command: Annotated[str, Field(min_length=1)] = ""
+    environment: list[str] = Field(default_factory=list, max_length=200)
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        words_of(self.command)
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """One run of the program. Its exit ends the work, and so does its last step."""
+        session, gate = Session(episode, self.acting), gateway()
+        address = gate.address()
+        told = {
+            "OPENAI_BASE_URL": f"{address}/v1",
+            "OPENAI_API_KEY": session.token,
+            "OPENAI_MODEL": MODEL,
+            "AGENT_GRID_MCP_URL": f"{address}/mcp",
+            "AGENT_GRID_TOKEN": session.token,
+        }
+        if len(session.query.encode()) <= _MOST_IN_VARIABLE:  # in any case it is the server's prompt and resource
+            told["AGENT_GRID_QUERY"] = session.query.replace("\0", "")
+        with gate.open(session):
+            process = await Process.start(self.command, self.environment, told, session.token)
+            work = asyncio.ensure_future(process.ended())
+            try:
+                await self._ended(episode, session, process, work)
+            finally:
+                process.kill()
+                await session.close()
+                await process.gone()
+                work.cancel()
+                _alone(episode, session)
+                episode.messages += _printed(process.printed())
+        if session.error is not None:
+            raise session.error
+        return session.trajectory()
+
+    async def _ended(self, episode: Episode, session: Session, process: Process, work: asyncio.Future[int]) -> None:
+        """Raises ModelError for an agent that fails before its work is over."""
+        ended = await _worked(episode, session, work)
+        if session.over.is_set() or not ended:
+            return
+        if code := work.result():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(process._reading), 1.0)
+            how = f"by signal {-code}" if code < 0 else f"with status {code}"
+            raise ModelError(f"the agent ended {how}; it printed: {one_line(process.printed()[-_SHOWN:]) or 'nothing'}")
+        await session.finish(None)
+
+
+def _printed(text: str) -> list[Message]:
+    """What an agent printed, as a transcript keeps it: no request, and nobody was asked. Nothing where it is silent."""
+    return [Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(text,))] if text else []

@@ -1,0 +1,247 @@
+"""Where agents from outside ask: one server on the loopback for all episodes of an event loop, a token for each.
+
+`/v1/chat/completions` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the case's tools. An
+agent in this process asks the same application without a socket. Whoever comes without the token of an episode that is
+at work gets 401 and nothing else. It stands apart from `agent`: all that an agent can reach from outside is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hmac
+import socket
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from grid.core.errors import ConfigError
+from grid.planners.outside import chat
+from grid.planners.outside.chat import MODEL, RefusedError
+from grid.planners.outside.session import Session
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+HOST = "127.0.0.1"
+MOST_BYTES = 4 * 2**20
+"""Of one request's body."""
+_BODY_SECONDS = 30.0
+_CLOSING_SECONDS = 1.0
+_SESSION = "agent_grid.session"
+_MCP_EXTRA = "pip install 'agent-grid[mcp]'"
+_GATEWAYS: WeakKeyDictionary[asyncio.AbstractEventLoop, Gateway] = WeakKeyDictionary()
+
+
+def gateway() -> Gateway:
+    """That of the running loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _GATEWAYS:
+        _GATEWAYS[loop] = Gateway()
+    return _GATEWAYS[loop]
+
+
+class Gateway:
+    """The sessions at work, and the application that answers them; it listens once `address` is asked for."""
+
+    def __init__(self) -> None:
+        self.app = Starlette(
+            routes=[
+                Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/models", self._models, methods=["GET"]),
+                Route("/mcp", cast(Any, _Mcp(self))),
+            ]
+        )
+        self._sessions: set[Session] = set()
+        self._listening: asyncio.Task[None] | None = None
+        self._port = 0
+        self.manager: StreamableHTTPSessionManager | None = None
+
+    @contextmanager
+    def open(self, session: Session) -> Iterator[None]:
+        """Inside it the session's token counts."""
+        self._sessions.add(session)
+        try:
+            yield
+        finally:
+            self._sessions.discard(session)
+
+    def address(self) -> str:
+        """Where it listens, up to the path; it does so until the loop ends. Raises ConfigError without the extra."""
+        if self._listening is None or self._listening.done():
+            listening = socket.create_server((HOST, 0))
+            self._port = listening.getsockname()[1]
+            self.manager = _manager()
+            # In no case's context: what the server does by itself is no case's time.
+            self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
+        return f"http://{HOST}:{self._port}"
+
+    def session_of(self, authorization: str) -> Session:
+        """Whose token it is; all are compared, so that time tells nothing. Raises RefusedError."""
+        given = authorization.removeprefix("Bearer ").encode("utf-8", "replace")
+        found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
+        if not found:
+            raise RefusedError("the token is of no episode that is at work", 401, "invalid_api_key")
+        return found[0]
+
+    async def _complete(self, request: Request) -> Response:
+        try:
+            session = self.session_of(request.headers.get("authorization", ""))
+            asked = chat.read(await _body(request))
+            answer = await session.of_case(session.complete(asked))
+        except RefusedError as error:
+            return JSONResponse(error.body(), error.status)
+        if asked.stream:
+            return StreamingResponse(chat.events(answer, asked.usage_in_stream), media_type="text/event-stream")
+        return JSONResponse(answer)
+
+    async def _models(self, request: Request) -> Response:
+        try:
+            self.session_of(request.headers.get("authorization", ""))
+        except RefusedError as error:
+            return JSONResponse(error.body(), error.status)
+        model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "agent-grid"}
+        return JSONResponse({"object": "list", "data": [model]})
+
+
+async def _body(request: Request) -> bytes:
+    """A request's body; raises RefusedError for one that does not come, or is too long: of that nothing is kept."""
+    found, size = bytearray(), 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size <= MOST_BYTES:
+                    found += part
+    except TimeoutError:
+        raise RefusedError(f"a body that did not come within {_BODY_SECONDS:g} s", 408) from None
+    if size > MOST_BYTES:
+        raise RefusedError(f"a body of more than {MOST_BYTES:,} bytes", 413)
+    return bytes(found)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are the process's: a server of one of its loops leaves them alone."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """It captures none."""
+        yield
+
+
+async def _listen(gateway: Gateway, manager: StreamableHTTPSessionManager, listening: socket.socket) -> None:
+    """Serve until cancelled, as the loop's end does; nothing stays open behind it."""
+    config = uvicorn.Config(
+        gateway.app, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
+        server_header=False, timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = _Uvicorn(config)
+    try:
+        async with manager.run():
+            await server.serve(sockets=[listening])
+    finally:
+        for one in getattr(server, "servers", ()):
+            one.close()
+        for connection in [*server.server_state.connections]:
+            with suppress(Exception):
+                connection.transport.abort()
+        listening.close()
+
+
+# The Model Context Protocol: the case's tools as they are at this moment, and the query as a prompt and a resource.
+
+
+QUERY = "query"
+QUERY_URI = "agent-grid://query"
+
+
+class _Mcp:
+    """An ASGI application: the MCP server, for whoever has a token."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        try:
+            session = self._gateway.session_of(Request(scope).headers.get("authorization", ""))
+        except RefusedError as error:
+            await JSONResponse(error.body(), error.status)(scope, receive, send)
+            return
+        assert self._gateway.manager is not None  # noqa: S101 - it listens
+        await self._gateway.manager.handle_request({**scope, _SESSION: session}, receive, send)
+
+
+def _manager() -> StreamableHTTPSessionManager:
+    """What keeps a connection's protocol apart from what the tools do; raises ConfigError where it is not installed."""
+    try:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    except ImportError:
+        raise ConfigError("planner", "outside", f"the package mcp: {_MCP_EXTRA}") from None
+    return StreamableHTTPSessionManager(_server(), json_response=True, stateless=True, max_request_body_size=MOST_BYTES)
+
+
+def _session(context: Any) -> Session:
+    return cast(Session, context.request.scope[_SESSION])
+
+
+def _server() -> Server[Any]:
+    import mcp_types as types
+    from mcp import MCPError
+    from mcp.server.lowlevel.server import Server
+
+    async def tools(context: Any, params: Any) -> types.ListToolsResult:
+        functions = [definition["function"] for definition in _session(context).tools()]
+        return types.ListToolsResult(
+            tools=[
+                types.Tool(name=one["name"], description=one["description"], input_schema=one["parameters"])
+                for one in functions
+            ]
+        )
+
+    async def call(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        session = _session(context)
+        try:
+            result = await session.of_case(session.call(params.name, params.arguments or {}))
+        except RefusedError as error:
+            raise MCPError(types.INVALID_REQUEST, error.message) from None
+        return types.CallToolResult(content=[types.TextContent(type="text", text=result.text)], is_error=result.failed)
+
+    async def listed(context: Any, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[types.Prompt(name=QUERY, description="what is asked for")])
+
+    async def prompt(context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != QUERY:
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt but {QUERY!r}")
+        said = types.TextContent(type="text", text=_session(context).query)
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=said)])
+
+    async def resources(context: Any, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[types.Resource(uri=QUERY_URI, name=QUERY, mime_type="text/plain")])
+
+    async def resource(context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        if str(params.uri) != QUERY_URI:
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource but {QUERY_URI}")
+        text = _session(context).query
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=QUERY_URI, mime_type="text/plain", text=text)]
+        )
+
+    return Server(
+        "agent-grid",
+        instructions="The prompt `query` says what is asked for. Each call is a step; `finish` ends the work.",
+        on_list_tools=tools,
+        on_call_tool=call,
+        on_list_prompts=listed,
+        on_get_prompt=prompt,
+        on_list_resources=resources,
+        on_read_resource=resource,
+    )

@@ -1,0 +1,285 @@
+"""One turn of an episode as an agent from outside works on it: its requests to the model, and its calls as steps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from grid.core.engine import FunctionsAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.errors import ContextError
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Step, ToolSpec, Trajectory, Usage, to_json
+from grid.core.util import Once, kept
+from grid.engines.functions import handed_over
+from grid.episode import prompts
+from grid.episode.acting import Acting, Decision, View, begin, next_point, perform, trajectory
+from grid.episode.asking import action_prompt, in_form, native_calls, to_action
+from grid.episode.episode import Episode
+from grid.episode.prompts import Offer
+from grid.episode.requests import Answers
+from grid.planners.outside import chat
+from grid.planners.outside.chat import Asked, RefusedError, Said
+from grid.text.answers import read_call
+from grid.text.calls import Call
+from grid.text.objects import UnreadableError
+
+T = TypeVar("T")
+GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, where the request cannot be carried out.", ())
+MOST_AT_ONCE = 64
+"""Requests and calls of one agent that are in work at once."""
+OVER = "the work is over: nothing is answered any more"
+
+
+class Result(NamedTuple):
+    """What a call of a tool came to, as the agent is told."""
+
+    text: str
+    failed: bool = False
+
+
+class _Offered(NamedTuple):
+    """Functions that may be called now, as they are defined, and the tools' names by theirs."""
+
+    definitions: tuple[dict[str, Any], ...]
+    named: Mapping[str, str]
+
+
+_NOTHING = _Offered((), {})
+
+
+class Session:
+    """What an agent may do in an episode until it is `over`: ask the acting model, and call tools, one after another.
+
+    `token` is known to this agent alone. `error` is what ended the work, where the agent did not; None: it went well.
+    The episode is behind it, and nothing that it hands out leads to the reference.
+    """
+
+    def __init__(self, episode: Episode, acting: Acting) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.over = asyncio.Event()
+        self.error: Exception | None = None
+        self.requests = 0
+        self._episode, self._acting, self._path = episode, acting, begin(episode)
+        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._one_by_one, self._asked, self._spent = asyncio.Lock(), Counter[str](), Usage()
+        self._view: View | None = None
+        self._offered = _NOTHING
+        self._look()
+
+    async def of_case(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work, which somebody else's task waits for, as one of the case's: its time is the case's.
+
+        Raises:
+            RefusedError: the work is over, or too much is asked at once.
+        """
+        if self.over.is_set() or len(self._tasks) >= MOST_AT_ONCE:
+            work.close()
+            raise RefusedError(OVER, 401) if self.over.is_set() else RefusedError(f"{MOST_AT_ONCE} requests wait", 429)
+        task = self._context.run(self._loop.create_task, work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # which may not have begun
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """End what is in work; nothing is answered from here on."""
+        self.over.set()
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @kept
+    def query(self) -> str:
+        """What is asked for, and what was done before, in the words in which our own planners' models read it."""
+        episode, view = self._episode, self._view
+        parts = (
+            prompts.ROLE,
+            prompts.notes_section(episode),
+            prompts.demonstrations_section(episode, self._acting.demonstrations),
+            prompts.memory_section(episode),
+            prompts.task_section(episode),
+            prompts.history_section(view.history if view else ()),
+        )
+        return prompts.prompt(TextAnswer(), *parts).text()
+
+    def tools(self) -> list[dict[str, Any]]:
+        """The functions that may be called at this moment, as OpenAI's interface defines them; none at the end."""
+        return [*self._offered.definitions]
+
+    def _look(self) -> None:
+        """At the next decision point; the work is over where there is none."""
+        episode, path = self._episode, self._path
+        point = next_point(episode, path, self._acting.max_calls)
+        if point is None:
+            self._view, self._offered = None, _NOTHING
+            self.over.set()
+            return
+        options = episode.options(point if point.text else None, path.steps)
+        self._view = view = View(point, path, options, not point.text, answered=episode.case.answered)
+        self._offered = _offered(view.offer, view.guided)
+
+    # Calls.
+
+    async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
+        """Call a function as the next step; raises RefusedError where the work is over."""
+        async with self._one_by_one:
+            view = self._view
+            if self.over.is_set() or view is None:
+                raise RefusedError(OVER, 401)
+            tool = self._offered.named.get(name, name)
+            if tool == GIVE_UP:
+                self.over.set()
+                return Result("The work is ended without an answer.")
+            offered = view.offer.tools
+            action = in_form(to_action(tool, dict(arguments), offered, view.guided), offered)
+            decision, self._spent = Decision(action, self._spent), Usage()
+            try:
+                self._path = await perform(self._episode, view, decision)
+            except Exception as error:
+                raise self._ended(error) from error
+            self._look()
+            return _told(self._path.steps[-1], action.unreadable)
+
+    async def finish(self, answer: str | None) -> None:
+        """End the work with an answer, where it has not ended and no outline says what comes next."""
+        if not self.over.is_set() and self._view and not self._view.guided:
+            await self.call(FINISH, {} if answer is None else {"answer": answer})
+        self.over.set()
+
+    def trajectory(self) -> Trajectory:
+        """As far as it went."""
+        found = trajectory(self._episode, self._path)
+        self._episode.improved(found)
+        return found
+
+    def _ended(self, error: Exception) -> RefusedError:
+        """What is told to an agent whose work an error ends; whoever waits for the agent raises that."""
+        self.error = self.error or error
+        self.over.set()
+        return RefusedError(OVER, 401)
+
+    # Requests to the acting model.
+
+    async def complete(self, asked: Asked) -> dict[str, Any]:
+        """The acting model's answer to a request; raises RefusedError."""
+        view = self._view
+        if self.over.is_set() or view is None:
+            raise RefusedError(OVER, 401)
+        prompt = self._prompt(asked, view)
+        name = _digest(prompt, asked)
+        self._asked[name] += 1
+        temperature, most = self._acting.temperature, self._acting.max_tokens
+        try:
+            answers = await self._episode.sample(
+                prompt,
+                *("outside", view.substep.id, name, self._asked[name]),
+                n=asked.n,
+                temperature=temperature if asked.temperature is None else asked.temperature,
+                max_tokens=most if asked.max_tokens is None else min(asked.max_tokens, most),
+            )
+        except ContextError as error:
+            raise RefusedError(str(error), 400, "context_length_exceeded") from error
+        except Exception as error:
+            raise self._ended(error) from error
+        self._spent += answers.usage
+        self.requests += 1
+        said = [self._said(answers, place, asked, view) for place in range(len(answers.texts))]
+        return chat.completion(said, answers.usage, self.requests)
+
+    def _prompt(self, asked: Asked, view: View) -> Prompt:
+        """The agent's messages word for word for a language model; else the case's own sections.
+
+        A policy that is no language model does not read: it knows by the sections what is decided, and answers among
+        those of the case's tools that the request has.
+        """
+        if self._episode.converses is None:
+            return self._for_policy(asked, view)
+        lines = {
+            "role": (asked.system,) if asked.system else (),
+            "functions": tuple(map(to_json, asked.tools)),
+            "conversation": tuple(map(to_json, asked.conversation)),
+        }
+        named = tuple((name, self._offered.named.get(name, name)) for name in asked.names)
+        sections = (Section(kind, entries) for kind, entries in lines.items())  # type: ignore[arg-type]
+        return prompts.prompt(FunctionsAnswer(named) if named else TextAnswer(), *sections)
+
+    def _for_policy(self, asked: Asked, view: View) -> Prompt:
+        prompt, offer = action_prompt(self._episode, view, self._acting), view.offer
+        wanted = {self._offered.named.get(name, name) for name in asked.names}
+        if wanted >= {*offer.options}:
+            return prompt
+        cards = tuple(card for card in offer.cards if card.name in wanted)
+        if all(card.name == FINISH for card in cards):  # there is nothing to choose
+            others = (part for part in prompt.sections if part.kind not in ("tools", "instruction"))
+            return Prompt(tuple(others), TextAnswer())
+        texts = zip(offer.options, offer.section.options, strict=True)
+        tools = replace(offer.section, options=tuple(text for name, text in texts if name in wanted))
+        answer = ToolCallAnswer(cards, view.guided and NO_TOOL in wanted)
+        return Prompt(tuple(tools if part.kind == "tools" else part for part in prompt.sections), answer)
+
+    def _said(self, answers: Answers, place: int, asked: Asked, view: View) -> Said:
+        """A completion as the agent reads it: what is no call that can be read is words."""
+        wanted, text, calls = answers.message.prompt.answer, answers.texts[place], list[Call]()
+        try:
+            words = answers.read(place)
+            if isinstance(wanted, FunctionsAnswer):
+                own = {definition["function"]["name"]: chat.spec_of(definition) for definition in asked.tools}
+                found = native_calls(words, wanted.named, own | view.offer.tools)
+                unread = next((call for call in found.calls if isinstance(call, UnreadableError)), None)
+                if unread:
+                    raise unread
+                words, calls = found.words, [call for call in found.calls if isinstance(call, Call)]
+            elif isinstance(wanted, ToolCallAnswer):
+                call = read_call(words, {tool.name: tool for tool in wanted.tools})
+                words, calls = call.thought or "", [call]
+        except UnreadableError as error:
+            answers.message.unreadable[place] = str(error)
+            words = text
+        functions = {tool: name for name, tool in self._offered.named.items()}
+        made = [(functions.get(call.tool, call.tool), call.arguments) for call in calls]
+        cut = place in answers.cut
+        return Said(_until(words, asked.stop), made if asked.several else made[:1], cut, answers.reasoning.get(place))
+
+
+def _of_offer(offer: Offer, guided: bool) -> _Offered:
+    """What a decision may call, named as servers take it, and `give_up` behind it."""
+    found = handed_over(Prompt((offer.section,), ToolCallAnswer(offer.cards, guided)))
+    last = handed_over(Prompt((), ToolCallAnswer((GIVE_UP_TOOL,), may_decline=False)))
+    answer = found.answer
+    assert isinstance(answer, FunctionsAnswer)  # noqa: S101 - a call was wanted
+    named = dict(answer.named)
+    more = () if GIVE_UP in named else last.functions()
+    return _Offered((*found.functions(), *more), {**named, GIVE_UP: GIVE_UP})
+
+
+_offered: Once[Offer, _Offered] = Once(_of_offer)  # many decisions have the same options
+
+
+def _told(step: Step, unreadable: str | None) -> Result:
+    """A step as its call's result; its number is what references name."""
+    number, observation = step.substep.id, step.observation
+    if unreadable is not None:
+        return Result(f"Step {number} was no call: {unreadable}", failed=True)
+    if step.finished:
+        return Result("The work is ended.")
+    if observation is None:
+        return Result(f"Step {number}: no tool was called.")
+    outcome = prompts.told_of(step, observation)
+    return Result(f"Step {number} {'failed:' if observation.failed else 'returned'} {outcome}", observation.failed)
+
+
+def _until(words: str, stop: tuple[str, ...]) -> str:
+    return words[: min((place for one in stop if one and (place := words.find(one)) >= 0), default=len(words))]
+
+
+def _digest(prompt: Prompt, asked: Asked) -> str:
+    """Names a request by what it asks, so that no answer depends on the order of those that come side by side."""
+    parts = (*(section.digest for section in prompt.sections), asked.n, asked.temperature, asked.max_tokens)
+    return hashlib.sha256(to_json([*map(str, parts)]).encode()).hexdigest()[:16]

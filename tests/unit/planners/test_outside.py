@@ -1,0 +1,429 @@
+"""Agents from outside: what they ask and call is an episode's, what they do wrong a row, and nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.cells import deadline
+from grid.cells.run import Stamp, run_chunk
+from grid.core.engine import MESSAGES, NATIVE, SAMPLE
+from grid.core.errors import ConfigError
+from grid.engines.messages import messages
+from grid.planners.outside.agent import Command
+from grid.planners.outside.chat import RefusedError
+from grid.planners.outside.gateway import gateway
+from grid.planners.outside.process import KEPT
+from grid.planners.react import ReAct
+from grid.settings.build import build
+from grid.settings.check import invalid_reason
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Keep, cells
+from grid.store.schema import TABLES
+from tests.support.configs import FOLDERS, setting_of
+from tests.support.native import FIND, Native, tagged
+from tests.support.native import episode as native_episode
+
+pytest.importorskip("mcp")
+AGENT = Path(__file__).parents[2] / "support" / "agent.py"
+HIDDEN = {"outline": "hidden"}
+GENEROUS = BudgetConfig()
+
+
+def program(*words: object, **more: Any) -> Command:
+    """The agent of tests/support that does what the words say."""
+    return Command(command=" ".join(map(str, (sys.executable, "-I", "-S", AGENT, *words))), **more)
+
+
+def run(planner: Any, cases: int = 1, budget: BudgetConfig = GENEROUS, seconds: float = 100.0, **labels: Any) -> Any:
+    """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said."""
+    values = {"limit": cases, **labels.pop("values", {})}
+    setting = setting_of(
+        values, model_values=labels.pop("model_values", {}), **{"model": "simulated", "dataset": "slate"} | labels
+    )
+    built = replace(build(setting, budget), planner=planner)
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    work = run_chunk(built, setting, chunk, Stamp("test", None), case_seconds=seconds, keep=Keep())
+    rows = deadline.run(work).take_all()
+    return {
+        table: [dict(zip(TABLES[table].names, map(_plain, row), strict=True)) for row in found]
+        for table, found in rows.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def printed(rows: Any) -> str:
+    """What the only episode's agent printed, as the transcript has it."""
+    return next(str(row["answers"][0]) for row in rows["messages"] if row["decision"] == "printed")
+
+
+def left_over(token: str) -> list[str]:
+    """Processes with a token in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if token.encode() in (entry / "environ").read_bytes() and entry.name != str(os.getpid()):
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+# What it does is the episode's.
+
+
+def test_a_program_asks_and_calls_as_a_planner_does() -> None:
+    rows = run(program("loop"), cases=3)
+    for row in rows["episodes"]:
+        assert (row["status"], row["error_message"]) == ("ok", None)
+        asked = [one for one in rows["messages"] if one["cell_id"] == row["cell_id"] and one["decision"] != "printed"]
+        steps = [one for one in rows["steps"] if one["cell_id"] == row["cell_id"]]
+        spent = row["costs"]["actor"]
+        assert spent["llm_calls"] == len(asked) > 0
+        assert spent["uncounted_answers"] == 0
+        assert sum(step["input_tokens"] for step in steps) == spent["input_tokens"] > 0
+        assert row["n_steps"] == len(steps)
+
+
+def test_a_cell_of_a_program_repeats_itself() -> None:
+    lasting = ("success", "answer", "n_steps", "tool_calls", "costs")
+    first, second = (
+        [{name: row[name] for name in lasting} for row in run(program("loop"), 2)["episodes"]] for _ in "ab"
+    )
+    assert first == second
+
+
+def test_calls_side_by_side_are_steps_one_after_another() -> None:
+    rows = run(program("side_by_side"), values=HIDDEN)
+    assert sorted(map(int, json.loads(printed(rows)))) == [*range(8)]
+    assert [row["substep_id"] for row in rows["steps"]][:8] == [*map(str, range(8))]
+
+
+def test_a_budget_ends_it() -> None:
+    (row,) = run(program("for_ever"), budget=BudgetConfig(llm_calls=5))["episodes"]
+    assert (row["status"], row["budget_reached"], row["costs"]["actor"]["llm_calls"]) == ("ok", "llm_calls", 5)
+
+
+def test_so_does_the_budget_of_seconds_where_it_asks_nothing() -> None:
+    (row,) = run(program("sleep"), budget=BudgetConfig(seconds=1.0))["episodes"]
+    assert (row["status"], row["budget_reached"]) == ("ok", "seconds")
+
+
+def test_and_the_time_of_a_case() -> None:
+    (row,) = run(program("sleep"), seconds=1.0)["episodes"]
+    assert (row["status"], row["error_kind"]) == ("failed", "timeout")
+
+
+def test_an_agent_that_asks_nothing_has_no_costs() -> None:
+    (row,) = run(program("late"), values=HIDDEN)["episodes"]
+    assert (row["costs"]["actor"]["llm_calls"], row["costs"]["actor"]["input_tokens"]) == (0, None)
+    assert row["money"] is None
+
+
+# What it does wrong.
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("fail", "with status 1; it printed: it went wrong"), ("killed", "by signal 9")]
+)
+def test_one_that_fails_is_a_row(what: str, told: str) -> None:
+    (row,) = run(program(what))["episodes"]
+    assert (row["status"], row["error_kind"], row["success"], row["n_steps"]) == ("failed", "model", False, 1)
+    assert told in row["error_message"]
+
+
+def test_what_it_may_not_ask_is_refused() -> None:
+    rows = run(program("bad"))
+    assert json.loads(printed(rows)) == {
+        "token": 401, "none": 401, "mcp": 401, "model": 404, "large": 413, "json": 400, "path": 404, "good": 200,
+    }  # fmt: skip
+    assert [row["costs"]["actor"]["llm_calls"] for row in rows["episodes"]] == [1]
+
+
+def test_a_token_is_one_episodes_and_ends_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    run(program("save", file))
+    assert printed(run(program("again", file))).strip() == "401"
+    assert printed(run(program("late"), values=HIDDEN)).strip() == "401"
+    assert not left_over(file.read_text())
+
+
+def test_what_it_prints_is_kept_with_a_bound() -> None:
+    text = printed(run(program("print_much", 100)))
+    assert len(text) < KEPT + 100
+    assert f"{100 * 2**20 + 8 - KEPT:,} bytes left out" in text
+    assert text.endswith("the end\n")
+
+
+def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tokens, made = list[str](), gateway
+
+    def watched() -> Any:
+        tokens.extend(session.token for session in made()._sessions)
+        return made()
+
+    monkeypatch.setattr("grid.planners.outside.agent.gateway", watched)
+    file = tmp_path / "token"
+    run(program("save", file))
+    (row,) = run(program("fork"))["episodes"]
+    assert row["status"] == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    assert not children.exists() or not children.read_text().split()
+    assert all(not left_over(token) for token in (*tokens, file.read_text()))
+
+
+def test_it_is_told_nothing_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "of the sweep")
+    monkeypatch.setenv("PASSED", "to the agent")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    rows = run(program("look", environment=["PASSED", "http_proxy"]))
+    text = printed(rows)
+    found = json.loads(text)
+    assert set(found["environment"]) - {"LC_CTYPE", "PWD", "SHLVL", "_"} == {
+        *("PATH", "HOME", "TMPDIR", "NO_PROXY", "no_proxy", "PASSED", "http_proxy"),
+        *("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"),
+        *("AGENT_GRID_MCP_URL", "AGENT_GRID_TOKEN", "AGENT_GRID_QUERY"),
+    }
+    assert found["files"] == []
+    assert "to the agent" not in text, "values that were passed are not kept"
+    assert found["environment"]["OPENAI_BASE_URL"].startswith("http://127.0.0.1:")
+    case = rows["episodes"][0]
+    told = json.dumps({**found["environment"], "AGENT_GRID_QUERY": ""})
+    assert case["case_id"] not in told
+    assert case["cell_id"] not in told
+
+
+def test_a_proxy_in_the_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    (row,) = run(program("loop", environment=["http_proxy"]))["episodes"]
+    assert row["costs"]["actor"]["llm_calls"] > 1
+
+
+def test_a_command_that_cannot_be_found_is_no_result() -> None:
+    with pytest.raises(ConfigError, match=r"planner\.command"):
+        Command(command="no-such-program --at-all")
+
+
+def test_a_language_model_takes_it_with_native_calls_alone() -> None:
+    model: Any = {"model": "openai_http", "planner": "outside"}
+    command = {"command": f"{sys.executable} {AGENT} loop"}
+    known = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    setting = setting_of(dataset="slate", planner_values=command, model_values=known, **model)
+    assert "model.tools=native" in (invalid_reason(setting) or "")
+    native = setting_of(dataset="slate", planner_values=command, model_values=known | {"tools": "native"}, **model)
+    assert invalid_reason(native) is None
+
+
+# In this process.
+
+
+@pytest.fixture
+def agents() -> Any:
+    pytest.importorskip("openai")
+    from tests.support import agents
+
+    return agents
+
+
+PERFECT = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "recovery": 1.0, "case_spread": 0.0}
+
+
+@pytest.mark.parametrize("outline", ["given", "hidden"])
+@pytest.mark.parametrize("robustness", ["none", "broken_tool", "extraneous"])
+def test_who_knows_what_is_right_is_as_right_as_react(agents: Any, outline: str, robustness: str) -> None:
+    more: Any = {"values": {"outline": outline}, "model_values": PERFECT, "robustness": robustness}
+    ours, theirs = (run(planner, 4, **more)["episodes"] for planner in (ReAct(), agents.Loop()))
+    told = [
+        {row["case_id"]: (row["success"], row["n_steps"], row["tool_calls"]) for row in rows} for rows in (ours, theirs)
+    ]
+    assert told[0] == told[1]
+    assert robustness == "broken_tool" or any(success for success, *_ in told[1].values())
+
+
+def test_an_answer_that_is_returned_ends_the_work(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        assert "Query: " in query
+        assert {"finish", "give_up"} < {tool["function"]["name"] for tool in tools.definitions()}
+        return "done"
+
+    rows = run(agents.Doing(what=what), values=HIDDEN)
+    (row,), (step,) = rows["episodes"], rows["steps"]
+    assert (row["status"], row["answer"], row["n_steps"], step["chosen_tool"]) == ("ok", "done", 1, "finish")
+    assert (row["costs"]["actor"]["input_tokens"], row["money"]) == (None, None)
+
+
+def test_giving_up_is_no_answer(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        await tools.call("give_up", {})
+        assert tools.definitions() == []
+        with pytest.raises(RefusedError):
+            await tools.call("finish", {})
+
+    (row,) = run(agents.Doing(what=what), values=HIDDEN)["episodes"]
+    assert (row["status"], row["error_message"], row["n_steps"], row["success"]) == ("ok", None, 0, False)
+
+
+def test_a_tool_that_is_not_offered_is_a_step_that_could_not_be_read(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        result = await tools.call("rm", {"path": "/"})
+        assert result.failed
+        assert "was not offered" in result.text
+
+    rows = run(agents.Doing(what=what), values=HIDDEN)
+    assert [row["chosen_tool"] for row in rows["steps"]] == [None, "finish"]
+    assert [row["tool_calls"] for row in rows["episodes"]] == [0]
+
+
+def test_what_a_request_may_ask_for(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        asked: Any = {"model": "agent-grid", "messages": [{"role": "user", "content": query}]}
+        functions = tools.definitions()
+        several = await client.chat.completions.create(**asked, tools=functions, n=3)
+        assert len(several.choices) == 3
+        assert several.usage.prompt_tokens > 0
+        stream = await client.chat.completions.create(
+            **asked, tools=functions, stream=True, stream_options={"include_usage": True}
+        )
+        parts = [part async for part in stream]
+        calls = [call for part in parts for choice in part.choices for call in choice.delta.tool_calls or ()]
+        assert [call.function.name for call in calls] <= [tool["function"]["name"] for tool in functions]
+        assert len(calls) == 1
+        assert parts[-1].usage.prompt_tokens > 0
+        one = functions[:2]
+        named = await client.chat.completions.create(**asked, tools=one, n=8)
+        made = {call.function.name for choice in named.choices for call in choice.message.tool_calls or ()}
+        assert made <= {tool["function"]["name"] for tool in one}
+        wrong: Any
+        for wrong in ({"logprobs": True}, {"n": 0}, {"messages": []}, {"response_format": {"type": "json_object"}}):
+            with pytest.raises(openai.BadRequestError):
+                await client.chat.completions.create(**asked | wrong)
+        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
+            await client.chat.completions.create(**asked | {"model": "gpt-9"})
+
+    import openai
+
+    (row,) = run(agents.Doing(what=what), values=HIDDEN, model_values={"malformed": 0.0})["episodes"]
+    assert (row["status"], row["error_message"]) == ("ok", None), row["error_traceback"]
+    assert row["costs"]["actor"]["llm_calls"] == 3 + 1 + 8
+
+
+def test_the_same_request_again_is_drawn_anew_and_nothing_depends_on_the_order(agents: Any) -> None:
+    async def asked(query: str, client: Any, more: str) -> list[Any]:
+        messages = [{"role": "user", "content": query + more}]
+        found = await client.chat.completions.create(model="agent-grid", messages=messages, temperature=1.0, n=4)
+        return [choice.message.content for choice in found.choices]
+
+    seeds: list[list[int]] = []
+
+    for order in ("ab", "ba"):
+
+        async def what(query: str, tools: Any, client: Any, order: str = order) -> None:
+            for more in (*order, *order):
+                await asked(query, client, more)
+
+        rows = run(agents.Doing(what=what), values=HIDDEN)
+        seeds.append([row["seed"] for row in rows["messages"] if row["decision"] != "printed"])
+    assert len(set(seeds[0])) == 4
+    assert sorted(seeds[0]) == sorted(seeds[1])
+
+
+def test_an_agent_that_raises_is_the_codes_failure(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        raise KeyError("no such thing")
+
+    (row,) = run(agents.Doing(what=what))["episodes"]
+    assert (row["status"], row["error_kind"]) == ("failed", "code")
+    assert "KeyError" in row["error_message"]
+
+
+def test_an_error_of_the_engines_is_the_cells_and_not_the_agents(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        import openai
+
+        for _ in range(20):
+            with suppress(openai.APIError):
+                await client.chat.completions.create(model="agent-grid", messages=[{"role": "user", "content": "x"}])
+        return "as if nothing had been"
+
+    (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
+    assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
+
+
+# A language model reads the agent's own messages.
+
+
+class Talking(Native):
+    """Takes messages, too."""
+
+    provides = frozenset({SAMPLE, NATIVE, MESSAGES})
+
+
+def test_a_language_model_gets_the_agents_messages_word_for_word(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> None:
+        own = {"type": "function", "function": {"name": "think", "parameters": {"type": "object", "properties": {}}}}
+        asked: list[Any] = [
+            {"role": "system", "content": "You are mine."},
+            {"role": "user", "content": [{"type": "text", "text": "Do it."}]},
+        ]
+        functions = [*tools.definitions(), own]
+        for _ in range(2):
+            answer = await client.chat.completions.create(model="agent-grid", messages=asked, tools=functions)
+            said = answer.choices[0].message
+            asked.append(said.model_dump(exclude_none=True))
+            for call in said.tool_calls:
+                given = json.loads(call.function.arguments)
+                known = call.function.name != "think"
+                text = (await tools.call(call.function.name, given)).text if known else "thought"
+                asked.append({"role": "tool", "tool_call_id": call.id, "content": text})
+        sent.extend(asked)
+
+    sent: list[Any] = []
+    engine = Talking([tagged(FIND, words="I look."), tagged(("think", {}))])
+    with asyncio.Runner() as runner:
+        runner.run(agents.Doing(what=what).solve(native_episode(engine)))
+    first, second = engine.prompts
+    assert messages(first, str, as_text=True) == [sent[0], {"role": "user", "content": "Do it."}]
+    history = messages(second, str, as_text=True)
+    assert [(one["role"], one["content"]) for one in history[2:]] == [
+        ("assistant", "I look."),
+        ("tool", sent[3]["content"]),
+    ]
+    assert history[2]["tool_calls"] == sent[2]["tool_calls"]
+    assert history[3]["tool_call_id"] == sent[2]["tool_calls"][0]["id"]
+    assert sent[3]["content"].startswith("Step 0 returned {")
+    assert [one["function"]["name"] for one in second.functions()][-1] == "think"
+    assert [call["function"]["name"] for call in sent[4]["tool_calls"]] == ["think"]
+
+
+# On other benchmarks.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dataset", ["bfcl", "workbench"])
+def test_a_program_meets_other_benchmarks(dataset: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(FOLDERS[dataset])
+    rows = run(program("loop"), 10, values={"path": folder}, dataset=dataset, model_values=PERFECT)
+    assert {row["status"] for row in rows["episodes"]} == {"ok"}, [row["error_message"] for row in rows["episodes"]]
+    assert sum(bool(row["success"]) for row in rows["episodes"]) >= len(rows["episodes"]) / 2
+
+
+@pytest.mark.long
+def test_agents_that_are_killed_are_rows_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    rows = run(program("killed"), 40)["episodes"]
+    assert {(row["status"], row["error_kind"], row["success"]) for row in rows} == {("failed", "model", False)}
+    assert len(rows) == 40
+    assert [*tmp_path.iterdir()] == []
