@@ -330,7 +330,9 @@ def test_who_answered_a_choice_is_told() -> None:
 
 def test_a_price_takes_no_more_from_the_cache_than_was_read() -> None:
     assert Price(**PRICE).of(Usage(input_tokens=12, cached_input_tokens=2495)) == 12 * 10 / 1_000_000
-    assert money({ACTOR: Price(input=0, output=0)}, {ACTOR: Usage(uncounted_answers=1)}) == 0.0, "free, whatever it is"
+    free, uncounted = {ACTOR: Price(input=0, output=0)}, Usage(uncounted_answers=1)
+    assert money(free, {ACTOR: uncounted + Usage(llm_calls=1)}) == 0.0, "free, whatever it is"
+    assert money(free, {ACTOR: uncounted}) is None, "what an agent asked elsewhere has another price"
     assert at_least({ACTOR: Price(**PRICE)}, {ACTOR: Usage(output_tokens=1, uncounted_answers=1)}) == 0.001
 
 

@@ -15,7 +15,7 @@ from grid.contracts.trying import reference_resolves
 from grid.core.errors import ConfigError, DataError
 
 PAGE = Path(__file__).parents[3] / "docs" / "tools.md"
-LINE = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0])
+LINE = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[-1])
 
 
 @pytest.fixture(scope="module")
