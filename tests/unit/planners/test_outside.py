@@ -152,7 +152,7 @@ def test_what_it_may_not_ask_is_refused() -> None:
 
 
 def test_a_token_is_one_episodes_and_ends_with_it(tmp_path: Path) -> None:
-    file = tmp_path / "token"
+    file, before = tmp_path / "token", children()
     run(program("save", file))
     assert printed(run(program("again", file))).strip() == "401"
     assert printed(run(program("late"), values=HIDDEN)).strip() == "401"
@@ -166,6 +166,12 @@ def test_what_it_prints_is_kept_with_a_bound() -> None:
     assert text.endswith("the end\n")
 
 
+def children() -> set[str]:
+    """The processes that this one has started, where the kernel tells them."""
+    told = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    return {*told.read_text().split()} if told.exists() else set()
+
+
 def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     tokens, made = list[str](), gateway
@@ -175,13 +181,12 @@ def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.Monke
         return made()
 
     monkeypatch.setattr("grid.planners.outside.agent.gateway", watched)
-    file = tmp_path / "token"
+    file, before = tmp_path / "token", children()
     run(program("save", file))
     (row,) = run(program("fork"))["episodes"]
     assert row["status"] == "ok"
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
-    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    assert not children.exists() or not children.read_text().split()
+    assert children() <= before, "other tests' servers stay"
     assert all(not left_over(token) for token in (*tokens, file.read_text()))
 
 
