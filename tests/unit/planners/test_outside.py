@@ -152,7 +152,7 @@ def test_what_it_may_not_ask_is_refused() -> None:
 
 
 def test_a_token_is_one_episodes_and_ends_with_it(tmp_path: Path) -> None:
-    file, before = tmp_path / "token", children()
+    file = tmp_path / "token"
     run(program("save", file))
     assert printed(run(program("again", file))).strip() == "401"
     assert printed(run(program("late"), values=HIDDEN)).strip() == "401"
