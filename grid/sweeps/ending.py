@@ -117,11 +117,13 @@ class Unknowns:
 
     def reached(self, run: Run) -> str | None:
         """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        if self._limit is None:
+            return None
         ended, unknown = self._ended.copy(), self._unknown.copy()
         for setting, sign in run.signs_in_flight:
             ended[setting] += sign.ended
             unknown[setting] += sign.unknown
-        if self._limit is None or ended.total() < _FEWEST:
+        if ended.total() < _FEWEST:
             return None
         if any(not cells or unknown[setting] < self._limit * cells for setting, cells in ended.items()):
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -209,8 +208,7 @@ class Command(_Outside):
         if session.over.is_set() or not ended:
             return
         if code := work.result():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(process._reading), 1.0)
+            await process.heard(1.0)
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
             raise ModelError(f"the agent ended {how}; it printed: {one_line(process.printed()[-_SHOWN:]) or 'nothing'}")
         await session.finish(None)

@@ -67,6 +67,10 @@ class Process:
         """Its exit status, negative where a signal ended it."""
         return await self._process.wait()
 
+    async def heard(self, seconds: float) -> None:
+        """Wait until all that it printed is read, so long at most: what it started may still hold the pipe."""
+        await asyncio.wait({self._reading}, timeout=seconds)
+
     def kill(self) -> None:
         """End its process group, at once; what left the group is ended by `gone`."""
         with suppress(ProcessLookupError, PermissionError):
