@@ -13,6 +13,7 @@ import ast
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 _DIGITS = 16
+_TRIES = 5
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _CODE = (".py", ".pyc", ".pyi")
 _READERS = ("importlib.resources", "pkgutil")
@@ -177,8 +179,20 @@ def _module(name: str) -> _Module:
     if path is None:
         raise ValueError(f"{name}: no module")
     found = _Module(name, path)
-    found.add(ast.parse(path.read_bytes(), filename=str(path)).body)
+    found.add(_parsed(path).body)
     return found
+
+
+def _parsed(path: Path) -> ast.Module:
+    """A file's tree, tried again where Python 3.11 counts the depth of another thread's tree as this one's.
+
+    It keeps one count for all threads, so that of two which parse at once, as whoever prints a traceback does, either
+    may be told a SystemError.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(SystemError):
+            return ast.parse(path.read_bytes(), filename=str(path))
+    return ast.parse(path.read_bytes(), filename=str(path))
 
 
 def _found(dotted: str, own: frozenset[str]) -> Name:

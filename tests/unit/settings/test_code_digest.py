@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import random
 import sys
@@ -567,3 +568,19 @@ def test_moves_change_nothing_and_changes_of_reached_code_do(tmp_path: Path, see
     for number in [*draw.choices(list(own), k=10), *others[:3]]:
         changed = {**of, number: replace(of[number], value=of[number].value + 1000)}
         assert (now(changed) != before) == (number in own), f"d{number}, reached: {number in own}"
+
+
+def test_a_parser_that_another_thread_disturbs_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, parse, failures = tmp_path / "one.py", ast.parse, iter([SystemError("depth mismatch")] * 2)
+
+    def disturbed(source: bytes, filename: str) -> ast.Module:
+        if failure := next(failures, None):
+            raise failure
+        return parse(source, filename)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    file.write_text("one = 1")
+    assert len(digests._parsed(file).body) == 1
+    file.write_text("one =")
+    with pytest.raises(SyntaxError):
+        digests._parsed(file)
