@@ -289,7 +289,10 @@ def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio
 
 
 async def _counted(case: CaseTime, work: Coroutine[Any, Any, T]) -> T:
-    return await _steps(case, work)
+    try:
+        return await _steps(case, work)
+    except (KeyboardInterrupt, SystemExit) as error:  # of code of others: out of a task it would end the loop
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 # What a worker may take: seconds for a case, memory for its process.

@@ -206,7 +206,9 @@ async def _run_cell(
         await _scored(run, built, setting, cell, own)
     except UnfinishedError:
         raise
-    except Exception as error:  # noqa: BLE001 - a failure is a row
+    except BaseException as error:  # noqa: BLE001 - a failure is a row, whatever code of others raises
+        if _of_the_run(error):
+            raise
         status = Status.FAILED
         kind, message = _failed(run, error, built, cell, own)
     problem, episode = run.problem, run.episode
@@ -236,6 +238,15 @@ async def _run_cell(
     episode_row = EpisodeRow(head)
     episode_row.update(storable(row))
     return Outcome(episode_row, rows, kept or ())
+
+
+def _of_the_run(error: BaseException) -> bool:
+    """Whether it ends more than a cell: somebody cancelled what runs it, or Ray was told to end its process.
+
+    A CancelledError that nobody asked for, an exit, a KeyboardInterrupt come from the code of a planner or a tool.
+    """
+    cancelled = not isinstance(error, Exception) and cast(Any, asyncio.current_task()).cancelling() > 0
+    return cancelled or isinstance(error, GeneratorExit) or hasattr(error, "ray_terminate_msg")
 
 
 def _let_go(episode: Episode) -> None:
@@ -301,7 +312,7 @@ def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) ->
     return budget_reached is not None and not done
 
 
-def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
+def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
     """The kind of an error and what it says, with the best of what the episode had until then."""
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
@@ -447,7 +458,7 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
 )
 
 
-def error_kind(error: Exception) -> ErrorKind:
+def error_kind(error: BaseException) -> ErrorKind:
     """Whose failure an exception is; one that nobody foresaw is the code's.
 
     The operating system's and the cluster's are the infrastructure's.
@@ -457,7 +468,7 @@ def error_kind(error: Exception) -> ErrorKind:
     return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
 
 
-def place_of(error: Exception, built: Built) -> str:
+def place_of(error: BaseException, built: Built) -> str:
     """File and line where an exception left the code of the grid or of a class of the setting."""
     classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
     packages = {cls.__module__.partition(".")[0] for cls in classes}

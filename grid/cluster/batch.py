@@ -178,8 +178,7 @@ class Run:
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreError | UnfinishedError):
                 raise error.cause from None
-            last = str(error).strip().splitlines()[-1]
-            self._report(Report(tried.work.setting.id, tried.unfinished, error=last))
+            self._report(Report(tried.work.setting.id, tried.unfinished, error=_said(error)))
         except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
             self._died(lane, tried, (str(error).strip() or type(error).__name__).splitlines()[0])
         else:
@@ -270,6 +269,14 @@ class Run:
             self._writes = 0
             remote = ray.remote(num_cpus=0, max_retries=0)(store.compact)
             self._compacting = remote.remote(self._plan.root.absolute())
+
+
+def _said(error: Any) -> str:
+    """What a task raised, in a line; of a group the first error, as the last line of its text is a frame."""
+    cause = error.cause
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return shown(f"{type(cause).__name__}: {cause}".splitlines()[0])
 
 
 def _end_on(node: str, pid: int, started: int) -> None:
@@ -372,7 +379,7 @@ def _answer(task: Any, ordered: float) -> Pilot:
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, GridError):
             raise error.cause from None
-        return Pilot(why=str(error).strip().splitlines()[-1])
+        return Pilot(why=_said(error))
     except ray.exceptions.RayError as error:
         return Pilot(why=(str(error).strip() or type(error).__name__).splitlines()[0])
     return replace(pilot, start=max(began - ordered, 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import inspect
 import json
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.deadline import run
+from grid.cells.rows import Outcome
 from grid.cells.run import Stamp, run_cell
 from grid.core.errors import ContextError, ToolError
 from grid.core.problem import GIVEN, Problem, Reference
@@ -58,11 +60,17 @@ class SmallIndex:
 class Breaking:
     """ReAct that breaks after its whole pass."""
 
-    error: Exception
+    error: BaseException
+    in_a_task: bool = False
     needs: ClassVar[frozenset[str]] = frozenset()
 
     async def solve(self, episode: Episode) -> Trajectory:
         await ReAct().solve(episode)
+        if self.in_a_task:
+            await asyncio.gather(self.broken())
+        return await self.broken()
+
+    async def broken(self) -> Trajectory:
         raise self.error
 
 
@@ -80,16 +88,20 @@ class Computing:
         return await ReAct().solve(episode)
 
 
-def row(
-    planner: Any, budget: Budget | None = None, case_seconds: float | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+async def cell_of(planner: Any, budget: Budget | None = None, case_seconds: float | None = None) -> Outcome:
     dataset: Any = SmallDataset()
     index: Any = SmallIndex()
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, Pooled(dataset, Whole(), TOOLS, index), (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     cell, stamp = Cell("small", 0, "c", "c", "d"), Stamp("s", None)
-    found = run(run_cell(built, setting, cell, stamp, "a", case_seconds))
+    return await run_cell(built, setting, cell, stamp, "a", case_seconds)
+
+
+def row(
+    planner: Any, budget: Budget | None = None, case_seconds: float | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    found = run(cell_of(planner, budget, case_seconds))
     return found.episode, found.rows["steps"]
 
 
@@ -135,6 +147,45 @@ def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) 
     assert (episode_row["error_kind"], episode_row["success"]) == (kind, success)
     assert len(steps) == 4
     assert episode_row["error_message"].encode()
+
+
+class Panic(BaseException):
+    """As Rust's panics come to Python."""
+
+
+@pytest.mark.parametrize("in_a_task", [False, True])
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError("who?"), KeyboardInterrupt(), SystemExit(0), Panic("index")], ids=repr
+)
+def test_what_is_no_exception_is_its_cells_row_alone(error: BaseException, in_a_task: bool) -> None:
+    episode_row, steps = row(Breaking(error, in_a_task), case_seconds=600.0)
+    assert (episode_row["status"], episode_row["error_kind"], episode_row["success"]) == ("failed", "code", None)
+    assert type(error).__name__ in episode_row["error_message"]
+    assert "case small" in episode_row["error_message"]
+    assert len(steps) == 4
+
+
+def test_what_ends_the_run_is_no_cells_row() -> None:
+    """A run that is cancelled, and Ray's own end of a worker."""
+    ended = SystemExit(1)
+    ended.ray_terminate_msg = "The process receives a SIGTERM."  # type: ignore[attr-defined]
+    with pytest.raises(SystemExit):
+        row(Breaking(ended))
+
+    @dataclass(frozen=True)
+    class Cancelling(Breaking):
+        async def broken(self) -> Trajectory:
+            whole.pop().cancel()
+            await asyncio.sleep(600)
+            raise AssertionError("it goes on")
+
+    async def cancelled() -> None:
+        whole.append(asyncio.current_task())  # type: ignore[arg-type]
+        await cell_of(Cancelling(KeyError()))
+
+    whole: list[asyncio.Task[Any]] = []
+    with pytest.raises(asyncio.CancelledError):
+        run(cancelled())
 
 
 def test_a_failure_of_code_names_its_place_and_its_case_and_keeps_the_traceback() -> None:
