@@ -206,7 +206,7 @@ async def _run_cell(
         await _scored(run, built, setting, cell, own)
     except UnfinishedError:
         raise
-    except BaseException as error:  # noqa: BLE001 - a failure is a row, whatever code of others raises
+    except BaseException as error:  # a failure is a row, whatever code of others raises
         if _of_the_run(error):
             raise
         status = Status.FAILED
