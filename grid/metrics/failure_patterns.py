@@ -21,7 +21,7 @@ from grid.retrievers.scored import BM25, document
 
 _LONGEST = 10_000
 """Characters of what is read as a literal; longer texts stay texts."""
-_COMMA, _BLANK = re.compile(r"\s*,\s*"), re.compile(r"\s+")
+_COMMA, _BLANK = re.compile(r" ?, ?"), re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _COUNTRIES = {
@@ -56,7 +56,7 @@ def normalised(value: Json) -> object:
     found = _literal(written) if len(written) <= _LONGEST else written
     if not isinstance(found, str):
         return found
-    text = _BLANK.sub(" ", _COMMA.sub(",", found)).strip()
+    text = _COMMA.sub(",", _BLANK.sub(" ", found)).strip()
     if "," in text:
         text = ",".join(map(_country, text.split(",")))
     text = _dated(text)

@@ -37,7 +37,7 @@ _FINAL = re.compile(r".*<\|channel\|>final\b[^<]*<\|message\|>", re.S)
 _MARK = re.compile(
     rf"</?{_OWNER}tool_calls?\b|<{_OWNER}(?:function(?:=|_call|\s+name=)|invoke\b)|<\|?/?tool|<｜tool|\[/?TOOL_CALLS?\]"
     r"|<\|python_tag\|>"
-    r"|<\|channel\|>\s*commentary|\bto=functions\.|```tool_(?:code|call)|^\s*Action Input:",
+    r"|<\|channel\|>\s*commentary|\bto=functions\.|```tool_(?:code|call)|^[^\S\n]*Action Input:",
     re.M,
 )
 _CLOSING = re.compile(r"(?:\s*<[^<>\n]{1,60}>)+\s*\Z")

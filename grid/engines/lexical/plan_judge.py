@@ -19,7 +19,7 @@ from grid.text.references import PATTERN
 from grid.text.words import stems
 
 _STEP = re.compile(r"Step (\d{1,9}): (?=\{)")
-_PARAMETER = re.compile(r"([^\s,()*:]+)(\*?): ")
+_PARAMETER = re.compile(r"(?<![^\s,()*:])([^\s,()*:]+)(\*?): ")
 _REFUSED = "The request is refused"
 _COVERED = 1 / 3
 _GRADES = {0: 1.0, 1: 0.6, 2: 0.4}

@@ -259,7 +259,7 @@ def subfacts(fact: Fact) -> Iterator[Applied]:
 
 _EMPTY = frozenset(["", "none", "null", "n/a", "na", "-", "?", "...", "…"])
 _PLACEHOLDER = re.compile(
-    r"[<{\[].*[>}\]]|\b(?:tbd|placeholder|to be determined|to be filled|some value|x{3,})\b", re.I
+    r"^[^<{\[\n]*[<{\[].*[>}\]]|\b(?:tbd|placeholder|to be determined|to be filled|some value|x{3,})\b", re.I | re.M
 )
 _DETERMINER = re.compile(
     r"(?:the|a|an|this|that|these|those|all|each|every|any|my|our|their|its|his|her|both|some|same|user'?s?|"
