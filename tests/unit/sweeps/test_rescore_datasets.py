@@ -14,7 +14,7 @@ import pytest
 from grid import store
 from grid.cells.rescoring import SAID
 from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import JUDGE, USER, Engine
+from grid.core.engine import JUDGE, SIMULATOR, USER, Engine, Prompt, Sampled
 from grid.core.types import FINISH, to_json
 from grid.datasets.kqa.dataset import KB, TEST, TRAIN, KqaSynthetic
 from grid.settings.build import Built, build, code_of
@@ -29,7 +29,7 @@ from tests.support.oracle import oracle_of
 from tests.support.plans import Says
 from tests.support.tau2 import airline_files, mock_files, mock_task
 from tests.unit.roles.test_grounding import Scripted, Shouting
-from tests.unit.sweeps.test_rescore import again, differing, run, whole
+from tests.unit.sweeps.test_rescore import again, altered, differing, run, whole
 
 PLANNERS = ("react", "egb_names", "plan_first")
 PLAYED = "what the simulator said is not stored (store.transcripts)"
@@ -124,11 +124,24 @@ def later(root: Path) -> Rescored:
     return again(root)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name, own in DATA.items() if own.lacking])
-def test_who_played_tools_says_again_what_transcripts_have(tmp_path: Path, name: str) -> None:
-    """Also where none of its answers could be read."""
-    assert differing(swept(tmp_path, name, "all")) == []
+def response(value: str) -> str:
+    return to_json({"error": "", "response": value})
+
+
+@pytest.mark.parametrize(
+    "says", [["no object", response("one"), response("two")], ["no object"]], ids=["read", "never"]
+)
+def test_who_played_tools_says_again_what_transcripts_have(tmp_path: Path, says: list[str]) -> None:
+    """Of each call what the last try said; also where none could be read."""
+    labels = {"model": "simulated", "planner": "react", "dataset": "stabletoolbench", "simulator": "lexical"}
+    (tmp_path / "files").mkdir()
+    path = stabletoolbench.write_queries(tmp_path / "files")
+    setting = whole(dataset_values={"path": path, "limit": 3}, **labels)
+    built = replace(build(setting, BudgetConfig()), roles={SIMULATOR: Says(says)})
+    stored(tmp_path / "results", built, setting, "all")
+    assert differing(again(tmp_path / "results")) == []
+    rows = store.read(tmp_path / "results", "episodes").to_pylist()
+    assert {row["success"] for row in rows} == {len(says) > 1}, "it hangs on who plays"
 
 
 @pytest.mark.long
@@ -169,13 +182,13 @@ def act(tool: str, **arguments: Any) -> str:
     return to_json({"action": {"tool": tool, "arguments": arguments}})
 
 
-def talked(root: Path, path: Path, acts: Sequence[str], says: Sequence[str], keep: str = "all") -> dict[str, Any]:
+def talked(root: Path, path: Path, acts: Sequence[str], says: Says, keep: str = "all") -> dict[str, Any]:
     """The row of a cell whose acting model and whose user say these, which is stored."""
     values = {"path": str(path), "domain": "airline"}
     setting = whole(
         model="lexical", planner="direct", dataset="tau2", retriever="none", user="lexical", dataset_values=values
     )
-    built = replace(build(setting, BudgetConfig()), engine=Says(acts), roles={USER: Says(says)})
+    built = replace(build(setting, BudgetConfig()), engine=Says(acts), roles={USER: says})
     stored(root, built, setting, keep)
     (row,) = store.read(root, "episodes", wide=True).to_pylist()
     return dict(row)
@@ -219,7 +232,7 @@ TALKS: Mapping[str, tuple[list[str], list[str], str, float]] = {
 def test_a_user_says_again_what_transcripts_have(tmp_path: Path, name: str) -> None:
     pytest.importorskip("tau2", reason="the extra tau2 is not installed")
     acts, says, ended, reward = TALKS[name]
-    row = talked(tmp_path / "results", airline_files(tmp_path), acts, says)
+    row = talked(tmp_path / "results", airline_files(tmp_path), acts, Says(says))
     assert (row["termination"], row["reward"]) == (ended, reward)
     found = again(tmp_path / "results")
     assert differing(found) == []
@@ -231,8 +244,32 @@ def test_a_user_says_again_what_transcripts_have(tmp_path: Path, name: str) -> N
 def test_without_transcripts_nothing_is_known_of_a_conversation_with_a_user(tmp_path: Path) -> None:
     pytest.importorskip("tau2", reason="the extra tau2 is not installed")
     acts, says, *_ = TALKS["a user who leaves"]
-    talked(tmp_path / "results", airline_files(tmp_path), acts, says, keep="none")
+    talked(tmp_path / "results", airline_files(tmp_path), acts, Says(says), keep="none")
     assert {(one.state, one.why) for one in again(tmp_path / "results").compared} == {(UNKNOWN, HEARD)}
+
+
+class BreaksOff(Says):
+    """Whose second message and all later ones the limit on tokens cuts off."""
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        found = await super().sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
+        return replace(found, cut=frozenset({0})) if len(self.prompts) > 1 else found
+
+
+def test_what_a_user_could_not_say_to_the_end_is_not_heard_the_second_time(tmp_path: Path) -> None:
+    pytest.importorskip("tau2", reason="the extra tau2 is not installed")
+    acts, *_ = TALKS["a user whom nobody can read"]
+    row = talked(tmp_path / "results", airline_files(tmp_path), acts, BreaksOff([FIRST, "Yes, I wa"]))
+    assert row["termination"] == "user_error"
+    assert differing(again(tmp_path / "results")) == []
+
+
+def test_what_a_user_said_and_is_not_stored_verbatim_is_not_known(tmp_path: Path) -> None:
+    pytest.importorskip("tau2", reason="the extra tau2 is not installed")
+    acts, says, *_ = TALKS["an agent who ends it"]
+    talked(tmp_path / "first", airline_files(tmp_path), acts, Says(says))
+    cut = altered(tmp_path / "second", tmp_path / "first", "messages", lambda row: row | {"altered": "cut"})
+    assert {(one.state, one.why) for one in again(cut).compared} == {(UNKNOWN, HEARD)}
 
 
 def test_databases_behind_a_ticket_are_made_again(tmp_path: Path) -> None:
