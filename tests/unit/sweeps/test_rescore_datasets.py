@@ -128,6 +128,7 @@ def response(value: str) -> str:
     return to_json({"error": "", "response": value})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "says", [["no object", response("one"), response("two")], ["no object"]], ids=["read", "never"]
 )
