@@ -16,7 +16,8 @@ from grid.cells.rescoring import SAID
 from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import JUDGE, SIMULATOR, USER, Engine, Prompt, Sampled
 from grid.core.types import FINISH, to_json
-from grid.datasets.kqa.dataset import KB, TEST, TRAIN, KqaSynthetic
+from grid.datasets.kqa.dataset import KqaSynthetic
+from grid.datasets.kqa.program import KB, TEST, TRAIN
 from grid.settings.build import Built, build, code_of
 from grid.settings.config import BudgetConfig
 from grid.settings.parts import dataset_of, pooled
