@@ -1,8 +1,9 @@
 """Scoring again: the metrics of stored episodes under today's scorers, without asking whoever acted.
 
 What a folder keeps of an episode is its calls, what they returned, and its answer. Of that the trajectory is made
-again; the state behind it by making the same calls once more, where tools are no live ones and answer as they did. What
-is neither kept nor to be had again is Unknown, and a scorer that looks at it gives no value, with the reason.
+again; the state behind it by making the same calls once more, where tools are no live ones and answer as they did. A
+model behind the tools says what it said then, as transcripts have it. What is neither kept nor to be had again is
+Unknown, and a scorer that looks at it gives no value, with the reason.
 """
 
 from __future__ import annotations
@@ -14,8 +15,21 @@ from typing import Any, NamedTuple, NoReturn, cast
 from grid.cells.environment import NOBODY, Environment
 from grid.cells.rows import case_row, score_columns, storable
 from grid.cells.run import UNRESOLVED, broken_off, unsolved
-from grid.core.engine import ACTOR, EVALUATOR, USER
-from grid.core.errors import EngineError, ErrorKind, GridError, Status, UnfinishedError, one_line
+from grid.core.engine import (
+    ACTOR,
+    CHOOSE,
+    EVALUATOR,
+    JUDGE,
+    SAMPLE,
+    SIMULATOR,
+    USER,
+    Choice,
+    Engine,
+    Prompt,
+    Role,
+    Sampled,
+)
+from grid.core.errors import EngineError, ErrorKind, GridError, ModelError, Status, UnfinishedError, one_line
 from grid.core.metric import checked, declared_by
 from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
 from grid.core.types import (
@@ -29,6 +43,7 @@ from grid.core.types import (
     Substep,
     ToolCall,
     Trajectory,
+    Usage,
 )
 from grid.core.untrusted import loads
 from grid.core.util import can
@@ -106,7 +121,8 @@ def was_scored(episode: Mapping[str, Any]) -> bool:
 def needs_requests(built: Built) -> bool:
     """Whether what a cell asked tells more of its trajectory than its steps do."""
     planner = built.planner.planner if isinstance(built.planner, Refined) else built.planner
-    return bool(getattr(planner, "writes_plans", False)) or getattr(built.dataset, "answering", None) == AFTER
+    after = getattr(built.dataset, "answering", None) == AFTER
+    return bool(getattr(planner, "writes_plans", False)) or after or bool(_behind(built))
 
 
 def recorded(built: Built) -> frozenset[str]:
@@ -134,10 +150,6 @@ async def score_again(
         problem = built.problem(episode["case_id"], disturbance_seed)
     except (KeyError, GridError) as error:
         return Again(why=f"its case cannot be made: {one_line(error, 200)}")
-    if USER in built.roles:
-        return Again(why="a model played the user, whose words the world needs")
-    if case_row(problem)["digest"] != episode["case_digest"]:
-        return Again(why="its case is another now: query, outline or reference")
     try:
         return await _Scorer(built, stored, problem, kind, evaluation).scores()
     except (EngineError, UnfinishedError):
@@ -162,10 +174,12 @@ class _Scorer:
 
     async def scores(self) -> Again:
         """As `_solved_and_scored` and `_failed` of `run` have them."""
-        built, problem, live = self._built, self._problem, not self._problem.world.branches
-        problem = await Environment(evaluation=self._evaluation).around(built, problem)
-        nothing = {} if live else {NOTHING: problem.world.resolved(problem.world.start())}
-        told = {**nothing, **problem.baselines(), "solvable": solvable(problem)}
+        built, alone, live = self._built, self._problem, not self._problem.world.branches
+        problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
+        if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
+            raise NotStoredError("its case is another now: query, outline or reference")
+        nothing = {} if live else {NOTHING: alone.world.resolved(alone.world.start())}
+        told = {**nothing, **alone.baselines(), "solvable": solvable(alone)}
         found = await trajectory_of(built, problem, self._stored)
         self._reasons += found.unknown
         said = await self._said(problem, found.shown)
@@ -447,11 +461,65 @@ async def _applied(
         after, seen = await world.apply(state, call)
     except (EngineError, UnfinishedError):
         raise
+    except NotStoredError as error:
+        return None, None, str(error)
     except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
         return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
     if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
         return None, None, "its tools answer otherwise now, so that the states behind its calls are not known"
     return after, seen, None
+
+
+# Models behind the tools, which say again what they said.
+
+
+class _Recorded:
+    """In the place of a role's engine: what it answered then, at once what its last try was.
+
+    Raises:
+        ModelError: of no try it could be read.
+        NotStoredError: it was not kept.
+    """
+
+    provides = frozenset({SAMPLE, CHOOSE})
+
+    def __init__(self, role: Role, requests: Sequence[Request | None] | None) -> None:
+        self._role, self._asked, self._last = role, dict[str, str](), dict[str, Request]()
+        for one in requests or ():
+            if one and one.role == role:
+                what, _, tried = one.decision.rpartition("/")
+                what = what if tried.startswith("try") else one.decision
+                self._asked.setdefault(one.text(), what)
+                self._last[what] = one
+
+    async def sample(self, prompt: Prompt, **_: object) -> Sampled:
+        """As the class has it."""
+        return Sampled(self._found(prompt).answers, Usage())
+
+    async def choose(self, prompt: Prompt, **_: object) -> Choice:
+        """As the class has it."""
+        return Choice(self._found(prompt).probabilities or (), Usage())
+
+    def _found(self, prompt: Prompt) -> Request:
+        found = self._last.get(self._asked.get(prompt.text(), ""))
+        if found is None or found.altered or not (found.answers or found.probabilities):
+            raise NotStoredError(f"what the {self._role} said is not stored (store.transcripts)")
+        if found.unreadable:
+            raise ModelError("it could not be read then")
+        return found
+
+
+def _behind(built: Built) -> list[Role]:
+    """The models that stand behind a setting's tools."""
+    return [role for role in (USER, SIMULATOR) if role in built.roles] + [JUDGE] * built.tools_ask
+
+
+def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Environment:
+    """Whoever stood behind a cell's world, and who evaluates it this time."""
+    roles = {role: cast(Engine, _Recorded(role, stored.requests)) for role in _behind(built)}
+    again = replace(built, roles={**built.roles, **roles})
+    grounding = again.grounding(stored.episode["case_id"], 0)
+    return Environment(evaluation, again.simulation(0), grounding, again.customer(0))
 
 
 # Plans that were written before anything was run; of them the words and drafts stand in transcripts alone.

@@ -13,7 +13,7 @@ import pytest
 from grid import store
 from grid.cells.rows import transcript_rows
 from grid.core.engine import MESSAGES, Prompt
-from grid.core.errors import ConfigError
+from grid.core.errors import ConfigError, ContextError
 from grid.core.types import FINISH, Substep, Trajectory
 from grid.engines.http.chat import messages
 from grid.engines.http.engine import OpenAIHTTP
@@ -143,6 +143,33 @@ def test_a_server_without_tool_messages_is_refused_before_the_first_cell() -> No
     assert error.key == "model.history"
     assert "text: the server does not take an answer and its result as messages" in str(error)
     assert "unexpected tool" in str(error)
+
+
+def test_a_conversation_longer_than_the_context_is_the_contexts_failure_and_none_is_cut() -> None:
+    """What was done until then stays the episode's best."""
+    whole = as_asked(called(FIND), called(QUOTE), called(END))
+
+    def play(asked: Asked) -> Reply:
+        told = asked.body["messages"] if asked.body else []
+        if sum(message["role"] == "tool" for message in told) == 2:
+            return refusal(400, "This model's maximum context length is 90 tokens.", code="context_length_exceeded")
+        return whole(asked)
+
+    with LocalServer(play) as server:
+
+        async def run() -> Episode:
+            made = engine(server.url, tools="native")
+            await made.load()
+            case = episode(made)  # type: ignore[arg-type]
+            with pytest.raises(ContextError, match="maximum context length is 90 tokens"):
+                await ReAct().solve(case)
+            return case
+
+        case = asyncio.run(run())
+        last, earlier = server.bodies(CHAT)[-1]["messages"], server.bodies(CHAT)[-2]["messages"]
+    assert last[: len(earlier)] == earlier
+    assert [message["role"] for message in last].count("tool") == 2
+    assert [step.call and step.call.tool for step in case.best().steps] == ["find", "quote"]
 
 
 def test_history_as_text_is_one_message_of_the_users() -> None:
