@@ -126,7 +126,7 @@ def test_another_judge_s_values_stand_beside(results: Path, tmp_path: Path) -> N
         both = list(csv.DictReader(file))
     differ = [row for row in both if row["state"] != EQUAL]
     assert {(row["state"], row["why"]) for row in differ} == {(CHANGED, "who is asked")}
-    assert {row["metric"] for row in differ} >= {"traj_satisfy", "plan_score"}
+    assert {row["metric"] for row in differ} >= {"traj_satisfy", "plan_correct"}
     rows = store.read(results, "rescores").to_pylist()
     told = {(row["cell_id"], row["name"]): str(row["text"] if row["value"] is None else row["value"]) for row in rows}
     assert told == {(row["cell_id"], row["metric"]): row["now"] for row in both}
