@@ -90,6 +90,7 @@ class Gateway:
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
         if not found:
             raise RefusedError("the token is of no episode that is at work", 401, "invalid_api_key")
+        found[0].reached = True
         return found[0]
 
     async def _complete(self, request: Request) -> Response:
