@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from grid import store
 from grid.cells import deadline
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
 from grid.planners.outside.agent import Command
@@ -28,22 +29,28 @@ def program(*words: object, **more: Any) -> Command:
 
 
 def run(
-    planner: Any,
+    solving: Any,
     cases: int = 1,
     budget: BudgetConfig = GENEROUS,
     seconds: float = 100.0,
     at_once: int = CONCURRENT_CELLS,
+    root: Path | None = None,
     **labels: Any,
 ) -> Any:
-    """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said."""
+    """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said.
+
+    `root` is a folder into which they are written, too.
+    """
     values = {"limit": cases, **labels.pop("values", {})}
     setting = setting_of(
         values, model_values=labels.pop("model_values", {}), **{"model": "simulated", "dataset": "slate"} | labels
     )
-    built = replace(build(setting, budget), planner=planner)
+    built = replace(build(setting, budget), planner=solving)
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
     work = run_chunk(built, setting, chunk, Stamp("test", None), case_seconds=seconds, keep=Keep(), at_once=at_once)
     rows = deadline.run(work).take_all()
+    if root:
+        store.write(root, rows)
     return {
         table: [dict(zip(TABLES[table].names, map(_plain, row), strict=True)) for row in found]
         for table, found in rows.items()

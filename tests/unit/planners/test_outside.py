@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import os
 import sys
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from analysis.report import print_report
+from analysis.screen import print_screen
 from grid.core.engine import MESSAGES, NATIVE, SAMPLE
 from grid.core.errors import ConfigError
 from grid.engines.messages import messages
@@ -22,6 +27,7 @@ from grid.planners.outside.process import KEPT
 from grid.planners.react import ReAct
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
+from launch.report import write_page
 from tests.support.configs import FOLDERS, setting_of
 from tests.support.native import FIND, Native, tagged
 from tests.support.native import episode as native_episode
@@ -77,6 +83,26 @@ def test_an_agent_that_asks_nothing_has_no_costs() -> None:
     (row,) = run(program("late"), values=HIDDEN)["episodes"]
     assert (row["costs"]["actor"]["llm_calls"], row["costs"]["actor"]["input_tokens"]) == (0, None)
     assert row["money"] is None
+
+
+def test_reports_say_in_how_many_cells_an_agent_asked_nothing(tmp_path: Path) -> None:
+    command = {"command": "python own.py"}
+    run(program("late"), 3, root=tmp_path, planner="outside", planner_values=command, values=HIDDEN)
+    run(program("loop"), 3, root=tmp_path, values=HIDDEN)
+    told, screen = (Console(file=StringIO(), width=1000) for _ in range(2))
+    tables = {table.title: table for table in print_report(tmp_path, told)}
+    print_screen(tmp_path, screen)
+    page = write_page(tmp_path, [*tables.values()]).read_text(encoding="utf-8")
+    warning = (
+        "warning: outside: in 3 of 3 cells the agent asked no model of the setting: their tokens and money are not"
+    )
+    for text in (told.file.getvalue(), screen.file.getvalue(), html.unescape(page)):  # type: ignore[attr-defined]
+        assert text.count(warning) == text.count("asked no model") == 1
+    tokens = tables["simulated on slate: costs"].values.set_index("planner")["input_tokens"]
+    assert {str(planner): bool(missing) for planner, missing in tokens.isna().items()} == {
+        "outside": True,
+        "react": False,
+    }
 
 
 # What it does wrong.
