@@ -82,9 +82,9 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
     return work.done()
 
 
-def _alone(episode: Episode, session: Session) -> None:
-    """Of an agent that asked nothing here nobody knows what its own model took."""
-    if not session.requests:
+def _alone(episode: Episode) -> None:
+    """Of an agent that asked nothing here, in this turn or before, nobody knows what its own model took."""
+    if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
 
@@ -133,7 +133,7 @@ class Agent(_Outside, ABC):
                 work.cancel()
                 await asyncio.wait({work})
                 await session.close()
-                _alone(episode, session)
+                _alone(episode)
         if session.error is not None:
             raise session.error
         return session.trajectory()
@@ -189,7 +189,7 @@ class Command(_Outside):
                 await session.close()
                 await process.gone()
                 work.cancel()
-                _alone(episode, session)
+                _alone(episode)
                 episode.messages += _printed(process.printed())
         if session.error is not None:
             raise session.error

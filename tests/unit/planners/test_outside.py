@@ -19,6 +19,7 @@ from analysis.report import print_report
 from analysis.screen import print_screen
 from grid.core.engine import MESSAGES, NATIVE, SAMPLE
 from grid.core.errors import ConfigError
+from grid.datasets import bfcl_records
 from grid.engines.messages import messages
 from grid.planners.outside.agent import Command
 from grid.planners.outside.chat import RefusedError
@@ -28,6 +29,7 @@ from grid.planners.react import ReAct
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
 from launch.report import write_page
+from tests.support import bfcl_turns
 from tests.support.configs import FOLDERS, setting_of
 from tests.support.native import FIND, Native, tagged
 from tests.support.native import episode as native_episode
@@ -385,6 +387,57 @@ def test_a_language_model_gets_the_agents_messages_word_for_word(agents: Any) ->
     assert sent[3]["content"].startswith("Step 0 returned {")
     assert [one["function"]["name"] for one in second.functions()][-1] == "think"
     assert [call["function"]["name"] for call in sent[4]["tool_calls"]] == ["think"]
+
+
+# Where the user says several things.
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("bfcl_eval", reason=bfcl_records.INSTALL)
+    return bfcl_turns.write(tmp_path_factory.mktemp("bfcl_turns"))
+
+
+@pytest.mark.parametrize("category", ["multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param"])
+@pytest.mark.parametrize("kept", [None, False, True], ids=["method", "program", "kept"])
+def test_who_knows_what_is_right_resolves_every_conversation(
+    agents: Any, talks: str, category: str, kept: bool | None
+) -> None:
+    words = ("kept", "loop") if kept else ("loop",)
+    planner = agents.Loop() if kept is None else program(*words, reuse=kept)
+    of = {"dataset": "bfcl", "values": {"path": talks, "category": category}, "model_values": PERFECT}
+    ours, theirs = (run(one, 3, **of)["episodes"] for one in (ReAct(), planner))
+    found, wanted = (
+        {
+            row["case_id"]: (row["success"], row["n_steps"], row["tool_calls"], row["costs"]["actor"]["llm_calls"])
+            for row in rows
+        }
+        for rows in (theirs, ours)
+    )
+    assert found == wanted
+    assert [success for success, *_ in found.values()] == [True] * 3
+
+
+def test_each_message_is_a_run_of_its_own_that_is_told_what_was_done_before(agents: Any, talks: str) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str | None:
+        queries.append(query)
+        if len(queries) == 1:
+            await client.chat.completions.create(model="agent-grid", messages=[{"role": "user", "content": "x"}])
+            await tools.call("mkdir", {"dir_name": "done"})
+        return f"answer {len(queries)}"
+
+    queries: list[str] = []
+    of: Any = {"dataset": "bfcl", "values": {"path": talks, "category": "multi_turn_base"}}
+    (row,) = run(agents.Doing(what=what), **of)["episodes"]
+    first, second, third = queries
+    assert first.endswith("Query: Which files are here?")
+    did = '0 -> {"tool": "mkdir", "arguments": {"dir_name": "done"}} returned {"result": null}'
+    assert did in second
+    assert second.endswith("The user: Tweet 'Off we go' with #trip.")
+    assert did in third
+    assert '"answer 2"' in third
+    assert third.endswith("And list again.")
+    assert row["costs"]["actor"]["uncounted_answers"] == 0, "it asked in one turn, and not in the others"
 
 
 # On other benchmarks.
