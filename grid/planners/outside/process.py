@@ -6,19 +6,24 @@ It stands apart from `agent`, which says what the agent is told: here is what th
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shlex
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from grid.core.errors import ConfigError, EngineError, one_line
 
 KEPT = 20_000
 """Bytes of what it prints: the first half and the last."""
+_PREFIX = "agent-grid-agent-"
+_JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
 _SECRET = 4  # characters from which on a variable's value is hidden in what is shown
 _READ = 2**16
 _LONGER = 200  # bytes of a line that has no end yet: more than a token has
@@ -66,8 +71,10 @@ class _Ending:
 class Process:
     """A process that was started. `kill` ends its group at once, `gone` sees to it that nothing of it is left."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path, mark: str, secrets: Sequence[str]) -> None:
-        self._process, self._folder, self._mark, self._secrets = process, folder, mark, secrets
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: Path, lock: int | None, mark: str, secrets: Sequence[str]
+    ) -> None:
+        self._process, self._folder, self._lock, self._mark, self._secrets = process, folder, lock, mark, secrets
         self._output = _Output()
         self._turn: _Ending | None = None
         streams = (process.stdout, process.stderr)
@@ -90,7 +97,9 @@ class Process:
         words = words_of(command)
         variables = {name: os.environ[name] for name in passed if name in os.environ}
         secrets = tuple(value for value in variables.values() if len(value) >= _SECRET)
-        folder = Path(tempfile.mkdtemp(prefix="agent-grid-agent-"))
+        _clear()
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = _locked(folder)
         paths = dict.fromkeys(("HOME", "TMPDIR"), str(folder))
         loopback = dict.fromkeys(("NO_PROXY", "no_proxy"), _LOOPBACK)
         try:
@@ -105,12 +114,12 @@ class Process:
                 start_new_session=True,
             )
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder, lock)
             raise EngineError(f"the agent cannot be started: {one_line(error, 300)}") from None
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder, lock)
             raise
-        return cls(process, folder, mark, secrets)
+        return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
         """Its exit status, negative where a signal ended it."""
@@ -147,11 +156,7 @@ class Process:
         self.kill()
         try:
             for _ in range(_SWEEPS):
-                strays = _with_mark(self._mark)
-                for pid in strays:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                if not strays:
+                if not _killed(self._mark):
                     break
                 await asyncio.sleep(0.01)
             with suppress(TimeoutError):
@@ -161,7 +166,7 @@ class Process:
         finally:
             self._reading.cancel()
             self._process._transport.close()  # type: ignore[attr-defined]
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder, self._lock)
 
     def printed(self) -> str:
         """What it printed, of its last turn if it has turns, without tokens and the values of what it was passed."""
@@ -207,11 +212,52 @@ def _dying_with_parent() -> tuple[str, ...]:
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
-def _with_mark(mark: str) -> list[int]:
-    """The processes of whose environment a mark is a part: an agent's, also those that left its group."""
-    found, own = list[int](), os.getpid()
+def _killed(mark: str) -> bool:
+    """Kill the processes of whose environment a mark is a part; whether there were any.
+
+    They are an agent's, also those that left its group.
+    """
+    found, own = False, os.getpid()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
             if mark.encode() in entry.read_bytes() and (pid := int(entry.parent.name)) != own:
-                found.append(pid)
+                found = True
+                os.kill(pid, signal.SIGKILL)
     return found
+
+
+# Folders: each is locked by the process that started the agent. One without a lock was left by one that was killed.
+
+
+def _locked(folder: Path) -> int | None:
+    """A lock on a folder that ends with this process; None where another has it, or there is none."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+@cache
+def _clear() -> None:
+    """Once a process: remove the folders that killed ones have left, and end what still works in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            stat = folder.stat()
+            if stat.st_uid != os.getuid() or time.time() - stat.st_mtime < _JUST_MADE:
+                continue
+            lock = _locked(folder)
+            if lock is not None:
+                _killed(str(folder))
+                _remove(folder, lock)

@@ -6,7 +6,10 @@ import asyncio
 import html
 import json
 import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -21,6 +24,7 @@ from grid.core.engine import MESSAGES, NATIVE, SAMPLE
 from grid.core.errors import ConfigError
 from grid.datasets import bfcl_records
 from grid.engines.messages import messages
+from grid.planners.outside import process
 from grid.planners.outside.agent import Command
 from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
@@ -164,6 +168,51 @@ def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
     assert children() <= before, "other tests' servers stay"
     assert all(not left_over(token) for token in (*tokens, file.read_text()))
+
+
+LEAVES = """
+import asyncio
+from grid.planners.outside.process import Process
+async def main():
+    await Process.start("sh -c 'touch here; setsid sleep 600 & sleep 600'", [], {}, "no mark")
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_worker_left_is_removed_by_the_next_and_nothing_of_a_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(process, "_JUST_MADE", -1.0)
+    process._clear.cache_clear()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    workers = [subprocess.Popen([sys.executable, "-c", LEAVES], env=environment) for _ in "ab"]
+    try:
+        waited(lambda: len([*tmp_path.glob("*/here")]) == 2 and len(left_over(str(tmp_path))) >= 6)
+        workers[0].kill()
+        workers[0].wait()
+        assert len([*tmp_path.iterdir()]) == 2
+        run(program("sleep"), budget=BudgetConfig(seconds=0.1))
+        (living,) = tmp_path.iterdir()
+        waited(lambda: len(left_over(str(tmp_path))) == len(left_over(str(living))) + 1)
+        assert len(left_over(f"{living}")) >= 2
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        process._clear.cache_clear()
+        run(program("sleep"), budget=BudgetConfig(seconds=0.1))
+    assert [*tmp_path.iterdir()] == []
+    waited(lambda: not left_over(str(tmp_path)))
+
+
+def waited(what: Callable[[], bool]) -> None:
+    """Until it is so; a minute at most."""
+    until = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_it_is_told_nothing_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
