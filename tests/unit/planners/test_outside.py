@@ -24,7 +24,7 @@ from grid.core.engine import MESSAGES, NATIVE, SAMPLE
 from grid.core.errors import ConfigError
 from grid.datasets import bfcl_records
 from grid.engines.messages import messages
-from grid.planners.outside import process
+from grid.planners.outside import chat, process, responses
 from grid.planners.outside.agent import Command
 from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
@@ -350,6 +350,93 @@ def test_what_a_request_may_ask_for(agents: Any) -> None:
     assert row["costs"]["actor"]["llm_calls"] == 3 + 1 + 8
 
 
+def test_so_may_one_of_the_newer_form(agents: Any) -> None:
+    async def what(query: str, tools: Any, client: Any) -> str:
+        asked: Any = {"model": "agent-grid", "instructions": "You call tools.", "tools": flat(tools.definitions())}
+        history: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": query}]}]
+        for _ in range(2):
+            found = await client.responses.create(input=history, **asked)
+            assert (found.status, found.output_text) == ("completed", "")
+            assert found.usage.total_tokens == found.usage.input_tokens + found.usage.output_tokens > 0
+            (call,) = found.output
+            assert call.name in {tool["name"] for tool in asked["tools"]}
+            result = await tools.call(call.name, json.loads(call.arguments))
+            history += [call.model_dump(exclude_none=True)]
+            history += [{"type": "function_call_output", "call_id": call.call_id, "output": result.text}]
+        text = await client.responses.create(model="agent-grid", input="Say something.", max_output_tokens=50)
+        assert [item.type for item in text.output] == ["message"]
+        assert text.output_text
+        parts = [part async for part in await client.responses.create(input=history, stream=True, **asked)]
+        assert [part.sequence_number for part in parts] == [*range(len(parts))]
+        async with client.responses.stream(input=history, **asked) as stream:
+            kinds = [event.type async for event in stream]
+            whole = await stream.get_final_response()
+        assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+        assert [item.type for item in whole.output] == ["function_call"]
+        assert isinstance(json.loads(whole.output[0].arguments), dict)
+        async with client.responses.stream(model="agent-grid", input="Say something.") as stream:
+            assert "".join([event.delta async for event in stream if event.type == "response.output_text.delta"])
+            assert (await stream.get_final_response()).output_text
+        wrong: Any
+        for wrong, told in (
+            ({"previous_response_id": "resp_1"}, "previous_response_id"),
+            ({"input": []}, "input"),
+            ({"input": [{"type": "item_reference", "id": "x"}]}, "type"),
+            ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input_image"),
+            ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+            ({"text": {"format": {"type": "json_object"}}}, "response_format"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=told):
+                await client.responses.create(**asked | {"input": "x"} | wrong)
+        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
+            await client.responses.create(model="gpt-9", input="x")
+        return "done"
+
+    import openai
+
+    (row,) = run(agents.Doing(what=what), values=HIDDEN, model_values={"malformed": 0.0})["episodes"]
+    assert (row["status"], row["error_message"]) == ("ok", None), row["error_traceback"]
+    assert (row["costs"]["actor"]["llm_calls"], row["n_steps"]) == (6, 3)
+
+
+def test_both_forms_of_a_request_are_one() -> None:
+    tool = {"name": "f", "description": "It does f.", "parameters": {"type": "object", "properties": {}}}
+    alike: Any = {"model": "agent-grid", "temperature": 0.5, "parallel_tool_calls": False, "stream": True}
+    call = {"name": "f", "arguments": '{"a": 1}'}
+    older = {
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Do it."},
+            {"role": "assistant", "content": "I do.", "tool_calls": [{"id": "1", "function": call}]},
+            {"role": "tool", "tool_call_id": "1", "content": "done"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": n, "function": call} for n in "23"]},
+        ],
+        "tools": [{"type": "function", "function": tool}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "max_completion_tokens": 9,
+    }
+    newer = {
+        "instructions": "Be brief.",
+        "input": [
+            {"role": "user", "content": "Do it."},
+            {"type": "reasoning", "id": "r", "summary": []},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I do."}]},
+            {"type": "function_call", "call_id": "1", **call},
+            {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "done"}]},
+            *({"type": "function_call", "call_id": n, **call} for n in "23"),
+        ],
+        "tools": [{"type": "function", "strict": True, **tool}],
+        "tool_choice": {"type": "function", "name": "f"},
+        "max_output_tokens": 9,
+    }
+    assert responses.read(alike | newer) == chat.read(alike | older)
+
+
+def flat(functions: list[Any]) -> list[Any]:
+    """Functions as the newer form defines them."""
+    return [{"type": "function", **tool["function"]} for tool in functions]
+
+
 def test_the_same_request_again_is_drawn_anew_and_nothing_depends_on_the_order(agents: Any) -> None:
     async def asked(query: str, client: Any, more: str) -> list[Any]:
         messages = [{"role": "user", "content": query + more}]
@@ -454,7 +541,7 @@ def test_who_knows_what_is_right_resolves_every_conversation(
 ) -> None:
     words = ("kept", "loop") if kept else ("loop",)
     planner = agents.Loop() if kept is None else program(*words, reuse=kept)
-    of = {"dataset": "bfcl", "values": {"path": talks, "category": category}, "model_values": PERFECT}
+    of: Any = {"dataset": "bfcl", "values": {"path": talks, "category": category}, "model_values": PERFECT}
     ours, theirs = (run(one, 3, **of)["episodes"] for one in (ReAct(), planner))
     found, wanted = (
         {
