@@ -21,6 +21,7 @@ from tests.support.configs import setting_of
 AGENT = Path(__file__).with_name("agent.py")
 HIDDEN = {"outline": "hidden"}
 GENEROUS = BudgetConfig()
+PERFECT = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "recovery": 1.0, "case_spread": 0.0}
 
 
 def program(*words: object, **more: Any) -> Command:
