@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 
@@ -75,11 +75,13 @@ def loop(most: int = 1000) -> None:
 
 
 def status(work: Any) -> int:
-    """Of the answer to a request that is refused."""
+    """Of the answer to a request that is refused; 0 where it was cut off."""
     try:
         work()
     except HTTPError as error:
         return error.code
+    except URLError:
+        return 0
     return 200
 
 
@@ -94,6 +96,11 @@ def bad() -> None:
         "model": (url, json.dumps({"model": "gpt-9", "messages": hello}).encode(), own()),
         "large": (url, b" " * 10 * 2**20, own()),
         "json": (url, b"{" * 10, own()),
+        "deep": (url, b"[" * 100_000, own()),
+        "newer": (f"{root}/responses", body, own()),
+        "newer token": (f"{root}/responses", body, "another"),
+        "mcp large": (os.environ["AGENT_GRID_MCP_URL"], b" " * 10 * 2**20, own()),
+        "mcp deep": (os.environ["AGENT_GRID_MCP_URL"], b"[" * 100_000, own()),
         "path": (f"{root}/../etc", b"{}", own()),
         "good": (url, body, own()),
     }
@@ -125,6 +132,13 @@ def fork() -> None:
     """Leaves two processes behind, one in a session of its own."""
     for session in (False, True):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=session)
+    loop()
+
+
+def bomb() -> None:
+    """Leaves sixteen processes behind, about half of them in sessions of their own, each of which had forked."""
+    code = "import os, time\nfor _ in range(4): os.fork()\nos.setsid() if os.getpid() % 2 else None\ntime.sleep(600)"
+    subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
     loop()
 
 
