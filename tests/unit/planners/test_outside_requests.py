@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +16,8 @@ from grid.datasets import bfcl_records
 from grid.engines.messages import messages
 from grid.planners.outside import chat, responses
 from grid.planners.outside.chat import RefusedError
+from grid.planners.outside.gateway import gateway
+from grid.planners.outside.session import MOST_AT_ONCE, Session
 from grid.planners.react import ReAct
 from grid.settings.config import BudgetConfig
 from tests.support import agents, bfcl_turns
@@ -23,6 +27,7 @@ from tests.support.outside import HIDDEN, PERFECT, program, run
 
 pytest.importorskip("mcp")
 openai = pytest.importorskip("openai")
+httpx2 = pytest.importorskip("httpx2")
 
 
 @pytest.mark.parametrize("outline", ["given", "hidden"])
@@ -226,6 +231,54 @@ def test_an_error_of_the_engines_is_the_cells_and_not_the_agents() -> None:
 
     (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
     assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
+
+
+def test_more_requests_at_once_than_are_taken_are_refused() -> None:
+    async def flooded() -> list[int]:
+        session = Session(native_episode(Talking([])), agents.Loop().acting)
+        go_on = asyncio.Event()
+
+        async def work() -> int:
+            await go_on.wait()
+            return 200
+
+        async def asked() -> int:
+            try:
+                return await session.of_case(work())
+            except RefusedError as error:
+                return error.status
+
+        waiting = [asyncio.create_task(asked()) for _ in range(MOST_AT_ONCE + 3)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        go_on.set()
+        found = await asyncio.gather(*waiting)
+        await session.close()
+        return [*found, await asked()]
+
+    assert asyncio.run(flooded()) == [200] * MOST_AT_ONCE + [429] * 3 + [401]
+
+
+def test_two_servers_at_once_have_ports_of_their_own_and_no_token_in_common() -> None:
+    both, seen = threading.Barrier(2), dict[str, tuple[str, str]]()
+
+    async def what(query: str, tools: Any, client: Any) -> str:
+        name, address = threading.current_thread().name, gateway().address()
+        seen[name] = address, client.api_key
+        both.wait(60)  # the other one is at work, too
+        (other,) = (told for thread, told in seen.items() if thread != name)
+        assert other[0] != address
+        for key, status in ((client.api_key, 200), (other[1], 401)):
+            async with httpx2.AsyncClient(trust_env=False) as http:
+                headers = {"Authorization": f"Bearer {key}"}
+                assert (await http.get(f"{address}/v1/models", headers=headers)).status_code == status
+        both.wait(60)
+        return "done"
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(run, agents.Doing(what=what), values=HIDDEN) for _ in "ab"]
+        rows = [one.result()["episodes"][0] for one in runs]
+    assert [(row["status"], row["answer"]) for row in rows] == [("ok", "done")] * 2, rows[0]["error_traceback"]
 
 
 # A language model reads the agent's own messages.
