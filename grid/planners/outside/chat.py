@@ -166,6 +166,12 @@ def read(told: object) -> Asked:
     )
 
 
+def _told(function: _Function) -> dict[str, Any]:
+    """As `model_dump` without what is null, which takes ten times as long: a request may have fifty."""
+    parts = (("name", function.name), ("description", function.description), ("parameters", function.parameters))
+    return {name: value for name, value in parts if value is not None}
+
+
 def _of_system(message: _Message) -> bool:
     return message.role in ("system", "developer")
 
@@ -183,7 +189,7 @@ def _tools(body: _Body) -> tuple[dict[str, Any], ...]:
             raise RefusedError(f"tool_choice: {one_line(name, 80)!r} is none of the tools")
     if len({tool.function.name for tool in tools}) < len(tools):
         raise RefusedError("tools: two have one name")
-    return tuple({"type": "function", "function": tool.function.model_dump(exclude_none=True)} for tool in tools)
+    return tuple({"type": "function", "function": _told(tool.function)} for tool in tools)
 
 
 def _text(message: _Message) -> str:
