@@ -59,8 +59,9 @@ def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
     for planner, part in cells.groupby("planner", observed=True, sort=True):
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
-            f"warning: {planner}: in {len(part):,} of {of:,} cells the agent asked no model of the setting; what its "
-            "own was, and what it took, is not known: these cells have no tokens and no money, and means leave them out"
+            f"warning: {planner}: in {len(part):,} of {of:,} cells the agent asked no model of the setting: their "
+            "tokens and money are not known, and means leave them out; their success is of the agent's own model, if "
+            "it has one"
         )
 
 

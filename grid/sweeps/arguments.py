@@ -70,6 +70,11 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     allowed = (
         f"no such key{nearest(key.rpartition('.')[2], siblings)}; the keys here are {', '.join(siblings) or 'none'}"
     )
+    group = key.partition(".")[0]
+    if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):
+        allowed += (
+            f"; a value that only some of {choices} have stands in a file: --config-dir FOLDER, {group}/NAME.yaml"
+        )
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
 

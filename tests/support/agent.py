@@ -10,21 +10,25 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-TOKEN = os.environ["OPENAI_API_KEY"]
+
+def own() -> str:
+    """The token of the episode."""
+    return os.environ["OPENAI_API_KEY"]
 
 
-def post(url: str, body: bytes, token: str = TOKEN) -> Any:
+def post(url: str, body: bytes, token: str | None = None) -> Any:
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
-        "Authorization": f"Bearer {token}",
+        "Authorization": f"Bearer {own() if token is None else token}",
     }
     request = Request(url, body, headers)  # noqa: S310
     with urlopen(request, timeout=60) as answer:  # noqa: S310
@@ -71,11 +75,13 @@ def loop(most: int = 1000) -> None:
 
 
 def status(work: Any) -> int:
-    """Of the answer to a request that is refused."""
+    """Of the answer to a request that is refused; 0 where it was cut off."""
     try:
         work()
     except HTTPError as error:
         return error.code
+    except URLError:
+        return 0
     return 200
 
 
@@ -87,11 +93,16 @@ def bad() -> None:
         "token": (url, body, "another"),
         "none": (url, body, ""),
         "mcp": (os.environ["AGENT_GRID_MCP_URL"], body, "another"),
-        "model": (url, json.dumps({"model": "gpt-9", "messages": hello}).encode(), TOKEN),
-        "large": (url, b" " * 10 * 2**20, TOKEN),
-        "json": (url, b"{" * 10, TOKEN),
-        "path": (f"{root}/../etc", b"{}", TOKEN),
-        "good": (url, body, TOKEN),
+        "model": (url, json.dumps({"model": "gpt-9", "messages": hello}).encode(), own()),
+        "large": (url, b" " * 10 * 2**20, own()),
+        "json": (url, b"{" * 10, own()),
+        "deep": (url, b"[" * 100_000, own()),
+        "newer": (f"{root}/responses", body, own()),
+        "newer token": (f"{root}/responses", body, "another"),
+        "mcp large": (os.environ["AGENT_GRID_MCP_URL"], b" " * 10 * 2**20, own()),
+        "mcp deep": (os.environ["AGENT_GRID_MCP_URL"], b"[" * 100_000, own()),
+        "path": (f"{root}/../etc", b"{}", own()),
+        "good": (url, body, own()),
     }
     print(json.dumps({name: status(partial(post, *request)) for name, request in asked.items()}))
 
@@ -124,12 +135,19 @@ def fork() -> None:
     loop()
 
 
+def bomb() -> None:
+    """Leaves sixteen processes behind, about half of them in sessions of their own, each of which had forked."""
+    code = "import os, time\nfor _ in range(4): os.fork()\nos.setsid() if os.getpid() % 2 else None\ntime.sleep(600)"
+    subprocess.Popen([sys.executable, "-I", "-S", "-c", code])
+    loop()
+
+
 def look(*rest: str) -> None:
     print(json.dumps({"environment": {**os.environ}, "files": os.listdir("."), "arguments": rest}))
 
 
 def save(file: str) -> None:
-    Path(file).write_text(TOKEN)
+    Path(file).write_text(own())
 
 
 def again(file: str) -> None:
@@ -155,6 +173,59 @@ def side_by_side() -> None:
     with ThreadPoolExecutor(8) as pool:
         results = pool.map(lambda _: mcp("tools/call", name=name, arguments={})["content"][0]["text"], range(8))
         print(json.dumps([result.split()[1].rstrip(":") for result in results]))
+
+
+# Kept from one episode to the next.
+
+
+def episodes() -> Iterator[str]:
+    """The token of each episode that it is handed; its variables are those of a program that is started for it."""
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it may be killed
+    for line in sys.stdin:
+        os.environ.update(json.loads(line))
+        yield own()
+
+
+def kept(*words: str) -> None:
+    """Does for each episode what the words say."""
+    for token in episodes():
+        print(os.getpid())
+        globals()[words[0]](*words[1:])
+        print(token, flush=True)
+
+
+def kept_look() -> None:
+    """What it knows before an episode, and is told with each."""
+    before = sorted(os.environ)
+    for token in episodes():
+        print(json.dumps({"before": before, "told": {**os.environ}}))
+        print(token)
+
+
+def finish_and_sleep() -> None:
+    mcp("tools/call", name="finish", arguments={})
+    sleep()
+
+
+def kept_once(how: str) -> int | None:
+    """Works on an episode, and then does what no agent should."""
+    last = ""
+    for number, token in enumerate(episodes()):
+        print(os.getpid(), number)
+        if number and how == "hangs":
+            sleep()
+        if number and how == "dies":
+            return 3
+        if number and how == "repeats":
+            print(last, flush=True)
+            body = json.dumps({"model": "agent-grid", "messages": [{"role": "user", "content": "x"}]}).encode()
+            print("old", status(partial(post, f"{os.environ['OPENAI_BASE_URL']}/chat/completions", body, last)))
+        loop()
+        last = token
+        print(token, flush=True)
+        if how == "leaves":
+            return 0
+    return None
 
 
 if __name__ == "__main__":

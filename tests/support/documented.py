@@ -59,12 +59,29 @@ RUN: Mapping[str, Sequence[str]] = {
     ),
     "agent-grid sweep -m 'plugins=[mylab]' dataset=desk planner=react,self_consistency robustness=none trials=1 "
     "name=desk": ("dry_run=true",),
+    "agent-grid sweep -m --config-dir mine planner=my_agent,react dataset.limit=20 robustness=none name=beside": (
+        *_SMALL, "trials=1",
+    ),
     f"python -m grid.store transcript results/first {CELL}": (),
     "python -m grid.store compact results/first": (),
     "agent-grid data slate --show 5": (),
     "agent-grid data gta_generated --stats --show 5": (),
 }  # fmt: skip
 """Commands that run for real in a scratch folder, in this order, with what is added so that they are small."""
+
+
+def with_agent(folder: Path) -> None:
+    """Put the file of `your-agent.md` into a scratch folder, with an agent of which it is."""
+    found = re.search(r"```yaml\n(defaults:.*?)```", (ROOT / "docs/your-agent.md").read_text(encoding="utf-8"), re.S)
+    assert found
+    (folder / "mine/planner").mkdir(parents=True)
+    (folder / "mine/planner/my_agent.yaml").write_text(
+        found[1].replace("command: python", f"command: {sys.executable}")
+    )
+    agent = Path(__file__).with_name("agent.py").read_text(encoding="utf-8")
+    (folder / "my_agent.py").write_text(agent.replace("sys.argv[1]", "'loop'"))
+
+
 EXCUSED: Mapping[str, str] = {
     r"python slate/score\.py .*": "a file that --export writes; tests/unit/datasets/test_slate_scoring.py runs it",
     r"(python3 -m venv|pip install|pip wheel) .*": "takes packages from a registry; .ci/run runs those of README",

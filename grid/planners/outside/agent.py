@@ -19,6 +19,7 @@ from grid.episode.episode import Episode
 from grid.episode.requests import Message
 from grid.planners.outside.chat import MODEL
 from grid.planners.outside.gateway import gateway
+from grid.planners.outside.keeping import Program, Turn
 from grid.planners.outside.process import Process, words_of
 from grid.planners.outside.session import Result, Session
 
@@ -81,9 +82,9 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
     return work.done()
 
 
-def _alone(episode: Episode, session: Session) -> None:
-    """Of an agent that asked nothing here nobody knows what its own model took."""
-    if not session.requests:
+def _alone(episode: Episode) -> None:
+    """Of an agent that asked nothing here, in this turn or before, nobody knows what its own model took."""
+    if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
 
@@ -132,7 +133,7 @@ class Agent(_Outside, ABC):
                 work.cancel()
                 await asyncio.wait({work})
                 await session.close()
-                _alone(episode, session)
+                _alone(episode)
         if session.error is not None:
             raise session.error
         return session.trajectory()
@@ -158,25 +159,45 @@ def _client(session: Session) -> AsyncOpenAI:
 
 @dataclass(frozen=True, config=STRICT)
 class Command(_Outside):
-    """An agent that is a program, started once for each turn of an episode.
+    """An agent that is a program, started once for each turn of an episode, or kept.
 
     Args:
         command: as a shell reads it, without a shell. Files that it names stand where the sweep is started.
         environment: the names of variables that it is given besides PATH.
         version: of the agent, whose code is no part of the cells' ids: change it with the agent.
+        reuse: its process works on one turn after another, each handed to it as a line.
     """
 
     command: Annotated[str, Field(min_length=1)] = ""
     environment: list[str] = Field(default_factory=list, max_length=200)
     version: str | None = None
+    reuse: bool = False
 
     def __post_init__(self) -> None:
         words_of(self.command)
 
     async def solve(self, episode: Episode) -> Trajectory:
         """One run of the program. Its exit ends the work, and so does its last step."""
-        session, gate = Session(episode, self.acting), gateway()
-        address = gate.address()
+        session = Session(episode, self.acting)
+        with gateway().open(session):
+            process = await self._begun(session)
+            work = asyncio.ensure_future(process.ended())
+            try:
+                await self._ended(episode, session, process, work)
+            finally:
+                process.kill()
+                await session.close()
+                await process.gone()
+                work.cancel()
+                _alone(episode)
+                episode.messages += _printed(process.printed())
+        if session.error is not None:
+            raise session.error
+        return session.trajectory()
+
+    async def _begun(self, session: Session) -> Process | Turn:
+        """The work on a session, begun; raises EngineError."""
+        address = gateway().address()
         told = {
             "OPENAI_BASE_URL": f"{address}/v1",
             "OPENAI_API_KEY": session.token,
@@ -186,23 +207,14 @@ class Command(_Outside):
         }
         if len(session.query.encode()) <= _MOST_IN_VARIABLE:  # in any case it is the server's prompt and resource
             told["AGENT_GRID_QUERY"] = session.query.replace("\0", "")
-        with gate.open(session):
-            process = await Process.start(self.command, self.environment, told, session.token)
-            work = asyncio.ensure_future(process.ended())
-            try:
-                await self._ended(episode, session, process, work)
-            finally:
-                process.kill()
-                await session.close()
-                await process.gone()
-                work.cancel()
-                _alone(episode, session)
-                episode.messages += _printed(process.printed())
-        if session.error is not None:
-            raise session.error
-        return session.trajectory()
+        if not self.reuse:
+            return await Process.start(self.command, self.environment, told, session.token)
+        program = Program(self.command, tuple(self.environment), self.version)
+        return Turn(program, told, session.token, lambda: session.reached)
 
-    async def _ended(self, episode: Episode, session: Session, process: Process, work: asyncio.Future[int]) -> None:
+    async def _ended(
+        self, episode: Episode, session: Session, process: Process | Turn, work: asyncio.Future[int]
+    ) -> None:
         """Raises ModelError for an agent that fails before its work is over."""
         ended = await _worked(episode, session, work)
         if session.over.is_set() or not ended:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -34,48 +34,50 @@ class RefusedError(Exception):
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
-class _Loose(BaseModel):
+class Loose(BaseModel):
+    """What a request has beside is not looked at."""
+
     model_config = ConfigDict(extra="ignore")
 
 
-class _Called(_Loose):
+class _Called(Loose):
     name: str
     arguments: str = "{}"
 
 
-class _ToolCall(_Loose):
+class _ToolCall(Loose):
     id: str
     function: _Called
 
 
-class _Part(_Loose):
+class _Part(Loose):
     type: str
     text: str = ""
 
 
-class _Message(_Loose):
+class _Message(Loose):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[_Part] | None = None
     tool_calls: list[_ToolCall] | None = None
     tool_call_id: str | None = None
 
 
-class _Function(_Loose):
+class _Function(Loose):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(_Loose):
+class _Tool(Loose):
     type: Literal["function"]
     function: _Function
 
 
-class _Streaming(_Loose):
+class _Streaming(Loose):
     include_usage: bool | None = None
 
 
-class _Body(_Loose):
+class _Body(Loose):
     model: str
     messages: Annotated[list[_Message], Field(min_length=1, max_length=_MOST)]
     tools: Annotated[list[_Tool], Field(max_length=_MOST)] | None = None
@@ -117,16 +119,30 @@ class Asked:
         return tuple(tool["function"]["name"] for tool in self.tools)
 
 
-def read(body: bytes) -> Asked:
-    """A request's body; raises RefusedError for what is none, or asks for what is not there."""
+Model = TypeVar("Model", bound=Loose)
+
+
+def validated(kind: type[Model], told: object) -> Model:
+    """What was told as one of this kind; raises RefusedError."""
     try:
-        found = _Body.model_validate(loads_storable(body))
+        return kind.model_validate(told)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise RefusedError(one_line(f"{place}: {first['msg']}", 300)) from None
+
+
+def loaded(body: bytes) -> Any:
+    """A request's body as JSON; raises RefusedError."""
+    try:
+        return loads_storable(body)
     except (ValueError, RecursionError) as error:
         raise RefusedError(one_line(f"the body is no JSON: {error}", 300)) from None
+
+
+def read(told: object) -> Asked:
+    """A request, its body as JSON; raises RefusedError for what is none, or asks for what is not there."""
+    found = validated(_Body, told)
     if found.model != MODEL:
         told = f"there is no model {one_line(found.model, 80)!r}; the setting's is {MODEL!r}"
         raise RefusedError(told, 404, "model_not_found")
@@ -150,6 +166,12 @@ def read(body: bytes) -> Asked:
     )
 
 
+def _told(function: _Function) -> dict[str, Any]:
+    """As `model_dump` without what is null, which takes ten times as long: a request may have fifty."""
+    parts = (("name", function.name), ("description", function.description), ("parameters", function.parameters))
+    return {name: value for name, value in parts if value is not None}
+
+
 def _of_system(message: _Message) -> bool:
     return message.role in ("system", "developer")
 
@@ -167,7 +189,7 @@ def _tools(body: _Body) -> tuple[dict[str, Any], ...]:
             raise RefusedError(f"tool_choice: {one_line(name, 80)!r} is none of the tools")
     if len({tool.function.name for tool in tools}) < len(tools):
         raise RefusedError("tools: two have one name")
-    return tuple({"type": "function", "function": tool.function.model_dump(exclude_none=True)} for tool in tools)
+    return tuple({"type": "function", "function": _told(tool.function)} for tool in tools)
 
 
 def _text(message: _Message) -> str:

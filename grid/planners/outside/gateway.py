@@ -1,8 +1,9 @@
 """Where agents from outside ask: one server on the loopback for all episodes of an event loop, a token for each.
 
-`/v1/chat/completions` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the case's tools. An
-agent in this process asks the same application without a socket. Whoever comes without the token of an episode that is
-at work gets 401 and nothing else. It stands apart from `agent`: all that an agent can reach from outside is here.
+`/v1/chat/completions`, `/v1/responses` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the
+case's tools. An agent in this process asks the same application without a socket. Whoever comes without the token of
+an episode that is at work gets 401 and nothing else. It stands apart from `agent`: all that an agent can reach from
+outside is here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import contextvars
 import hmac
 import socket
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
@@ -23,8 +24,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from grid.core.errors import ConfigError
-from grid.planners.outside import chat
-from grid.planners.outside.chat import MODEL, RefusedError
+from grid.planners.outside import chat, responses
+from grid.planners.outside.chat import MODEL, Asked, RefusedError
 from grid.planners.outside.session import Session
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Gateway:
         self.app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/responses", self._respond, methods=["POST"]),
                 Route("/v1/models", self._models, methods=["GET"]),
                 Route("/mcp", cast(Any, _Mcp(self))),
             ]
@@ -90,18 +92,29 @@ class Gateway:
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
         if not found:
             raise RefusedError("the token is of no episode that is at work", 401, "invalid_api_key")
+        found[0].reached = True
         return found[0]
 
     async def _complete(self, request: Request) -> Response:
         try:
-            session = self.session_of(request.headers.get("authorization", ""))
-            asked = chat.read(await _body(request))
-            answer = await session.of_case(session.complete(asked))
+            asked, answer = await self._answered(request, chat.read)
         except RefusedError as error:
             return JSONResponse(error.body(), error.status)
-        if asked.stream:
-            return StreamingResponse(chat.events(answer, asked.usage_in_stream), media_type="text/event-stream")
-        return JSONResponse(answer)
+        return _streamed(chat.events(answer, asked.usage_in_stream)) if asked.stream else JSONResponse(answer)
+
+    async def _respond(self, request: Request) -> Response:
+        try:
+            asked, answer = await self._answered(request, responses.read)
+        except RefusedError as error:
+            return JSONResponse(error.body(), error.status)
+        found = responses.response(answer, asked)
+        return _streamed(responses.events(found)) if asked.stream else JSONResponse(found)
+
+    async def _answered(self, request: Request, read: Callable[[Any], Asked]) -> tuple[Asked, dict[str, Any]]:
+        """A request as it was read, and the chat completion that answers it; raises RefusedError."""
+        session = self.session_of(request.headers.get("authorization", ""))
+        asked = read(chat.loaded(await _body(request)))
+        return asked, await session.of_case(session.complete(asked))
 
     async def _models(self, request: Request) -> Response:
         try:
@@ -110,6 +123,10 @@ class Gateway:
             return JSONResponse(error.body(), error.status)
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "agent-grid"}
         return JSONResponse({"object": "list", "data": [model]})
+
+
+def _streamed(events: Iterator[str]) -> Response:
+    return StreamingResponse(events, media_type="text/event-stream")
 
 
 async def _body(request: Request) -> bytes:

@@ -6,66 +6,141 @@ It stands apart from `agent`, which says what the agent is told: here is what th
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shlex
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from grid.core.errors import ConfigError, EngineError, one_line
 
 KEPT = 20_000
 """Bytes of what it prints: the first half and the last."""
+_PREFIX = "agent-grid-agent-"
+_JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
 _SECRET = 4  # characters from which on a variable's value is hidden in what is shown
 _READ = 2**16
+_LONGER = 200  # bytes of a line that has no end yet: more than a token has
 _REAP_SECONDS = 5.0
 _SWEEPS = 20  # looks for what left the group: each may have made another
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
+class _Output:
+    """What a process prints: the first bytes and the last, and how many there were in all."""
+
+    def __init__(self) -> None:
+        self._first, self._last, self._bytes = b"", b"", 0
+
+    def add(self, part: bytes) -> None:
+        """Take in what came next."""
+        self._bytes += len(part)
+        half = KEPT // 2
+        room = half - len(self._first)
+        self._first, part = self._first + part[:room], part[room:]
+        self._last = (self._last + part)[-half:]
+
+    def text(self) -> str:
+        """All that is kept; the middle is left out of much."""
+        left_out = self._bytes - len(self._first) - len(self._last)
+        middle = f"\n... ({left_out:,} bytes left out) ...\n".encode() if left_out else b""
+        return (self._first + middle + self._last).decode(errors="replace").replace("\0", "")
+
+
+class _Ending:
+    """The end of a turn: it is `over` once a line of what is printed is the token, and nothing else."""
+
+    def __init__(self, token: str) -> None:
+        self.over = asyncio.Event()
+        self.token, self._rest = token, b""
+
+    def hear(self, part: bytes) -> None:
+        """Look at what came next."""
+        *lines, rest = (self._rest + part).split(b"\n")
+        self._rest = rest[-_LONGER:]
+        if any(line.strip() == self.token.encode() for line in lines):
+            self.over.set()
+
+
 class Process:
     """A process that was started. `kill` ends its group at once, `gone` sees to it that nothing of it is left."""
 
-    def __init__(self, process: asyncio.subprocess.Process, folder: Path, token: str, secrets: Sequence[str]) -> None:
-        self._process, self._folder, self._token = process, folder, token
-        self._secrets = (token, *secrets)
-        self._first, self._last, self._bytes = b"", b"", 0
-        self._reading = asyncio.create_task(self._read())
+    def __init__(
+        self, process: asyncio.subprocess.Process, folder: Path, lock: int | None, mark: str, secrets: Sequence[str]
+    ) -> None:
+        self._process, self._folder, self._lock, self._mark, self._secrets = process, folder, lock, mark, secrets
+        self._output = _Output()
+        self._turn: _Ending | None = None
+        streams = (process.stdout, process.stderr)
+        reading = (asyncio.create_task(self._read(one, one is process.stdout)) for one in streams if one)
+        self._reading = asyncio.gather(*reading)
 
     @classmethod
-    async def start(cls, command: str, passed: Sequence[str], told: Mapping[str, str], token: str) -> Process:
-        """Start a command with the variables of these names and those that it is told; raises ConfigError."""
+    async def start(
+        cls, command: str, passed: Sequence[str], told: Mapping[str, str], mark: str, asked: bool = False
+    ) -> Process:
+        """Start a command with the variables of these names and those that it is told.
+
+        One of them has the `mark`, by which the processes that it starts are found. `asked`: its standard input is for
+        `turn`; else it has none.
+
+        Raises:
+            ConfigError: there is no such command.
+            EngineError: it cannot be started.
+        """
         words = words_of(command)
         variables = {name: os.environ[name] for name in passed if name in os.environ}
         secrets = tuple(value for value in variables.values() if len(value) >= _SECRET)
-        folder = Path(tempfile.mkdtemp(prefix="agent-grid-agent-"))
+        _clear()
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = _locked(folder)
         paths = dict.fromkeys(("HOME", "TMPDIR"), str(folder))
         loopback = dict.fromkeys(("NO_PROXY", "no_proxy"), _LOOPBACK)
         try:
             process = await asyncio.create_subprocess_exec(
                 *_dying_with_parent(),
                 *words,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE if asked else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stderr=asyncio.subprocess.PIPE if asked else asyncio.subprocess.STDOUT,
                 env={"PATH": os.environ.get("PATH", os.defpath), **paths, **variables, **loopback, **told},
                 cwd=folder,
                 start_new_session=True,
             )
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder, lock)
             raise EngineError(f"the agent cannot be started: {one_line(error, 300)}") from None
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder, lock)
             raise
-        return cls(process, folder, token, secrets)
+        return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
         """Its exit status, negative where a signal ended it."""
         return await self._process.wait()
+
+    async def turn(self, line: str, token: str) -> int | None:
+        """Hand it a line, and wait until it prints the token as one: None. Its exit status where it ends before."""
+        self._output, self._turn = _Output(), (turn := _Ending(token))
+        over, ended = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._process.wait())
+        writing = asyncio.create_task(self._write(line))
+        try:
+            await asyncio.wait({over, ended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (over, ended, writing):
+                task.cancel()
+        return None if turn.over.is_set() else ended.result()
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, or None where it has not ended as far as is known."""
+        return self._process.returncode
 
     async def heard(self, seconds: float) -> None:
         """Wait until all that it printed is read, so long at most: what it started may still hold the pipe."""
@@ -81,11 +156,7 @@ class Process:
         self.kill()
         try:
             for _ in range(_SWEEPS):
-                strays = _with_token(self._token)
-                for pid in strays:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                if not strays:
+                if not _killed(self._mark):
                     break
                 await asyncio.sleep(0.01)
             with suppress(TimeoutError):
@@ -95,25 +166,28 @@ class Process:
         finally:
             self._reading.cancel()
             self._process._transport.close()  # type: ignore[attr-defined]
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder, self._lock)
 
     def printed(self) -> str:
-        """What it printed, without the values of variables that it was passed; the middle is left out of much."""
-        left_out = self._bytes - len(self._first) - len(self._last)
-        middle = f"\n... ({left_out:,} bytes left out) ...\n".encode() if left_out else b""
-        text = (self._first + middle + self._last).decode(errors="replace").replace("\0", "")
-        for secret in self._secrets:
+        """What it printed, of its last turn if it has turns, without tokens and the values of what it was passed."""
+        text, secrets = self._output.text(), (self._mark, *self._secrets)
+        if self._turn:
+            text, secrets = text.replace(f"{self._turn.token}\n", ""), (self._turn.token, *secrets)
+        for secret in secrets:
             text = text.replace(secret, "***")
         return text
 
-    async def _read(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 - it was started with a pipe
-        half = KEPT // 2
-        while part := await self._process.stdout.read(_READ):
-            self._bytes += len(part)
-            room = half - len(self._first)
-            self._first, part = self._first + part[:room], part[room:]
-            self._last = (self._last + part)[-half:]
+    async def _read(self, stream: asyncio.StreamReader, ends_turns: bool) -> None:
+        while part := await stream.read(_READ):
+            self._output.add(part)
+            if ends_turns and self._turn:
+                self._turn.hear(part)
+
+    async def _write(self, line: str) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - it is asked by turns
+        with suppress(ConnectionError):  # it ended, and whoever waits for it says so
+            self._process.stdin.write(line.encode() + b"\n")
+            await self._process.stdin.drain()
 
 
 def words_of(command: str) -> list[str]:
@@ -138,11 +212,52 @@ def _dying_with_parent() -> tuple[str, ...]:
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
-def _with_token(token: str) -> list[int]:
-    """The processes of whose environment an episode's token is a part: an agent's, also those that left its group."""
-    found, own = list[int](), os.getpid()
+def _killed(mark: str) -> bool:
+    """Kill the processes of whose environment a mark is a part; whether there were any.
+
+    They are an agent's, also those that left its group.
+    """
+    found, own = False, os.getpid()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            if token.encode() in entry.read_bytes() and (pid := int(entry.parent.name)) != own:
-                found.append(pid)
+            if mark.encode() in entry.read_bytes() and (pid := int(entry.parent.name)) != own:
+                found = True
+                os.kill(pid, signal.SIGKILL)
     return found
+
+
+# Folders: each is locked by the process that started the agent. One without a lock was left by one that was killed.
+
+
+def _locked(folder: Path) -> int | None:
+    """A lock on a folder that ends with this process; None where another has it, or there is none."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+@cache
+def _clear() -> None:
+    """Once a process: remove the folders that killed ones have left, and end what still works in them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            stat = folder.stat()
+            if stat.st_uid != os.getuid() or time.time() - stat.st_mtime < _JUST_MADE:
+                continue
+            lock = _locked(folder)
+            if lock is not None:
+                _killed(str(folder))
+                _remove(folder, lock)

@@ -56,7 +56,8 @@ class Session:
     """What an agent may do in an episode until it is `over`: ask the acting model, and call tools, one after another.
 
     `token` is known to this agent alone. `error` is what ended the work, where the agent did not; None: it went well.
-    The episode is behind it, and nothing that it hands out leads to the reference.
+    `requests` are those that the model answered; the agent has `reached` it once it came with its token. The episode is
+    behind it, and nothing that it hands out leads to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:
@@ -64,6 +65,7 @@ class Session:
         self.over = asyncio.Event()
         self.error: Exception | None = None
         self.requests = 0
+        self.reached = False
         self._episode, self._acting, self._path = episode, acting, begin(episode)
         self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -2,82 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
+import html
 import json
 import os
+import subprocess
 import sys
-from contextlib import suppress
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from grid.cells import deadline
-from grid.cells.run import Stamp, run_chunk
-from grid.core.engine import MESSAGES, NATIVE, SAMPLE
+from analysis.report import print_report
+from analysis.screen import print_screen
 from grid.core.errors import ConfigError
-from grid.engines.messages import messages
+from grid.planners.outside import process
 from grid.planners.outside.agent import Command
-from grid.planners.outside.chat import RefusedError
 from grid.planners.outside.gateway import gateway
 from grid.planners.outside.process import KEPT
-from grid.planners.react import ReAct
-from grid.settings.build import build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
-from grid.settings.setting import Keep, cells
-from grid.store.schema import TABLES
+from launch.report import write_page
 from tests.support.configs import FOLDERS, setting_of
-from tests.support.native import FIND, Native, tagged
-from tests.support.native import episode as native_episode
+from tests.support.outside import AGENT, HIDDEN, PERFECT, left_over, printed, program, run
 
 pytest.importorskip("mcp")
-AGENT = Path(__file__).parents[2] / "support" / "agent.py"
-HIDDEN = {"outline": "hidden"}
-GENEROUS = BudgetConfig()
-
-
-def program(*words: object, **more: Any) -> Command:
-    """The agent of tests/support that does what the words say."""
-    return Command(command=" ".join(map(str, (sys.executable, "-I", "-S", AGENT, *words))), **more)
-
-
-def run(planner: Any, cases: int = 1, budget: BudgetConfig = GENEROUS, seconds: float = 100.0, **labels: Any) -> Any:
-    """The rows of some cases by table, those of SLATE with the simulated policy where nothing else is said."""
-    values = {"limit": cases, **labels.pop("values", {})}
-    setting = setting_of(
-        values, model_values=labels.pop("model_values", {}), **{"model": "simulated", "dataset": "slate"} | labels
-    )
-    built = replace(build(setting, budget), planner=planner)
-    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
-    work = run_chunk(built, setting, chunk, Stamp("test", None), case_seconds=seconds, keep=Keep())
-    rows = deadline.run(work).take_all()
-    return {
-        table: [dict(zip(TABLES[table].names, map(_plain, row), strict=True)) for row in found]
-        for table, found in rows.items()
-    }
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def printed(rows: Any) -> str:
-    """What the only episode's agent printed, as the transcript has it."""
-    return next(str(row["answers"][0]) for row in rows["messages"] if row["decision"] == "printed")
-
-
-def left_over(token: str) -> list[str]:
-    """Processes with a token in their environment."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if token.encode() in (entry / "environ").read_bytes() and entry.name != str(os.getpid()):
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
 
 
 # What it does is the episode's.
@@ -131,6 +83,26 @@ def test_an_agent_that_asks_nothing_has_no_costs() -> None:
     assert row["money"] is None
 
 
+def test_reports_say_in_how_many_cells_an_agent_asked_nothing(tmp_path: Path) -> None:
+    command = {"command": "python own.py"}
+    run(program("late"), 3, root=tmp_path, planner="outside", planner_values=command, values=HIDDEN)
+    run(program("loop"), 3, root=tmp_path, values=HIDDEN)
+    told, screen = (Console(file=StringIO(), width=1000) for _ in range(2))
+    tables = {table.title: table for table in print_report(tmp_path, told)}
+    print_screen(tmp_path, screen)
+    page = write_page(tmp_path, [*tables.values()]).read_text(encoding="utf-8")
+    warning = (
+        "warning: outside: in 3 of 3 cells the agent asked no model of the setting: their tokens and money are not"
+    )
+    for text in (told.file.getvalue(), screen.file.getvalue(), html.unescape(page)):  # type: ignore[attr-defined]
+        assert text.count(warning) == text.count("asked no model") == 1
+    tokens = tables["simulated on slate: costs"].values.set_index("planner")["input_tokens"]
+    assert {str(planner): bool(missing) for planner, missing in tokens.isna().items()} == {
+        "outside": True,
+        "react": False,
+    }
+
+
 # What it does wrong.
 
 
@@ -145,8 +117,11 @@ def test_one_that_fails_is_a_row(what: str, told: str) -> None:
 
 def test_what_it_may_not_ask_is_refused() -> None:
     rows = run(program("bad"))
-    assert json.loads(printed(rows)) == {
+    found = json.loads(printed(rows))
+    assert found.pop("mcp large") in (413, 0), "before all of it was sent"
+    assert found == {
         "token": 401, "none": 401, "mcp": 401, "model": 404, "large": 413, "json": 400, "path": 404, "good": 200,
+        "deep": 400, "newer": 400, "newer token": 401, "mcp deep": 400,
     }  # fmt: skip
     assert [row["costs"]["actor"]["llm_calls"] for row in rows["episodes"]] == [1]
 
@@ -190,6 +165,59 @@ def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(not left_over(token) for token in (*tokens, file.read_text()))
 
 
+def test_a_bomb_is_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (row,) = run(program("bomb"))["episodes"]
+    assert row["status"] == "ok"
+    assert [*tmp_path.iterdir()] == []
+    assert not left_over(str(tmp_path))
+
+
+LEAVES = """
+import asyncio
+from grid.planners.outside.process import Process
+async def main():
+    await Process.start("sh -c 'touch here; setsid sleep 600 & sleep 600'", [], {}, "no mark")
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_what_a_killed_worker_left_is_removed_by_the_next_and_nothing_of_a_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(process, "_JUST_MADE", -1.0)
+    process._clear.cache_clear()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    workers = [subprocess.Popen([sys.executable, "-c", LEAVES], env=environment) for _ in "ab"]
+    try:
+        waited(lambda: len([*tmp_path.glob("*/here")]) == 2 and len(left_over(str(tmp_path))) >= 6)
+        workers[0].kill()
+        workers[0].wait()
+        assert len([*tmp_path.iterdir()]) == 2
+        run(program("sleep"), budget=BudgetConfig(seconds=0.1))
+        (living,) = tmp_path.iterdir()
+        waited(lambda: len(left_over(str(tmp_path))) == len(left_over(str(living))) + 1)
+        assert len(left_over(f"{living}")) >= 2
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        process._clear.cache_clear()
+        run(program("sleep"), budget=BudgetConfig(seconds=0.1))
+    assert [*tmp_path.iterdir()] == []
+    waited(lambda: not left_over(str(tmp_path)))
+
+
+def waited(what: Callable[[], bool]) -> None:
+    """Until it is so; a minute at most."""
+    until = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def test_it_is_told_nothing_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET", "of the sweep")
     monkeypatch.setenv("PASSED", "to the agent")
@@ -230,187 +258,6 @@ def test_a_language_model_takes_it_with_native_calls_alone() -> None:
     assert "model.tools=native" in (invalid_reason(setting) or "")
     native = setting_of(dataset="slate", planner_values=command, model_values=known | {"tools": "native"}, **model)
     assert invalid_reason(native) is None
-
-
-# In this process.
-
-
-@pytest.fixture
-def agents() -> Any:
-    pytest.importorskip("openai")
-    from tests.support import agents
-
-    return agents
-
-
-PERFECT = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "recovery": 1.0, "case_spread": 0.0}
-
-
-@pytest.mark.parametrize("outline", ["given", "hidden"])
-@pytest.mark.parametrize("robustness", ["none", "broken_tool", "extraneous"])
-def test_who_knows_what_is_right_is_as_right_as_react(agents: Any, outline: str, robustness: str) -> None:
-    more: Any = {"values": {"outline": outline}, "model_values": PERFECT, "robustness": robustness}
-    ours, theirs = (run(planner, 4, **more)["episodes"] for planner in (ReAct(), agents.Loop()))
-    told = [
-        {row["case_id"]: (row["success"], row["n_steps"], row["tool_calls"]) for row in rows} for rows in (ours, theirs)
-    ]
-    assert told[0] == told[1]
-    assert robustness == "broken_tool" or any(success for success, *_ in told[1].values())
-
-
-def test_an_answer_that_is_returned_ends_the_work(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> str:
-        assert "Query: " in query
-        assert {"finish", "give_up"} < {tool["function"]["name"] for tool in tools.definitions()}
-        return "done"
-
-    rows = run(agents.Doing(what=what), values=HIDDEN)
-    (row,), (step,) = rows["episodes"], rows["steps"]
-    assert (row["status"], row["answer"], row["n_steps"], step["chosen_tool"]) == ("ok", "done", 1, "finish")
-    assert (row["costs"]["actor"]["input_tokens"], row["money"]) == (None, None)
-
-
-def test_giving_up_is_no_answer(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> None:
-        await tools.call("give_up", {})
-        assert tools.definitions() == []
-        with pytest.raises(RefusedError):
-            await tools.call("finish", {})
-
-    (row,) = run(agents.Doing(what=what), values=HIDDEN)["episodes"]
-    assert (row["status"], row["error_message"], row["n_steps"], row["success"]) == ("ok", None, 0, False)
-
-
-def test_a_tool_that_is_not_offered_is_a_step_that_could_not_be_read(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> None:
-        result = await tools.call("rm", {"path": "/"})
-        assert result.failed
-        assert "was not offered" in result.text
-
-    rows = run(agents.Doing(what=what), values=HIDDEN)
-    assert [row["chosen_tool"] for row in rows["steps"]] == [None, "finish"]
-    assert [row["tool_calls"] for row in rows["episodes"]] == [0]
-
-
-def test_what_a_request_may_ask_for(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> None:
-        asked: Any = {"model": "agent-grid", "messages": [{"role": "user", "content": query}]}
-        functions = tools.definitions()
-        several = await client.chat.completions.create(**asked, tools=functions, n=3)
-        assert len(several.choices) == 3
-        assert several.usage.prompt_tokens > 0
-        stream = await client.chat.completions.create(
-            **asked, tools=functions, stream=True, stream_options={"include_usage": True}
-        )
-        parts = [part async for part in stream]
-        calls = [call for part in parts for choice in part.choices for call in choice.delta.tool_calls or ()]
-        assert [call.function.name for call in calls] <= [tool["function"]["name"] for tool in functions]
-        assert len(calls) == 1
-        assert parts[-1].usage.prompt_tokens > 0
-        one = functions[:2]
-        named = await client.chat.completions.create(**asked, tools=one, n=8)
-        made = {call.function.name for choice in named.choices for call in choice.message.tool_calls or ()}
-        assert made <= {tool["function"]["name"] for tool in one}
-        wrong: Any
-        for wrong in ({"logprobs": True}, {"n": 0}, {"messages": []}, {"response_format": {"type": "json_object"}}):
-            with pytest.raises(openai.BadRequestError):
-                await client.chat.completions.create(**asked | wrong)
-        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
-            await client.chat.completions.create(**asked | {"model": "gpt-9"})
-
-    import openai
-
-    (row,) = run(agents.Doing(what=what), values=HIDDEN, model_values={"malformed": 0.0})["episodes"]
-    assert (row["status"], row["error_message"]) == ("ok", None), row["error_traceback"]
-    assert row["costs"]["actor"]["llm_calls"] == 3 + 1 + 8
-
-
-def test_the_same_request_again_is_drawn_anew_and_nothing_depends_on_the_order(agents: Any) -> None:
-    async def asked(query: str, client: Any, more: str) -> list[Any]:
-        messages = [{"role": "user", "content": query + more}]
-        found = await client.chat.completions.create(model="agent-grid", messages=messages, temperature=1.0, n=4)
-        return [choice.message.content for choice in found.choices]
-
-    seeds: list[list[int]] = []
-
-    for order in ("ab", "ba"):
-
-        async def what(query: str, tools: Any, client: Any, order: str = order) -> None:
-            for more in (*order, *order):
-                await asked(query, client, more)
-
-        rows = run(agents.Doing(what=what), values=HIDDEN)
-        seeds.append([row["seed"] for row in rows["messages"] if row["decision"] != "printed"])
-    assert len(set(seeds[0])) == 4
-    assert sorted(seeds[0]) == sorted(seeds[1])
-
-
-def test_an_agent_that_raises_is_the_codes_failure(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> None:
-        raise KeyError("no such thing")
-
-    (row,) = run(agents.Doing(what=what))["episodes"]
-    assert (row["status"], row["error_kind"]) == ("failed", "code")
-    assert "KeyError" in row["error_message"]
-
-
-def test_an_error_of_the_engines_is_the_cells_and_not_the_agents(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> str:
-        import openai
-
-        for _ in range(20):
-            with suppress(openai.APIError):
-                await client.chat.completions.create(model="agent-grid", messages=[{"role": "user", "content": "x"}])
-        return "as if nothing had been"
-
-    (row,) = run(agents.Doing(what=what), budget=BudgetConfig(llm_calls=3))["episodes"]
-    assert (row["status"], row["budget_reached"], row["answer"]) == ("ok", "llm_calls", None)
-
-
-# A language model reads the agent's own messages.
-
-
-class Talking(Native):
-    """Takes messages, too."""
-
-    provides = frozenset({SAMPLE, NATIVE, MESSAGES})
-
-
-def test_a_language_model_gets_the_agents_messages_word_for_word(agents: Any) -> None:
-    async def what(query: str, tools: Any, client: Any) -> None:
-        own = {"type": "function", "function": {"name": "think", "parameters": {"type": "object", "properties": {}}}}
-        asked: list[Any] = [
-            {"role": "system", "content": "You are mine."},
-            {"role": "user", "content": [{"type": "text", "text": "Do it."}]},
-        ]
-        functions = [*tools.definitions(), own]
-        for _ in range(2):
-            answer = await client.chat.completions.create(model="agent-grid", messages=asked, tools=functions)
-            said = answer.choices[0].message
-            asked.append(said.model_dump(exclude_none=True))
-            for call in said.tool_calls:
-                given = json.loads(call.function.arguments)
-                known = call.function.name != "think"
-                text = (await tools.call(call.function.name, given)).text if known else "thought"
-                asked.append({"role": "tool", "tool_call_id": call.id, "content": text})
-        sent.extend(asked)
-
-    sent: list[Any] = []
-    engine = Talking([tagged(FIND, words="I look."), tagged(("think", {}))])
-    with asyncio.Runner() as runner:
-        runner.run(agents.Doing(what=what).solve(native_episode(engine)))
-    first, second = engine.prompts
-    assert messages(first, str, as_text=True) == [sent[0], {"role": "user", "content": "Do it."}]
-    history = messages(second, str, as_text=True)
-    assert [(one["role"], one["content"]) for one in history[2:]] == [
-        ("assistant", "I look."),
-        ("tool", sent[3]["content"]),
-    ]
-    assert history[2]["tool_calls"] == sent[2]["tool_calls"]
-    assert history[3]["tool_call_id"] == sent[2]["tool_calls"][0]["id"]
-    assert sent[3]["content"].startswith("Step 0 returned {")
-    assert [one["function"]["name"] for one in second.functions()][-1] == "think"
-    assert [call["function"]["name"] for call in sent[4]["tool_calls"]] == ["think"]
 
 
 # On other benchmarks.

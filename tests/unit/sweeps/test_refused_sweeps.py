@@ -66,6 +66,10 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["trials=0"], ["trials=0", "greater than or equal to 1"]),
     (["name=../x"], ["name='../x'", "A-Za-z0-9"]),
     (["+planner.nosuch=1"], ["planner.nosuch=1", "temperature"]),
+    (
+        ["-m", "planner=outside,react", "planner.command=python"],
+        ["planner.command='python'", "that only some of planner=outside,react have", "--config-dir FOLDER"],
+    ),
 ]
 
 

@@ -1,0 +1,166 @@
+"""Agents' processes that outlive an episode: each works on one at a time, and waits for the next.
+
+It stands apart from `agent`, whose loop ends with a chunk of cells: these live in a loop of their own, in a thread that
+lasts as long as this process, since the kernel ends a process with the thread that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+from grid.planners.outside.process import Process
+
+MARK = "AGENT_GRID_PROCESS"
+"""The variable by which a process's own are found; its value opens nothing."""
+IDLE_SECONDS = 60.0
+"""Until a process to which no episode comes is ended."""
+_CLOSING_SECONDS = 10.0
+
+
+class Program(NamedTuple):
+    """What a process was started from: those of equal ones can stand in for each other."""
+
+    command: str
+    environment: tuple[str, ...]
+    version: str | None
+
+
+class Turn:
+    """One turn of an episode as a kept process works on it; it has the verbs of a `Process` that is for one alone.
+
+    Args:
+        program: which is started unless one of its processes waits.
+        told: variables of the episode, which the process is handed as a line of JSON on its standard input.
+        token: of the episode: printed as a line, it ends the work.
+        reached: whether the agent has asked anything. A process that ends before had died behind the last episode,
+            and another one is started, once.
+    """
+
+    def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
+        self._program, self._line, self._token, self._reached = program, json.dumps(told), token, reached
+        self._keeper, self._stop, self._printed = _keeper(), asyncio.Event(), ""
+        self._ended: Future[int] = self._keeper.begin(self._work())
+
+    async def ended(self) -> int:
+        """0 where it has ended the work, and waits; else the exit status of its process, which is gone."""
+        return await asyncio.shield(asyncio.wrap_future(self._ended))
+
+    async def heard(self, seconds: float) -> None:
+        """All was heard before it ended."""
+
+    def kill(self) -> None:
+        """End the process, unless it has ended the work."""
+        self._keeper.call(self._stop.set)
+
+    async def gone(self) -> None:
+        """Wait until the process waits for another episode, or nothing of it is left."""
+        with suppress(Exception):
+            await self.ended()
+
+    def printed(self) -> str:
+        """What it printed for this episode."""
+        return self._printed
+
+    async def _work(self) -> int:
+        while True:
+            process, anew = await self._keeper.taken(self._program)
+            turn = asyncio.create_task(process.turn(self._line, self._token))
+            stop = asyncio.create_task(self._stop.wait())
+            await asyncio.wait({turn, stop}, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+            if turn.done() and turn.result() is None:
+                self._printed = process.printed()
+                self._keeper.keep(self._program, process)
+                return 0
+            turn.cancel()
+            code = await self._keeper.ended(process)
+            self._printed = process.printed()
+            if anew or self._stop.is_set() or self._reached():
+                return code
+
+
+class _Keeper:
+    """The loop of all kept processes, and those that wait."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._all = set[Process]()
+        self._waiting = dict[Program, list[tuple[Process, asyncio.TimerHandle]]]()
+        threading.Thread(target=self._loop.run_forever, daemon=True, name="agents").start()
+        atexit.register(self.close)
+
+    def begin(self, work: Coroutine[Any, Any, int]) -> Future[int]:
+        """Work in its loop, which nothing cancels."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, what: Callable[[], object]) -> None:
+        """Call something in its loop."""
+        self._loop.call_soon_threadsafe(what)
+
+    async def taken(self, program: Program) -> tuple[Process, bool]:
+        """A process of a program for one episode, and whether it was started anew; raises EngineError."""
+        while waiting := self._waiting.get(program):
+            process, expiring = waiting.pop()
+            expiring.cancel()
+            if process.status is None:
+                return process, False
+            await self.ended(process)
+        mark = secrets.token_urlsafe(32)
+        process = await Process.start(program.command, program.environment, {MARK: mark}, mark, asked=True)
+        self._all.add(process)
+        return process, True
+
+    def keep(self, program: Program, process: Process) -> None:
+        """A process waits for the next episode, so long at most."""
+        waiting = self._waiting.setdefault(program, [])
+
+        def expire() -> None:
+            waiting[:] = [one for one in waiting if one[0] is not process]
+            self.begin(self.ended(process))
+
+        waiting.append((process, self._loop.call_later(IDLE_SECONDS, expire)))
+
+    async def ended(self, process: Process) -> int:
+        """End a process; its exit status."""
+        await process.gone()
+        self._all.discard(process)
+        return -signal.SIGKILL if process.status is None else process.status
+
+    async def _end_all(self) -> None:
+        for waiting in self._waiting.values():
+            for _, expiring in waiting:
+                expiring.cancel()
+        self._waiting.clear()
+        await asyncio.gather(*map(self.ended, self._all))
+
+    def close(self) -> None:
+        """End all that wait or work."""
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result(_CLOSING_SECONDS)
+
+
+_ONE = threading.Lock()
+
+
+def _keeper() -> _Keeper:
+    """That of this process."""
+    with _ONE:
+        return _made()
+
+
+_made = cache(_Keeper)
+
+
+def end_waiting() -> None:
+    """End all processes that are kept."""
+    _keeper().close()
