@@ -24,7 +24,7 @@ from grid.cells.deadline import asking
 from grid.cells.metered import T, metered
 from grid.cells.rows import ChunkResult, attempt_row, larger, spent_by_columns, summed
 from grid.core.engine import Prompt, Role
-from grid.core.errors import BudgetError
+from grid.core.errors import BudgetError, UnfinishedError
 from grid.core.types import Usage
 from grid.episode.episode import Episode
 from grid.episode.requests import Requests
@@ -161,9 +161,11 @@ class Paying:
             self._ledger.write("asked", role)
             try:
                 answer = await request()
-            finally:
-                if answer is None:
-                    self._ledger.write("failed", role)
+            except UnfinishedError:  # whoever was to answer is gone, and may have been heard all the same
+                raise
+            except Exception:
+                self._ledger.write("failed", role)
+                raise
             dollars = self._take(role, answer.usage)
             return answer
         finally:
