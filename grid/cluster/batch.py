@@ -207,9 +207,9 @@ class Run:
         else:
             lane.took(report.setting_id, report.cells, report.seconds)
             self.room.took(report.cells, report.transcripts)
+            self._tell(report)
             if report.unpaid:
                 self.stop()
-            self._tell(report)
             self._compact(report.writes)
             if report.left and not self.stopping:
                 raise UnfinishedError(f"{self._plan.root}: what a running sweep keeps there is gone; run it again")

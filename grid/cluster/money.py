@@ -149,13 +149,17 @@ class Money:
         """How many cells of a setting may begin: as there is money for behind those of the tries `in_flight`.
 
         These are settings, cells, and what they have spent so far. One cell of a setting begins alone, if it is not
-        known what that takes.
+        known what that takes; and what few cells tell is taken for the less: half of the money is kept behind the
+        first, a third behind two.
         """
-        left, alone = self.limit * (1 + _ROUNDING) - self.dollars, True
+        left, taken, alone, idle = self.limit * (1 + _ROUNDING) - self.dollars, 0.0, True, True
         for other, cells, spent in in_flight:
-            left -= max(spent, cells * (self.each(other) or 0.0))
+            taken, idle = taken + max(spent, cells * (self.each(other) or 0.0)), False
             alone = alone and other != setting_id
-        each = self.each(setting_id)
-        if left <= 0 or (each is None and not alone):
-            return 0
-        return 1 if each is None else min(most, int(left / each)) if each else most
+        each, known = self.each(setting_id), self._known.get(setting_id, (0.0, 0))[1]
+        if each is None or left <= taken:
+            return int(alone and left > taken)
+        if not each:
+            return most
+        sure = int((left * known / (known + 1) - taken) / each)
+        return min(most, max(sure, int(idle and left >= each)))
