@@ -152,7 +152,7 @@ class Money:
         known what that takes; and what few cells tell is taken for the less: half of the money is kept behind the
         first, a third behind two.
         """
-        left, taken, alone, idle = self.limit * (1 + _ROUNDING) - self.dollars, 0.0, True, True
+        left, taken, alone, idle = self.limit - self.dollars, 0.0, True, True
         for other, cells, spent in in_flight:
             taken, idle = taken + max(spent, cells * (self.each(other) or 0.0)), False
             alone = alone and other != setting_id
@@ -161,5 +161,5 @@ class Money:
             return int(alone and left > taken)
         if not each:
             return most
-        sure = int((left * known / (known + 1) - taken) / each)
-        return min(most, max(sure, int(idle and left >= each)))
+        sure, next_one = (left * known / (known + 1) - taken) / each, idle and left / each + _ROUNDING >= 1
+        return min(most, max(int(sure + _ROUNDING), int(next_one)))
