@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from grid import store
@@ -37,19 +38,20 @@ _WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # before it is asked again whether a re
 
 
 class Line(BaseModel):
-    """A request was sent, was answered, which took so much, or has no answer; so many seconds after the try's begin."""
+    """A request for so many calls was sent, was answered, which took so much, or failed; seconds are the try's."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     event: Literal["asked", "answered", "failed"]
     role: Role
     seconds: Annotated[float, Field(ge=0)]
+    calls: Annotated[int, Field(ge=1)] = 1
     money: Annotated[float, Field(ge=0)] = 0.0
     usage: dict[str, Annotated[int, Field(ge=0)]] = {}
 
 
 @dataclass
 class Tab:
-    """What a try's file tells: by role what answers took, and how many requests nobody heard an answer of.
+    """What a try's file tells: by role what answers took, how many calls these were, and of how many nobody heard.
 
     `unreadable` lines are damaged or cut; `seconds` passed from the try's begin to the last line.
     """
@@ -78,14 +80,14 @@ class Tab:
         if line.event == "answered":
             self.spent[line.role] = self.spent.get(line.role, _NOTHING) + Usage(**line.usage)
             self.money[line.role] = self.money.get(line.role, 0.0) + line.money
-            self.answers[line.role] += 1
-        self.unheard[line.role] += 1 if line.event == "asked" else -1
+            self.answers[line.role] += line.calls
+        self.unheard[line.role] += line.calls if line.event == "asked" else -line.calls
         self.seconds = max(self.seconds, line.seconds)
 
     def dollars(self, each: Mapping[Role, float] | None = None) -> float:
         """What answers cost, and what those may have that nobody heard: as the try's others in the mean, or `each`."""
         each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
-        unheard = sum(max(requests, 0) * each.get(role, 0.0) for role, requests in self.unheard.items())
+        unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
         return sum(self.money.values()) + unheard
 
 
@@ -97,9 +99,9 @@ class Ledger:
         with suppress(OSError):  # a disk that takes no more: its rows will say so
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
-    def write(self, event: Literal["asked", "answered", "failed"], role: Role, **more: Any) -> None:
+    def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
         """A line, behind an end of line: one that was cut spoils no other."""
-        line = Line(event=event, role=role, seconds=round(time.monotonic() - self._began, 3), **more)
+        line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
 
@@ -158,15 +160,15 @@ class Paying:
         try:
             if self._till and not await self._may(self._till, number, role, calls):
                 return None
-            self._ledger.write("asked", role)
+            self._ledger.write("asked", role, calls)
             try:
                 answer = await request()
             except UnfinishedError:  # whoever was to answer is gone, and may have been heard all the same
                 raise
             except Exception:
-                self._ledger.write("failed", role)
+                self._ledger.write("failed", role, calls)
                 raise
-            dollars = self._take(role, answer.usage)
+            dollars = self._take(role, calls, answer.usage)
             return answer
         finally:
             if self._till:
@@ -180,13 +182,13 @@ class Paying:
                 seconds = min(1.5 * seconds, _MOST_SECONDS)
         return may
 
-    def _take(self, role: Role, usage: Usage) -> float:
+    def _take(self, role: Role, calls: int, usage: Usage) -> float:
         price = self._prices[role]
         dollars = price.of(usage) if price else 0.0
         self.spent[role] = self.spent.get(role, _NOTHING) + usage
         self.money += dollars
         counts = {name: number for name, number in vars(usage).items() if number}
-        self._ledger.write("answered", role, money=dollars, usage=counts)
+        self._ledger.write("answered", role, calls, money=dollars, usage=counts)
         return dollars
 
 
@@ -235,15 +237,14 @@ def settle(root: Path) -> list[str]:
     """
     folder = root / FOLDER
     tabs = {path: Tab.read(path) for path in sorted(folder.glob("*-*.jsonl"))}
-    each, rows, unheard, unknown = _each(tabs), [], 0, 0
+    each, rows, unheard, unknown = _each(root, tabs), [], 0, 0
     for path, tab in tabs.items():
         setting_id, _, attempt_id = path.stem.partition("-")
         if (tab.answers or +tab.unheard) and not store.rows_of_try(root, "attempts", attempt_id):
-            known = each.get(setting_id, {})
-            rows.append(_row(root, setting_id, attempt_id, tab, tab.dollars(known)))
-            open_now = +tab.unheard
-            unheard += open_now.total()
-            unknown += sum(number for role, number in open_now.items() if role not in known)
+            known = {role: each.get((setting_id, role), each.get((setting_id, None))) for role in +tab.unheard}
+            rows.append(_row(root, setting_id, attempt_id, tab, {role: one or 0.0 for role, one in known.items()}))
+            unheard += (+tab.unheard).total()
+            unknown += sum(tab.unheard[role] for role, one in known.items() if one is None)
     if rows:
         store.write(root, {"attempts": rows})
     for path in tabs:
@@ -253,28 +254,30 @@ def settle(root: Path) -> list[str]:
     return [*_told(rows, unheard, unknown, sum(tab.unreadable for tab in tabs.values()))]
 
 
-def _each(tabs: Mapping[Path, Tab]) -> dict[str, dict[Role, float]]:
-    """By setting and role what an answer cost in the mean."""
-    money, answers = dict[tuple[str, Role], float](), Counter[tuple[str, Role]]()
+def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
+    """By setting and role what a call cost in the mean of the files; by None for a role that of the rows, of all."""
+    money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
     for path, tab in tabs.items():
         for role, dollars in tab.money.items():
             key = path.stem.partition("-")[0], role
-            money[key] = money.get(key, 0.0) + dollars
-            answers[key] += tab.answers[role]
-    found: dict[str, dict[Role, float]] = {}
-    for (setting_id, role), dollars in money.items():
-        found.setdefault(setting_id, {})[role] = dollars / answers[setting_id, role]
-    return found
+            money[key] += dollars  # type: ignore[assignment]
+            calls[key] += tab.answers[role]
+    if any(+tab.unheard for tab in tabs.values()):
+        columns = ["setting_id", "money", "llm_calls", "forward_passes"]
+        for row in store.read(root, "attempts", columns, pc.field("money").is_valid()).to_pylist():
+            money[row["setting_id"], None] += row["money"]
+            calls[row["setting_id"], None] += row["llm_calls"] + row["forward_passes"]
+    return {key: dollars / calls[key] for key, dollars in money.items() if calls[key]}
 
 
-def _row(root: Path, setting_id: str, attempt_id: str, tab: Tab, dollars: float) -> dict[str, Any]:
+def _row(root: Path, setting_id: str, attempt_id: str, tab: Tab, each: Mapping[Role, float]) -> dict[str, Any]:
     result = ChunkResult()
     for row in store.rows_of_try(root, "episodes", attempt_id):
         result.count(row["status"], spent_by_columns(row))
     for role, usage in tab.spent.items():
         result.spent[role] = larger(result.spent[role], usage)
     row = attempt_row(attempt_id, setting_id, {}, result, tab.seconds, dt.datetime.now(dt.UTC), result.cells)
-    return row | {"money": None if result.usage.uncounted_answers else dollars}
+    return row | {"money": None if result.usage.uncounted_answers else tab.dollars(each)}
 
 
 def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: int) -> list[str]:
@@ -283,7 +286,7 @@ def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: in
         dollars = sum(row["money"] or 0.0 for row in rows)
         line = f"a run of this name was killed: {len(rows):,} chunks of its cells had spent {dollars:.6g} US dollars"
         if unheard:
-            line += f"; {unheard:,} requests were at servers then, and count as others cost in the mean"
+            line += f"; {unheard:,} calls were at servers then, and count as others cost in the mean"
         if unknown:
             line += f", but {unknown:,} of which no other tells"
         lines.append(line)

@@ -91,14 +91,15 @@ def test_all_roles_count_in_the_file_as_in_the_rows(tmp_path: Path) -> None:
 def test_a_cell_that_may_not_ask_has_no_row_and_what_it_spent_is_known(tmp_path: Path, most: int) -> None:
     plan, setting, built = judged(tmp_path)
     ledger = Ledger(tmp_path, setting.id, TRY)
-    paying = Paying(ledger, built.prices, 5.0, Asked(most))
+    till = Asked(most)
+    paying = Paying(ledger, built.prices, 5.0, till)
     result = ran(plan, setting, built, paying, at_once=2)
     rows = result.take()["episodes"]
     assert {row["status"] for row in rows} <= {"ok"}
     assert {row["budget_reached"] for row in rows} <= {None}, "no cell ended early and counts"
     assert 1 <= paying.unpaid <= 2, "those in flight; no further one was begun"
     tab = Tab.read(ledger.path)
-    assert tab.answers.total() == most, "none was sent beyond"
+    assert sum(dollars is not None for dollars in till.dollars) == most, "none was sent beyond"
     assert at_least(built.prices, tab.spent) == pytest.approx(paying.money)
     assert paying.money >= sum(row["money"] for row in rows)
 
@@ -162,7 +163,7 @@ def test_what_was_spent_becomes_a_row_once(tmp_path: Path) -> None:
     assert (row["attempt_id"], row["setting_id"], row["status"], row["cells"]) == (TRY, SETTING, "died", 0)
     assert (row["money"], row["llm_calls"], row["input_tokens"]) == (3.0 + 2 * 1.5, 2, 20)
     assert "had spent 6 US dollars" in lines[0]
-    assert "2 requests were at servers then" in lines[0]
+    assert "2 calls were at servers then" in lines[0]
     assert not (tmp_path / FOLDER).exists()
     path.parent.mkdir()
     path.write_bytes(kept)  # killed between the two
@@ -177,6 +178,14 @@ def test_requests_that_no_other_of_their_try_tells_of_cost_what_those_of_other_t
     written(tmp_path, [], unheard=3, attempt="b")
     settle(tmp_path)
     assert {row["attempt_id"]: row["money"] for row in attempts(tmp_path)} == {"a": 4.0, "b": 12.0}
+
+
+def test_without_any_they_cost_what_calls_of_the_setting_did_by_its_rows(tmp_path: Path) -> None:
+    written(tmp_path, [4.0, 2.0], attempt="a")
+    settle(tmp_path)
+    Ledger(tmp_path, SETTING, "b").write("asked", JUDGE, calls=5)
+    settle(tmp_path)
+    assert {row["attempt_id"]: row["money"] for row in attempts(tmp_path)} == {"a": 6.0, "b": 15.0}
 
 
 def test_where_nobody_knows_it_is_said(tmp_path: Path) -> None:
