@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from grid import store
 from grid.cells.paying import Tab
 from tests.support import commands
 from tests.support.commands import Ended
@@ -128,29 +131,43 @@ def test_a_soft_limit_refuses_nothing(tmp_path: Path) -> None:
     assert f"have spent {paid:g} US dollars, {paid - 3 * DOLLARS:g} of them beyond it" in ended.out
 
 
+def heard() -> None:
+    """A forked process may ignore what a shell had the tests ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("cells", [2, 12])
-def test_what_a_killed_sweep_has_spent_counts(tmp_path: Path, joined: Sequence[str], cells: int) -> None:
-    """SIGKILL to the driver, when half of the money is spent: what was at the server then is known to one each."""
+@pytest.mark.parametrize(("cells", "number"), [(2, signal.SIGKILL), (12, signal.SIGKILL), (12, signal.SIGINT)])
+def test_what_a_killed_sweep_has_spent_counts(
+    tmp_path: Path, joined: Sequence[str], cells: int, number: signal.Signals
+) -> None:
+    """SIGKILL to the driver, or Ctrl-C twice, when half of the money is spent; a request costs up to three dollars."""
     limit = cells * 10 * DOLLARS
     values = (PRICE, "dataset.limit=60", "planner.max_retries=4", f"budget.money={limit}")
     with LocalServer(growing) as server:
         model = ("model=openai_http", "model.model=m", f"model.base_url={server.url}", "model.structured=false")
         grid = ("-m", *model, "dataset=null_cases", "planner=react", "trials=1", "name=x", *values, *joined)
-        with commands.started("sweep", tmp_path, *grid) as (killed, said):
+        with commands.started("sweep", tmp_path, *grid, prepare=heard) as (killed, said):
             while bill(server) < limit / 2:
                 assert killed.is_alive(), said("out") + said("err")
                 time.sleep(0.02)
-            killed.kill()
+            os.kill(killed.pid or 0, number)
+            while number == signal.SIGINT and killed.is_alive() and "interrupted" not in said("out"):
+                time.sleep(0.02)
+            if number == signal.SIGINT:
+                os.kill(killed.pid or 0, number)
             killed.join()
         settled = 0
         while settled != (settled := len(server.asked)):  # its workers end a little later
             time.sleep(3)
         paid, folder = bill(server), tmp_path / "results" / "x"
-        unheard = sum((+Tab.read(path).unheard).total() for path in (folder / ".money").iterdir())
+        unheard = sum((+Tab.read(path).unheard).total() for path in (folder / ".money").glob("*"))
+        if number == signal.SIGINT:  # its rows say so as soon as it has ended
+            known, unheard = math.fsum(row["money"] for row in store.read(folder, "attempts").to_pylist()), 16
+            assert known == pytest.approx(paid, abs=(2 * unheard + 1e-6) * DOLLARS)
         again = sweep(tmp_path, server.url, *values)
         known = math.fsum(row["money"] for row in again.rows("x", "attempts"))
-        assert "a run of this name was killed" in again.out
+        assert ("a run of this name was killed" in again.out) == (number == signal.SIGKILL)
         assert known == pytest.approx(bill(server), abs=(2 * unheard + 1e-6) * DOLLARS)
         assert known <= limit + 3 * DOLLARS * 16
         assert again.status == 1

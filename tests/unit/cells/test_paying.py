@@ -152,7 +152,8 @@ def written(root: Path, dollars: Iterator[float] | list[float], unheard: int = 0
 
 
 def attempts(root: Path) -> list[dict[str, Any]]:
-    return store.read(root, "attempts").to_pylist()
+    found: list[dict[str, Any]] = store.read(root, "attempts").to_pylist()
+    return found
 
 
 def test_what_was_spent_becomes_a_row_once(tmp_path: Path) -> None:
