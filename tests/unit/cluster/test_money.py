@@ -53,8 +53,8 @@ def test_others_go_beyond_by_no_more_than_was_at_servers(seed: int, workers: int
     assert 2.0 - 0.2 < spent <= 2.0 + workers * dearest
 
 
-def test_ten_requests_of_a_tenth_pass() -> None:
-    assert played(0, 1.0, 3, lambda drawn: 0.1)[0] == pytest.approx(1.0)
+def test_three_requests_of_a_tenth_pass_a_limit_of_three_tenths() -> None:
+    assert played(0, 0.3, 1, lambda drawn: 0.1)[0] == pytest.approx(0.3)
 
 
 def test_while_nothing_is_known_of_a_role_one_is_sent_at_a_time() -> None:
