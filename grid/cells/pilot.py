@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from grid.cells import deadline
 from grid.cells.deadline import Limits
+from grid.cells.metered import metered
 from grid.cells.rows import ChunkResult, spent_in
 from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
-from grid.core.engine import ACTOR, Choice, Engine, Prompt, Sampled
+from grid.core.engine import Choice, Role, Sampled
 from grid.core.errors import ErrorKind, UnfinishedError
-from grid.core.problem import Reference
-from grid.core.types import ToolSpec, Usage, Verdict
-from grid.engines.hosted import Informed, Knowing, SinglePass
+from grid.core.types import Usage
 from grid.settings.build import Built, build
 from grid.settings.config import BudgetConfig
 from grid.settings.plan import Plan
@@ -84,6 +82,7 @@ _SINGLE = 1_000_000  # calls of a cell that no cap is meant for
 _NO_RESULT = (ErrorKind.INFRASTRUCTURE, ErrorKind.CODE, ErrorKind.TIMEOUT)
 _BLOCK = 10_000
 T = TypeVar("T")
+Answer = TypeVar("Answer", Sampled, Choice)
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ def piloted(trial: Trial, built: Built) -> Pilot:
     be left of it.
     """
     cap = Cap(trial.calls)
-    return deadline.run(_run(trial, capped(built, cap), cap))
+    return deadline.run(_run(trial, metered(built, cap, built.engines), cap))
 
 
 async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
@@ -267,69 +266,14 @@ class Cap:
             raise CapError(f"dry_run.pilot={self.calls} calls are used up")
         self.left -= calls
 
-    @contextmanager
-    def asking(self, calls: int) -> Iterator[None]:
-        """Inside it so many calls are in flight. Raises as `take`."""
+    async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The request's answer, which counts whoever asked. Raises as `take`."""
         self.take(calls)
         began = time.monotonic()
         try:
-            yield
+            answer = await request()
         finally:
             self.seconds += calls * (time.monotonic() - began)
-
-
-class Capped:
-    """An engine whose calls a cap counts, before they are made."""
-
-    def __init__(self, engine: Engine, cap: Cap) -> None:
-        self.name, self.provides, self.version = engine.name, engine.provides, engine.version
-        self.sampler, self.home = engine.sampler, engine.home
-        self._engine, self._cap = engine, cap
-
-    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """As the engine's; raises CapError."""
-        with self._cap.asking(n):
-            return await self._engine.sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
-
-    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """As the engine's; raises CapError."""
-        with self._cap.asking(1):
-            choice = await self._engine.choose(prompt, seed=seed)
-        self._cap.left -= max(choice.usage.forward_passes - 1, 0)
-        return choice
-
-
-class _CappedKnowing(Capped):
-    """One that judges plans with a planted accuracy."""
-
-    def knowing(self, truth: Verdict, seed: int) -> Engine:
-        """The engine for the questions about one plan."""
-        assert isinstance(self._engine, Knowing)  # noqa: S101 - for the types
-        return Capped(self._engine.knowing(truth, seed), self._cap)
-
-
-class _CappedInformed(_CappedKnowing):
-    """One that is told references."""
-
-    def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
-        """The engine for one cell."""
-        assert isinstance(self._engine, Informed)  # noqa: S101 - for the types
-        return Capped(self._engine.told(reference, tools, seed), self._cap)
-
-    def expected(self, single: SinglePass) -> float:
-        """The engine's."""
-        assert isinstance(self._engine, Informed)  # noqa: S101 - for the types
-        return self._engine.expected(single)
-
-
-def capped(built: Built, cap: Cap) -> Built:
-    """A setting whose roles all count against one cap."""
-    engines = {role: _capped(engine, cap) for role, engine in built.engines.items()}
-    return replace(built, engine=engines.pop(ACTOR), roles=engines)
-
-
-def _capped(engine: Engine, cap: Cap) -> Engine:
-    kind = (
-        _CappedInformed if isinstance(engine, Informed) else _CappedKnowing if isinstance(engine, Knowing) else Capped
-    )
-    return kind(engine, cap)
+        if isinstance(answer, Choice):
+            self.left -= max(answer.usage.forward_passes - 1, 0)
+        return answer

@@ -25,7 +25,7 @@ from grid.episode.requests import Message
 from grid.metrics.scores import SUCCESS, replacements
 from grid.metrics.stepwise import tool_matches
 from grid.settings.roles import Prices, money
-from grid.settings.setting import Keep, Setting
+from grid.settings.setting import Keep
 from grid.store.scanning import EpisodeRow
 from grid.store.schema import SCORES, SOURCE, SPENT, TEXT
 from grid.store.schema import TABLES as SCHEMAS
@@ -516,7 +516,7 @@ class ChunkResult:
 
 def attempt_row(
     attempt_id: str,
-    setting: Setting,
+    setting_id: str,
     prices: Prices,
     result: ChunkResult,
     seconds: float,
@@ -526,7 +526,7 @@ def attempt_row(
     """The row of a try; `died_with` are the cells of one whose worker died, which wrote none itself."""
     return {
         "attempt_id": attempt_id,
-        "setting_id": setting.id,
+        "setting_id": setting_id,
         "status": ENDED if died_with is None else DIED,
         "cells": result.cells if died_with is None else died_with,
         "ok": result.ok,

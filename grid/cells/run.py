@@ -17,6 +17,7 @@ from grid import store
 from grid.cells.deadline import CaseTime
 from grid.cells.environment import NOBODY, Environment, environment
 from grid.cells.expected import expected_success
+from grid.cells.paying import PaidEpisode, Paying
 from grid.cells.rows import (
     ChunkResult,
     Outcome,
@@ -32,7 +33,7 @@ from grid.cells.rows import (
     taken,
     time_columns,
 )
-from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD, Prompt
+from grid.core.engine import ACTOR, ASKED, EVALUATOR, JUDGE, OF_WORLD
 from grid.core.errors import (
     BudgetError,
     ContextError,
@@ -63,7 +64,6 @@ from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.roles.evaluation import Audit
 from grid.settings.build import Built
-from grid.settings.roles import Prices, at_least
 from grid.settings.setting import GROUPS, KEEP_NONE, MEMORY, REFINE, Cell, Keep, Setting
 from grid.store.scanning import EpisodeRow
 from grid.worlds.layers import bare, close, settle
@@ -107,11 +107,12 @@ async def run_chunk(
     result: ChunkResult | None = None,
     keep: Keep = KEEP_NONE,
     stopping: Callable[[], bool] = lambda: False,
+    paying: Paying | None = None,
 ) -> ChunkResult:
     """Run the cells, so many at once, each for `case_seconds` of its own at most (in a CaseLoop).
 
     `keep` says of which it is kept what they asked. `result` has each cell's rows as soon as it has ended. No further
-    cell begins while `stopping`.
+    cell begins while `stopping`, or once one has met the limit of what they are `paying`: that one has no row.
 
     Raises:
         UnfinishedError: nothing is left that could answer; what was in flight has no rows.
@@ -121,9 +122,12 @@ async def run_chunk(
 
     async def one_after_another() -> None:
         for cell in waiting:  # of all runners
-            if stopping():
+            if stopping() or (paying and paying.unpaid):
                 return
-            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds, keep, head))
+            own, paid = paying.cell(built) if paying else (built, None)
+            outcome = await run_cell(own, setting, cell, stamp, attempt_id, case_seconds, keep, head)
+            if not (paid and paid.refused):
+                result.add(outcome)
             await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
 
     try:
@@ -358,22 +362,6 @@ def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> d
     cases = [case_row(problem)] if problem else []
     rows: dict[store.Table, Any] = {"steps": steps, "nodes": nodes, "improvements": better}
     return {table: list(map(storable, found)) for table, found in rows.items()} | {"cases": cases}
-
-
-class PaidEpisode(Episode):
-    """An episode that ends when its cell's US dollars are spent, also by its world's roles (`budget.cell_money`)."""
-
-    def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
-        """`most` US dollars may be spent by these prices, on what is asked `beside` the episode too."""
-        self._prices, self._most, self._beside = prices, most, beside
-        super().__init__(*args, **keys)
-
-    def _allow(self, prompt: Prompt, calls: int) -> None:
-        super()._allow(prompt, calls)
-        spent = at_least(self._prices, summed([self.spent, *(part.spent for part in self._beside)]))
-        if spent is not None and spent >= self._most:
-            self.budget_reached = "cell_money"
-            raise BudgetError(self.budget_reached, self._most)
 
 
 def episode_of(

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
@@ -13,11 +14,13 @@ from typing import Any, cast
 
 from grid import store
 from grid.cells.deadline import Limits, end_when_too_large
+from grid.cells.paying import Tab, forget, tab_of
 from grid.cells.pilot import Pilot, Trial, piloted, trial_of
 from grid.cells.rows import ChunkResult, Room, attempt_row, larger, spent_by_columns
 from grid.cells.run import CONCURRENT_CELLS, UNRESOLVED, Stamp, killed_cell
 from grid.cluster.connection import alive, cpus
 from grid.cluster.fleet import Fleet
+from grid.cluster.money import Money
 from grid.cluster.signs import Sign, Signs, end_process
 from grid.cluster.worker import Chunk, Report, solve_chunk, with_pools
 from grid.core.errors import ErrorKind, GridError, StoreError, UnfinishedError
@@ -47,6 +50,7 @@ class Run:
         report: called in the driver as each try of a chunk ends, in the order of ending.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
+        money: what limits its cells, where something does; it hears of each report from here.
     """
 
     def __init__(
@@ -56,8 +60,9 @@ class Run:
         report: Callable[[Report], None],
         fleet: Fleet,
         tick: Callable[[], None] | None = None,
+        money: Money | None = None,
     ) -> None:
-        self._plan, self._report, self._fleet, self._tick = plan, report, fleet, tick
+        self._plan, self._report, self._fleet, self._tick, self._money = plan, report, fleet, tick, money
         self._limit = self._bound()
         self._limits = Limits(plan.cluster.case_seconds, plan.cluster.worker_memory_gib)
         self._lanes = lanes_of(plan, done, fleet)
@@ -87,7 +92,7 @@ class Run:
 
     @property
     def money_in_flight(self) -> float:
-        """US dollars that took the cells which have ended, of the chunks that have not."""
+        """US dollars of the chunks that have not ended, as far as their workers said."""
         return sum(sign.money for _, sign in self.signs_in_flight)
 
     def stop(self) -> None:
@@ -102,7 +107,7 @@ class Run:
             UnfinishedError: rows cannot be written, or no machine of the cluster or no replica of a model is left.
         """
         try:
-            with self._signs:
+            with self._signs, self._money or nullcontext():
                 self._go()
         except StoreError as error:
             raise UnfinishedError(str(error)) from None
@@ -115,6 +120,8 @@ class Run:
             self._begin()
             in_flight = {task: lane for lane in self._lanes for task in lane.in_flight}
             if not in_flight:
+                if any(lane.again for lane in self._lanes):
+                    self.stop()  # there is no money for what waits
                 break
             ended, _ = ray.wait(list(in_flight), num_returns=1, timeout=_TICK_SECONDS)
             for task in ended:
@@ -151,6 +158,8 @@ class Run:
         for lane in self._lanes:
             while not self.stopping and self._has_room(lane):
                 work = lane.next()
+                if work is not None and self._money:
+                    work = self._affordable(self._money, lane, work)
                 if work is None:
                     break
                 chunk = Chunk(
@@ -165,10 +174,20 @@ class Run:
                     run_id=self._signs.run_id,
                     attempt_id=uuid.uuid4().hex,
                     pools=lane.pools,
+                    money=(self._money.limit, self._money.actor) if self._money else None,
                 )
                 cpus_of = _WAITING_CPUS if lane.pools else 1
                 task = remote.options(num_cpus=cpus_of, name=work.name).remote(chunk)
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
+
+    def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
+        """Those of its cells that there is money for; the others wait."""
+        tries = [one for each in self._lanes for one in each.in_flight.values()]
+        spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
+        count = money.cells(work.setting.id, len(work.cells), spends)
+        if rest := work.cells[count:]:
+            lane.again.appendleft(replace(work, cells=rest))
+        return replace(work, cells=work.cells[:count]) if count else None
 
     def _end(self, lane: Lane, task: Any, tried: Try) -> None:
         import ray
@@ -178,29 +197,48 @@ class Run:
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreError | UnfinishedError):
                 raise error.cause from None
-            self._report(Report(tried.work.setting.id, tried.unfinished, error=_said(error)))
+            setting_id, lost = tried.work.setting.id, 0.0
+            if self._money:
+                self._money.gone(tried.attempt_id)
+                lost = tab_of(self._plan.root, setting_id, tried.attempt_id).dollars()
+            self._tell(Report(setting_id, tried.unfinished, error=_said(error), money=lost))
         except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
             self._died(lane, tried, (str(error).strip() or type(error).__name__).splitlines()[0])
         else:
             lane.took(report.setting_id, report.cells, report.seconds)
             self.room.took(report.cells, report.transcripts)
-            self._report(report)
+            self._tell(report)
+            if report.unpaid:
+                self.stop()
             self._compact(report.writes)
             if report.left and not self.stopping:
                 raise UnfinishedError(f"{self._plan.root}: what a running sweep keeps there is gone; run it again")
         self._signs.forget(tried.attempt_id)
 
+    def _tell(self, report: Report) -> None:
+        if self._money:
+            self._money.count(report)
+        self._report(report)
+
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
         """A task ended without an answer: try its halves again, so that one deadly case loses no other."""
         work, seconds = tried.work, time.monotonic() - tried.started
-        ended, result = self._known(tried)
+        tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
+        ended, result = self._known(tried, tab)
         prices = build(work.setting, self._plan.budget).prices
+        money = at_least(prices, result.spent)
+        if self._money:
+            self._money.gone(tried.attempt_id)
+            money = max(money or 0.0, tab.dollars())  # what was at a server then, too
         if not store.rows_of_try(self._plan.root, "attempts", tried.attempt_id):
             made, died = self._stamp.now(), len(work.cells)
-            row = attempt_row(tried.attempt_id, work.setting, prices, result, seconds, made, died)
+            row = attempt_row(tried.attempt_id, work.setting.id, prices, result, seconds, made, died)
+            if row["money"] is not None:
+                row["money"] = money
             store.write(self._plan.root, {"attempts": [row]})
+        forget(self._plan.root, work.setting.id, tried.attempt_id)
         told = Report(work.setting.id, result.cells, result.ok, result.failed, usage=result.usage, seconds=seconds)
-        self._report(replace(told, money=at_least(prices, result.spent)))
+        self._tell(replace(told, money=money))
         cells = [cell for cell in work.cells if cell.cell_id not in ended]
         sign = self._signs.read(tried.attempt_id)
         blocking = next((cell for cell in cells if sign and cell.cell_id == sign.blocked), None)
@@ -220,8 +258,8 @@ class Run:
             again = []
         lane.again.extendleft(one for one in reversed(again) if one.cells)
 
-    def _known(self, tried: Try) -> tuple[set[str], ChunkResult]:
-        """The cells of a try that have rows, and their sums, or what replicas have answered where that is more."""
+    def _known(self, tried: Try, tab: Tab) -> tuple[set[str], ChunkResult]:
+        """The cells of a try that have rows, and their sums, or what replicas or it itself counted if that is more."""
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
             result.count(row["status"], spent_by_columns(row))
@@ -229,14 +267,15 @@ class Run:
         for roles in by_pool(config).values():  # which replicas do not tell apart
             counted = sum((result.spent.pop(role) for role in roles), Usage())
             answered = self._fleet.spent(models(config)[roles[0]], tried.attempt_id)
-            result.spent[roles[0]] = larger(counted, answered)
+            paid = sum((tab.spent.get(role, Usage()) for role in roles), Usage())
+            result.spent[roles[0]] = larger(larger(counted, answered), paid)
         return {row["cell_id"] for row in rows}, result
 
     def _give_up(self, tried: Try, cell: Cell, kind: ErrorKind, message: str) -> None:
         built = build(tried.work.setting, self._plan.budget)
         row = killed_cell(built, tried.work.setting, cell, self._stamp, tried.attempt_id, kind, message)
         store.write(self._plan.root, {"episodes": [row]})
-        self._report(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
+        self._tell(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
         """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""

@@ -24,8 +24,9 @@ class Sign:
 
     `pid`, `started` (of the process, in the kernel's ticks) and `node` name the process; `beats` grows; `ended` are the
     cells of its chunk that have, `ok` those of them that ended well, `unknown` those of which nobody can tell whether
-    they succeeded, `tokens` (of prompts and answers) and `money` (US dollars) what these took; `blocked` is the cell
-    whose step holds the event loop beyond its time, if one does.
+    they succeeded, `tokens` (of prompts and answers) and `money` (US dollars; under budget.money also those of cells
+    that have not ended) what these took; `blocked` is the cell whose step holds the event loop beyond its time, if one
+    does.
     """
 
     pid: int

@@ -15,9 +15,11 @@ from typing import Any
 
 from grid import store
 from grid.cells.deadline import CaseLoop, Limits, end_when_too_large
-from grid.cells.rows import TABLES, ChunkResult, attempt_row
+from grid.cells.paying import Ledger, Paying, forget
+from grid.cells.rows import TABLES, ChunkResult, attempt_row, larger
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster.client import PooledEngine
+from grid.cluster.money import Till
 from grid.cluster.signs import Sign, Speaker, started_at
 from grid.core.engine import ACTOR
 from grid.core.errors import StoreError
@@ -37,7 +39,8 @@ _BLOCKED = 72  # the process's exit status
 class Chunk:
     """Cells of one setting, `at_once` of them side by side, and what a worker needs to know.
 
-    `pools` has the replicas by model and name.
+    `pools` has the replicas by model and name. `money`: what all cells of the sweep may take, in US dollars, and the
+    actor that refuses requests beyond it, if one does.
     """
 
     setting: Setting
@@ -51,6 +54,7 @@ class Chunk:
     run_id: str
     attempt_id: str
     pools: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    money: tuple[float, Any] | None = None
 
 
 @dataclass
@@ -58,9 +62,10 @@ class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
     `unknown` are cells of which nobody can tell whether they succeeded (`rows.untold`), `left` those that it did not
-    begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells asked, and `kept` the cells that
-    this is of; `money` are US dollars, without those of cells with uncounted answers, None where a price is not known.
-    A try whose worker died has spent `usage`, `money` and `seconds` also on cells that are tried again.
+    begin, or has no row of, `unpaid`, of these, those that there was no money for, `writes` how often it wrote rows,
+    `transcripts` the bytes of what its cells asked, and `kept` the cells that this is of; `money` are US dollars,
+    without those of cells with uncounted answers, None where a price is not known. A try whose worker died has spent
+    `usage`, `money` and `seconds` also on cells that are tried again, and so have the unpaid ones.
     """
 
     setting_id: str
@@ -72,6 +77,7 @@ class Report:
     seconds: float = 0.0
     error: str | None = None
     left: int = 0
+    unpaid: int = 0
     writes: int = 0
     kept: int = 0
     transcripts: int = 0
@@ -105,11 +111,16 @@ def solve_chunk(chunk: Chunk) -> Report:
         expect_code(chunk.setting)
         built = with_pools(built, chunk.setting, chunk.pools, chunk.attempt_id)
         _collect_seldom()
-        pulse.run(built)
+        paying = _paying(chunk, built.prices)
+        pulse.run(built, paying)
     seconds = time.monotonic() - started
-    if result.cells:
-        row = attempt_row(chunk.attempt_id, chunk.setting, built.prices, result, seconds, chunk.stamp.now())
+    for role, usage in paying.spent.items() if paying else ():
+        result.spent[role] = larger(result.spent[role], usage)
+    if result.cells or (paying and paying.spent):
+        row = attempt_row(chunk.attempt_id, chunk.setting.id, built.prices, result, seconds, chunk.stamp.now())
         store.write(chunk.root, {"attempts": [row]})  # when it was all written: no row of it counts twice
+    if paying:
+        forget(chunk.root, chunk.setting.id, chunk.attempt_id)
     left, total = len(chunk.cells) - result.cells, time.monotonic() - started
     return Report(
         chunk.setting.id,
@@ -120,11 +131,21 @@ def solve_chunk(chunk: Chunk) -> Report:
         result.usage,
         total,
         left=left,
+        unpaid=paying.unpaid if paying else 0,
         writes=pulse.writes,
         kept=result.kept,
         transcripts=pulse.transcripts,
         money=at_least(built.prices, result.spent),
     )
+
+
+def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
+    """Who writes down what the chunk pays; None where nothing limits that."""
+    if chunk.money is None:
+        return None
+    limit, actor = chunk.money
+    ledger = Ledger(chunk.root, chunk.setting.id, chunk.attempt_id)
+    return Paying(ledger, prices, limit, Till(actor, chunk.setting.id, chunk.attempt_id) if actor else None)
 
 
 @cache
@@ -162,6 +183,7 @@ class _Pulse:
         self._failure: StoreError | None = None
         self._work: asyncio.Task[Any] | None = None
         self._prices: Prices = {}
+        self._paying: Paying | None = None
         self.writes = self.transcripts = 0
 
     def __enter__(self) -> _Pulse:
@@ -177,8 +199,9 @@ class _Pulse:
         self._loop.close()
         self._write()
 
-    def run(self, built: Built) -> None:
+    def run(self, built: Built, paying: Paying | None) -> None:
         """Run the chunk's cells until all have ended, or until what is in flight has after a stop."""
+        self._paying = paying
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._run(built))
@@ -201,6 +224,7 @@ class _Pulse:
             result=self._result,
             keep=chunk.keep,
             stopping=lambda: self._stopping,
+            paying=self._paying,
         )
 
     def _beat(self) -> None:
@@ -216,7 +240,7 @@ class _Pulse:
             self._end_if_blocked()
 
     def _counted(self) -> Sign:
-        result, used = self._result, self._result.usage
+        result, used, paying = self._result, self._result.usage, self._paying
         return replace(
             self._sign,
             beats=self._sign.beats + 1,
@@ -224,7 +248,7 @@ class _Pulse:
             ok=result.ok,
             unknown=result.unknown,
             tokens=used.input_tokens + used.output_tokens,
-            money=at_least(self._prices, result.spent) or 0.0,
+            money=paying.money if paying else at_least(self._prices, result.spent) or 0.0,
         )
 
     def _write(self) -> None:

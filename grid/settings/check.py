@@ -176,6 +176,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         dollars=shared.budget.dollars,
+        hard=shared.budget.hard,
         fail_fast=shared.fail_fast,
         most_unknown=shared.most_unknown,
         tracing=shared.tracing,

@@ -69,9 +69,10 @@ class BudgetConfig(_Section):
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The same, and how many US dollars all cells of a sweep's name may take."""
+    """The same, and how many US dollars all cells of a sweep's name may take; `hard`: no request goes beyond them."""
 
     money: _Dollars | None = None
+    hard: bool = True
 
     @property
     def dollars(self) -> dict[str, float]:
@@ -81,7 +82,7 @@ class SweepBudgetConfig(BudgetConfig):
     @property
     def of_episode(self) -> BudgetConfig:
         """What makes a difference to an episode."""
-        return BudgetConfig(**self.model_dump(exclude={"money"}))
+        return BudgetConfig(**self.model_dump(exclude={"money", "hard"}))
 
 
 class DryRun(_Section):

@@ -32,7 +32,8 @@ class Plan:
     """What is to be run, and where results go.
 
     `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `dollars`:
-    limits in US dollars by their keys of the budget: of all runs of the name (`money`), of a cell (`cell_money`).
+    limits in US dollars by their keys of the budget: of all runs of the name (`money`; `hard`: requests beyond it are
+    refused), of a cell (`cell_money`).
     `metrics`: what its cells may be measured by, by name. `fail_fast`: so many failed cells, or such a share of them,
     end a run early; `most_unknown`: such a share of cells of which nobody can tell whether they succeeded.
     `tracing`: whether episodes are sent as traces.
@@ -52,6 +53,7 @@ class Plan:
     keep: Keep = KEEP_NONE
     transcripts_bytes: int = 0
     dollars: Mapping[str, float] = field(default_factory=dict)
+    hard: bool = True
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     fail_fast: int | float | None = None
     most_unknown: float | None = None

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from grid import store
 from grid.cells.rows import SILENT, untold
 from grid.cluster.batch import Run
+from grid.cluster.money import Money
 from grid.cluster.worker import Report
 from grid.core.errors import Status, one_line
 from grid.metrics.scores import SUCCESS
@@ -26,36 +27,64 @@ _REASONS = 3  # that are told
 
 
 class Spending:
-    """The US dollars of a sweep until now. Hold the folder's lock from here to the run's end.
+    """The US dollars of a sweep until now, as people are told. Hold the folder's lock from here to the run's end.
 
-    What cells in flight have spent is known once they end, so that a sweep goes beyond its limit by these at most.
+    `money` is what limits its cells, None where nothing does.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._limit, self.dollars = plan.dollars.get("money"), 0.0
         self._limits, self._say, self._told = plan.dollars, say, False
-        if self._limit is not None:
-            self.dollars, unknown = spent(plan.root)
+        self.money: Money | None = None
+        if (limit := plan.dollars.get("money")) is not None:
+            dollars, unknown = spent(plan.root)
+            self.money = Money(limit, plan.hard, dollars, taken(plan.root))
             if unknown:
                 say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
 
     def count(self, report: Report) -> None:
         """Take in what a try of a chunk reports."""
-        self.dollars += report.money or 0.0
         if self._limits and report.usage.uncounted_answers and not self._told:
             self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
             holds = f"{keys} does not hold" if len(self._limits) == 1 else f"{keys} do not hold"
             self._say(f"{holds}: a server told no tokens of some answers, which are left out")
 
-    def reached(self, run: Run | None = None) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
-        dollars = self.dollars + (run.money_in_flight if run else 0.0)
-        if self._limit is None or dollars < self._limit:
+    def begins_nothing(self, settings: Iterable[str]) -> str | None:
+        """What to tell before a run of these settings for which no money is left; None where there is some."""
+        money = self.money
+        if money is None:
             return None
+        if money.dollars < money.limit:
+            least = min(((money.each(one) or 0.0) for one in settings), default=0.0)
+            if least <= money.limit - money.dollars:
+                return None
+            return (
+                f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars, and a "
+                f"cell takes {least:.6g} in the mean: nothing is begun; the same command with more goes on"
+            )
         return (
-            f"budget.money={self._limit:g} is reached: all runs of this name have spent {dollars:.6g} US dollars; "
-            "no further cells are begun, those in flight are finished; the same command with more goes on"
+            f"budget.money={money.limit:g} is reached: all runs of this name have spent {money.dollars:.6g} US "
+            "dollars; nothing is begun; the same command with more goes on"
         )
+
+    def reached(self, run: Run) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        money = self.money
+        if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
+            return None
+        fate = "requests beyond it are refused" if money.hard else "those in flight are finished"
+        return f"budget.money={money.limit:g} is reached: no further cells are begun, {fate}"
+
+    def ended(self, run: Run) -> str | None:
+        """What to tell of the money after a run; None where nothing limits it."""
+        money = self.money
+        if money is None:
+            return None
+        line = f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
+        if (beyond := money.dollars - money.limit) > 0:
+            line += f", {beyond:.6g} of them beyond it: for what was at servers when it was reached"
+        if money.unpaid:
+            line += f"; {money.unpaid:,} cells were begun that have no row"
+        return f"{line}; the same command with more goes on" if run.stopping else line
 
 
 def spent(root: Path) -> tuple[float, int]:
@@ -69,6 +98,13 @@ def spent(root: Path) -> tuple[float, int]:
     cells = store.read(root, "episodes", ["money"], untold)
     dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
     return dollars, int(cells["money"].null_count)
+
+
+def taken(root: Path) -> dict[str, tuple[float, int]]:
+    """By setting the US dollars of the cells of a results folder that tell them, and how many these are."""
+    cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
+    sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
+    return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
 
 
 class Failures:

@@ -33,6 +33,7 @@ from analysis.load import answers
 from analysis.page.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store
+from grid.cells.paying import FOLDER, settle
 from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
@@ -69,13 +70,15 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     if plan.tracing != "none":
         expect_exporter()
     loaded = {setting.id for setting in plan.settings}
-    with ExitStack() as engines, ExitStack() as held:
+    with _settled(plan.root), ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
         if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
             announce(checked, console, 0)
             fleet = engines.enter_context(fleet_of(plan, plan.settings, console))
         held.enter_context(store.locked(plan.root))
         _put_aside(plan, console)
+        for line in settle(plan.root):
+            say(console, line)
         done = plan.finished()
         pending = plan.missing(done)
         if not fresh:
@@ -85,10 +88,10 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             traces = held.enter_context(Follower(plan.root, plan.tracing, partial(say, console)))
             mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
-                if told := spending.reached():
+                needing = [setting for setting in plan.settings if pending[setting.id]]
+                if told := spending.begins_nothing(setting.id for setting in needing):
                     say(console, told)
                     break
-                needing = [setting for setting in plan.settings if pending[setting.id]]
                 if fleet is None or not loaded.issuperset(setting.id for setting in needing):
                     engines.close()
                     fleet = engines.enter_context(fleet_of(plan, needing, console))
@@ -117,6 +120,17 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         if report:
             print_screen(plan.root, console)
         return _complete(checked, console, sum(pending.values()), warn=not report)
+
+
+@contextmanager
+def _settled(root: Path) -> Iterator[None]:
+    """At its end, however that comes, rows tell what was spent by tries that did not end themselves."""
+    try:
+        yield
+    finally:
+        if (root / FOLDER).exists():
+            with suppress(StoreError), store.locked(root):  # or the next run does
+                settle(root)
 
 
 @contextmanager
@@ -199,13 +213,15 @@ def _run(
                 progress.state = STOPPING
                 progress.say(told)
 
-        run = batch.Run(plan, done, ended, fleet, tick)
+        run = batch.Run(plan, done, ended, fleet, tick, spending.money)
         with stopped_by_interrupt(run, progress):
             run.go()
         metrics.look(run.cells_in_flight)
     totals = fleet.totals()
     seconds, told = time.monotonic() - started, progress.document()
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
+    if paid := spending.ended(run):
+        say(console, paid)
     if run.stopping and unknowns.reached(run):
         for line in why_unknown(plan.root, ids):
             say(console, line)

@@ -256,7 +256,7 @@ def swept(
             return await run_chunk(built, setting, list(plan.cells_of(setting)), Stamp("x", None), at_once=1)
 
         result = asyncio.run(run())
-    attempt = attempt_row("a", setting, built.prices, result, 1.0, None)
+    attempt = attempt_row("a", setting.id, built.prices, result, 1.0, None)
     assert at_least(built.prices, result.spent) is not None
     rows = result.take()
     return sorted(rows["episodes"], key=lambda row: row["money"] is None), attempt, rows["steps"]

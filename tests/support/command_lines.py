@@ -59,6 +59,7 @@ REFUSED: list[list[str]] = [
     *_each(_BUDGET, str(10**30), str(2**31), "0"),
     *_each("budget.money", "0", "-1", "nan", "inf", "much", "1,2", "true"),
     *_each("budget.cell_money", "0", "-1", "nan", "much"),
+    *_each("budget.hard", "1", "0", "maybe", "null", "soft"),
     *_each("budget.money", "1", first=("model=openai_http", "model.model=m")),
     *_each("+model.price", "1", "{input: 1}", "{input: -1, output: 1}", "{input: 1, output: 1, more: 1}", "[1]"),
     *_each("dry_run.pilot", "0", "-1", "1.5", "many", "null", "true", "''", "", "1,2", str(2**31), "[1]", "1} name=x"),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from grid import store
+from grid.cells.paying import Tab
+from tests.support import commands
 from tests.support.commands import Ended
 from tests.support.http_server import Asked, LocalServer, Reply, completion, models
 from tests.support.in_process import launch
@@ -55,24 +60,118 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
     with LocalServer(talking) as server:
         first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
-        assert f"budget.money={limit:g} is reached: all runs of this name have spent" in first.out
-        assert "cells are missing: run again with the same name" in first.out
+        spent = f"budget.money={limit:g}: all runs of this name have spent {40 * DOLLARS:g} US dollars"
+        assert f"{spent}; the same command with more goes on" in first.out
+        assert "160 cells are missing: run again with the same name" in first.out
         rows, attempts = first.rows("x"), first.rows("x", "attempts")
-        assert 40 < len(rows) < 200, "what was in flight has ended, and no more was begun"
+        assert len(rows) == asked(server) == 40, "no cell was begun that there is no money for"
         assert {row["money"] for row in rows} == {DOLLARS}
-        spent = math.fsum(row["money"] for row in attempts)
-        assert spent == pytest.approx(asked(server) * DOLLARS)
-        assert spent >= limit
+        assert math.fsum(row["money"] for row in attempts) == pytest.approx(40 * DOLLARS)
+        assert not (tmp_path / "results" / "x" / ".money").exists()
 
         again = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
-        assert "is reached" in again.out
+        assert f"US dollars, and a cell takes {DOLLARS:g} in the mean: nothing is begun" in again.out
+        less = sweep(tmp_path, server.url, *values, f"budget.money={39 * DOLLARS}")
+        assert f"is reached: all runs of this name have spent {40 * DOLLARS:g} US dollars; nothing is begun" in less.out
+        assert (again.err, less.err) == ("", "")
         assert len(server.bodies(CHAT)) == len(rows) + 1, "no model was loaded, and none was asked"
 
         more = sweep(tmp_path, server.url, *values, f"budget.money={1000 * DOLLARS}")
         assert (more.status, len(more.rows("x"))) == (0, 200)
-        assert "is reached" not in more.out
-        assert "USD" in more.out
+        assert "goes on" not in more.out
+        assert f"budget.money={1000 * DOLLARS:g}: all runs of this name have spent {200 * DOLLARS:g} US" in more.out
+
+
+def growing(asked: Asked) -> Reply:
+    """Each answer costs 1 to 3 of the first's, and none of a cell can be read: five requests a cell."""
+    if asked.path == "/v1/models":
+        return models("m")
+    time.sleep(0.02)
+    times = 1 + len(str(asked.body)) % 3
+    return completion("hm", prompt=1000 * times, cached=200 * times, output=10 * times)
+
+
+def bill(server: LocalServer) -> float:
+    """By the server's own log, without the request that loading makes."""
+    bodies = [body for body in server.bodies(CHAT) if "What time is it in Paris" not in str(body)]
+    return DOLLARS * sum(1 + len(str(body)) % 3 for body in bodies)
+
+
+def test_a_request_beyond_the_limit_is_refused_and_its_cell_is_begun_again(tmp_path: Path) -> None:
+    values = (PRICE, "dataset.limit=30", "planner.max_retries=4")
+    with LocalServer(growing) as server:
+        first = sweep(tmp_path, server.url, *values, f"budget.money={3 * DOLLARS}")
+        paid = bill(server)
+        assert first.status == 1, first.out + first.err
+        assert paid <= 3 * DOLLARS + 3 * DOLLARS, "one request was at the server"
+        assert f"budget.money={3 * DOLLARS:g} is reached: no further cells are begun, requests beyond it" in first.out
+        assert "1 cells were begun that have no row; the same command with more goes on" in first.out
+        assert "30 cells are missing" in first.out
+        (attempt,) = first.rows("x", "attempts")
+        assert (attempt["cells"], attempt["money"]) == (0, pytest.approx(paid))
+
+        more = sweep(tmp_path, server.url, *values, f"budget.money={1000 * DOLLARS}")
+        assert more.status == 0, more.out + more.err
+        rows = more.rows("x")
+        assert len(rows) == 30
+        assert {(row["status"], row["budget_reached"], row["llm_calls"]) for row in rows} == {("ok", None, 5)}
+        assert math.fsum(row["money"] for row in more.rows("x", "attempts")) == pytest.approx(bill(server))
+        assert math.fsum(row["money"] for row in rows) == pytest.approx(bill(server) - paid)
+
+
+def test_a_soft_limit_refuses_nothing(tmp_path: Path) -> None:
+    values = (PRICE, "dataset.limit=30", "planner.max_retries=4", "budget.hard=false")
+    with LocalServer(growing) as server:
+        ended = sweep(tmp_path, server.url, *values, f"budget.money={3 * DOLLARS}")
+        assert ended.status == 1, ended.out + ended.err
+        rows, paid = ended.rows("x"), bill(server)
+    assert [row["llm_calls"] for row in rows] == [5]
+    assert paid > 3 * DOLLARS
+    assert f"have spent {paid:g} US dollars, {paid - 3 * DOLLARS:g} of them beyond it" in ended.out
+
+
+def heard() -> None:
+    """A forked process may ignore what a shell had the tests ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("cells", "number"), [(2, signal.SIGKILL), (12, signal.SIGKILL), (12, signal.SIGINT)])
+def test_what_a_killed_sweep_has_spent_counts(
+    tmp_path: Path, joined: Sequence[str], cells: int, number: signal.Signals
+) -> None:
+    """SIGKILL to the driver, or Ctrl-C twice, when half of the money is spent; a request costs up to three dollars."""
+    limit = cells * 10 * DOLLARS
+    values = (PRICE, "dataset.limit=60", "planner.max_retries=4", f"budget.money={limit}")
+    with LocalServer(growing) as server:
+        model = ("model=openai_http", "model.model=m", f"model.base_url={server.url}", "model.structured=false")
+        grid = ("-m", *model, "dataset=null_cases", "planner=react", "trials=1", "name=x", *values, *joined)
+        with commands.started("sweep", tmp_path, *grid, prepare=heard) as (killed, said):
+            while bill(server) < limit / 2:
+                assert killed.is_alive(), said("out") + said("err")
+                time.sleep(0.02)
+            os.kill(killed.pid or 0, number)
+            while number == signal.SIGINT and killed.is_alive() and "interrupted" not in said("out"):
+                time.sleep(0.02)
+            if number == signal.SIGINT:
+                os.kill(killed.pid or 0, number)
+            killed.join()
+        settled = 0
+        while settled != (settled := len(server.asked)):  # its workers end a little later
+            time.sleep(3)
+        paid, folder = bill(server), tmp_path / "results" / "x"
+        unheard = sum((+Tab.read(path).unheard).total() for path in (folder / ".money").glob("*"))
+        if number == signal.SIGINT:  # its rows say so as soon as it has ended
+            known, unheard = math.fsum(row["money"] for row in store.read(folder, "attempts").to_pylist()), 16
+            assert known == pytest.approx(paid, abs=(2 * unheard + 1e-6) * DOLLARS)
+        again = sweep(tmp_path, server.url, *values)
+        known = math.fsum(row["money"] for row in again.rows("x", "attempts"))
+        assert ("a run of this name was killed" in again.out) == (number == signal.SIGKILL)
+        assert known == pytest.approx(bill(server), abs=(2 * unheard + 1e-6) * DOLLARS)
+        assert known <= limit + 3 * DOLLARS * 16
+        assert again.status == 1
+    assert 0 < paid <= limit
 
 
 @pytest.mark.parametrize(("limit", "requests"), [(0.5, 1), (1.0, 1), (2.5, 3), (99.0, 5)])

@@ -61,7 +61,7 @@ def test_rows_and_attempts_hold_the_sum_over_all_roles(tmp_path: Path) -> None:
         tmp_path, model=LEXICAL | {"price": PRICE}, planner=ASKS, judge=LEXICAL | {"no_tool_bonus": 7.0, "price": dear}
     )
     setting, built, result = rows_of(checked)
-    attempt = attempt_row("a", setting, built.prices, result, 1.0, None)
+    attempt = attempt_row("a", setting.id, built.prices, result, 1.0, None)
     rows = result.take()["episodes"]
     for row in rows:
         actor = row["input_tokens"] - row["cached_input_tokens"], row["cached_input_tokens"], row["output_tokens"]

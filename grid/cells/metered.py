@@ -1,0 +1,77 @@
+"""Engines of a setting whose requests somebody hears of, before they are sent and once they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from grid.core.engine import ACTOR, Choice, Engine, Prompt, Role, Sampled
+from grid.core.problem import Reference
+from grid.core.types import ToolSpec, Verdict
+from grid.engines.hosted import Informed, Knowing, SinglePass
+from grid.settings.build import Built
+
+T = TypeVar("T", Sampled, Choice)
+
+
+class Meter(Protocol):
+    """Who hears of them."""
+
+    async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
+        """The request's answer, of so many completions or one scoring pass; raises where it may not be sent."""
+        ...
+
+
+class Metered:
+    """An engine as a role asks it."""
+
+    def __init__(self, engine: Engine, role: Role, meter: Meter) -> None:
+        self.name, self.provides, self.version = engine.name, engine.provides, engine.version
+        self.sampler, self.home = engine.sampler, engine.home
+        self._engine, self._role, self._meter = engine, role, meter
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """As the engine's; raises as the meter, too."""
+        how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        request: Callable[[], Awaitable[Sampled]] = partial(self._engine.sample, prompt, **how)  # type: ignore[arg-type]
+        return await self._meter.asked(self._role, n, request)
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """As the engine's; raises as the meter, too."""
+        return await self._meter.asked(self._role, 1, partial(self._engine.choose, prompt, seed=seed))
+
+
+class _Knowing(Metered):
+    """One that judges plans with a planted accuracy."""
+
+    def knowing(self, truth: Verdict, seed: int) -> Engine:
+        """The engine for the questions about one plan."""
+        assert isinstance(self._engine, Knowing)  # noqa: S101 - for the types
+        return Metered(self._engine.knowing(truth, seed), self._role, self._meter)
+
+
+class _Informed(_Knowing):
+    """One that is told references."""
+
+    def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
+        """The engine for one cell."""
+        assert isinstance(self._engine, Informed)  # noqa: S101 - for the types
+        return Metered(self._engine.told(reference, tools, seed), self._role, self._meter)
+
+    def expected(self, single: SinglePass) -> float:
+        """The engine's."""
+        assert isinstance(self._engine, Informed)  # noqa: S101 - for the types
+        return self._engine.expected(single)
+
+
+def metered(built: Built, meter: Meter, roles: Collection[Role]) -> Built:
+    """A setting, these roles of which are heard by one meter."""
+    engines = {role: _of(role, engine, meter) if role in roles else engine for role, engine in built.engines.items()}
+    return replace(built, engine=engines.pop(ACTOR), roles=engines)
+
+
+def _of(role: Role, engine: Engine, meter: Meter) -> Engine:
+    kind = _Informed if isinstance(engine, Informed) else _Knowing if isinstance(engine, Knowing) else Metered
+    return kind(engine, role, meter)

@@ -1,0 +1,295 @@
+"""What cells pay. Under `budget.money` each request is written down before it is sent, and as it is answered.
+
+A try of a chunk has a file of its own in the results folder for as long as no row tells what it spent: a line an event,
+opened anew for each, so that it outlives its worker, its driver and, on a file system of several machines, its machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field
+
+from grid import store
+from grid.cells.deadline import asking
+from grid.cells.metered import T, metered
+from grid.cells.rows import ChunkResult, attempt_row, larger, spent_by_columns, summed
+from grid.core.engine import Prompt, Role
+from grid.core.errors import BudgetError, UnfinishedError
+from grid.core.types import Usage
+from grid.episode.episode import Episode
+from grid.episode.requests import Requests
+from grid.settings.build import Built
+from grid.settings.roles import Prices, at_least
+
+FOLDER = ".money"
+_NOTHING = Usage()
+_WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # before it is asked again whether a request may be sent
+
+
+class Line(BaseModel):
+    """A request for so many calls was sent, was answered, which took so much, or failed; seconds are the try's."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    event: Literal["asked", "answered", "failed"]
+    role: Role
+    seconds: Annotated[float, Field(ge=0)]
+    calls: Annotated[int, Field(ge=1)] = 1
+    money: Annotated[float, Field(ge=0)] = 0.0
+    usage: dict[str, Annotated[int, Field(ge=0)]] = {}
+
+
+@dataclass
+class Tab:
+    """What a try's file tells: by role what answers took, how many calls these were, and of how many nobody heard.
+
+    `unreadable` lines are damaged or cut; `seconds` passed from the try's begin to the last line.
+    """
+
+    spent: dict[Role, Usage] = field(default_factory=dict)
+    money: dict[Role, float] = field(default_factory=dict)
+    answers: Counter[Role] = field(default_factory=Counter)
+    unheard: Counter[Role] = field(default_factory=Counter)
+    unreadable: int = 0
+    seconds: float = 0.0
+
+    @staticmethod
+    def read(path: Path) -> Tab:
+        """That of a file; an empty one where there is none."""
+        tab = Tab()
+        with suppress(FileNotFoundError):
+            for line in path.read_bytes().splitlines():
+                if line.strip():
+                    try:
+                        tab._take(Line.model_validate_json(line))
+                    except (ValueError, TypeError):
+                        tab.unreadable += 1
+        return tab
+
+    def _take(self, line: Line) -> None:
+        if line.event == "answered":
+            self.spent[line.role] = self.spent.get(line.role, _NOTHING) + Usage(**line.usage)
+            self.money[line.role] = self.money.get(line.role, 0.0) + line.money
+            self.answers[line.role] += line.calls
+        self.unheard[line.role] += line.calls if line.event == "asked" else -line.calls
+        self.seconds = max(self.seconds, line.seconds)
+
+    def dollars(self, each: Mapping[Role, float] | None = None) -> float:
+        """What answers cost, and what those may have that nobody heard: as the try's others in the mean, or `each`."""
+        each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
+        unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
+        return sum(self.money.values()) + unheard
+
+
+class Ledger:
+    """A try's file, as its only writer has it."""
+
+    def __init__(self, root: Path, setting_id: str, attempt_id: str) -> None:
+        self.path, self._began = _path(root, setting_id, attempt_id), time.monotonic()
+        with suppress(OSError):  # a disk that takes no more: its rows will say so
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
+        """A line, behind an end of line: one that was cut spoils no other."""
+        line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
+        with suppress(OSError), self.path.open("a") as file:
+            file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
+
+
+def forget(root: Path, setting_id: str, attempt_id: str) -> None:
+    """A row of `attempts` tells what the try spent."""
+    with suppress(OSError):
+        _path(root, setting_id, attempt_id).unlink()
+
+
+def tab_of(root: Path, setting_id: str, attempt_id: str) -> Tab:
+    """What a try's file tells."""
+    return Tab.read(_path(root, setting_id, attempt_id))
+
+
+def _path(root: Path, setting_id: str, attempt_id: str) -> Path:
+    return root / FOLDER / f"{setting_id}-{attempt_id}.jsonl"
+
+
+# In a worker: who may send a request, and what a cell is that may not.
+
+
+class Till(Protocol):
+    """Who knows how much money is left, of all workers' requests."""
+
+    async def may(self, request: int, role: Role, calls: int) -> bool | None:
+        """Whether one may be sent; None: not before others are answered."""
+        ...
+
+    def ended(self, request: int, dollars: float | None) -> None:
+        """It has: what it cost, None if there is no answer."""
+        ...
+
+
+class Paying:
+    """What a try of a chunk pays by its prices; `till` refuses requests that go beyond `limit`, if there is one.
+
+    `spent` has what the requests took that were answered, those of cells too that have no row.
+    """
+
+    def __init__(self, ledger: Ledger, prices: Prices, limit: float, till: Till | None) -> None:
+        self.spent: dict[Role, Usage] = {}
+        self.money, self.unpaid = 0.0, 0
+        self.limit = limit
+        self._ledger, self._prices, self._till, self._numbers = ledger, prices, till, count()
+        self.roles = {role for role, price in prices.items() if price and not price.free}
+
+    def cell(self, built: Built) -> tuple[Built, PaidCell]:
+        """The setting as one cell asks it, and what becomes of that cell."""
+        paid = PaidCell(self)
+        return metered(built, paid, self.roles), paid
+
+    async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T | None:
+        """The request's answer, once there is money for it; None where there is none."""
+        number, answer, dollars = next(self._numbers), None, None
+        try:
+            if self._till and not await self._may(self._till, number, role, calls):
+                return None
+            self._ledger.write("asked", role, calls)
+            try:
+                answer = await request()
+            except UnfinishedError:  # whoever was to answer is gone, and may have been heard all the same
+                raise
+            except Exception:
+                self._ledger.write("failed", role, calls)
+                raise
+            dollars = self._take(role, calls, answer.usage)
+            return answer
+        finally:
+            if self._till:
+                self._till.ended(number, dollars)
+
+    async def _may(self, till: Till, number: int, role: Role, calls: int) -> bool:
+        seconds = _WAIT_SECONDS
+        with asking():
+            while (may := await till.may(number, role, calls)) is None:
+                await asyncio.sleep(seconds)
+                seconds = min(1.5 * seconds, _MOST_SECONDS)
+        return may
+
+    def _take(self, role: Role, calls: int, usage: Usage) -> float:
+        price = self._prices[role]
+        dollars = price.of(usage) if price else 0.0
+        self.spent[role] = self.spent.get(role, _NOTHING) + usage
+        self.money += dollars
+        counts = {name: number for name, number in vars(usage).items() if number}
+        self._ledger.write("answered", role, calls, money=dollars, usage=counts)
+        return dollars
+
+
+class PaidCell:
+    """A cell's requests. Once one is `refused`, so are the others, and what the cell comes to is no result."""
+
+    def __init__(self, paying: Paying) -> None:
+        self._paying, self.refused = paying, False
+
+    async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
+        """As its try's; raises BudgetError, with which planners end."""
+        answer = None if self.refused else await self._paying.asked(role, calls, request)
+        if answer is None:
+            self._paying.unpaid += not self.refused
+            self.refused = True
+            raise BudgetError("money", self._paying.limit)
+        return answer
+
+
+# The limit of one cell.
+
+
+class PaidEpisode(Episode):
+    """An episode that ends when its cell's US dollars are spent, also by its world's roles (`budget.cell_money`)."""
+
+    def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
+        """`most` US dollars may be spent by these prices, on what is asked `beside` the episode too."""
+        self._prices, self._most, self._beside = prices, most, beside
+        super().__init__(*args, **keys)
+
+    def _allow(self, prompt: Prompt, calls: int) -> None:
+        super()._allow(prompt, calls)
+        spent = at_least(self._prices, summed([self.spent, *(part.spent for part in self._beside)]))
+        if spent is not None and spent >= self._most:
+            self.budget_reached = "cell_money"
+            raise BudgetError(self.budget_reached, self._most)
+
+
+# At the begin of a run: what tries spent whose workers or driver were killed before a row could say so.
+
+
+def settle(root: Path) -> list[str]:
+    """Have every file become its try's row of `attempts`, if it has none; what to tell of that.
+
+    Hold the folder's lock. Raises StoreError.
+    """
+    folder = root / FOLDER
+    tabs = {path: Tab.read(path) for path in sorted(folder.glob("*-*.jsonl"))}
+    each, rows, unheard, unknown = _each(root, tabs), [], 0, 0
+    for path, tab in tabs.items():
+        setting_id, _, attempt_id = path.stem.partition("-")
+        if (tab.answers or +tab.unheard) and not store.rows_of_try(root, "attempts", attempt_id):
+            known = {role: each.get((setting_id, role), each.get((setting_id, None))) for role in +tab.unheard}
+            rows.append(_row(root, setting_id, attempt_id, tab, {role: one or 0.0 for role, one in known.items()}))
+            unheard += (+tab.unheard).total()
+            unknown += sum(tab.unheard[role] for role, one in known.items() if one is None)
+    if rows:
+        store.write(root, {"attempts": rows})
+    for path in tabs:
+        path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+    return [*_told(rows, unheard, unknown, sum(tab.unreadable for tab in tabs.values()))]
+
+
+def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
+    """By setting and role what a call cost in the mean of the files; by None for a role that of the rows, of all."""
+    money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
+    for path, tab in tabs.items():
+        for role, dollars in tab.money.items():
+            key = path.stem.partition("-")[0], role
+            money[key] += dollars  # type: ignore[assignment]
+            calls[key] += tab.answers[role]
+    if any(+tab.unheard for tab in tabs.values()):
+        columns = ["setting_id", "money", "llm_calls", "forward_passes"]
+        for row in store.read(root, "attempts", columns, pc.field("money").is_valid()).to_pylist():
+            money[row["setting_id"], None] += row["money"]
+            calls[row["setting_id"], None] += row["llm_calls"] + row["forward_passes"]
+    return {key: dollars / calls[key] for key, dollars in money.items() if calls[key]}
+
+
+def _row(root: Path, setting_id: str, attempt_id: str, tab: Tab, each: Mapping[Role, float]) -> dict[str, Any]:
+    result = ChunkResult()
+    for row in store.rows_of_try(root, "episodes", attempt_id):
+        result.count(row["status"], spent_by_columns(row))
+    for role, usage in tab.spent.items():
+        result.spent[role] = larger(result.spent[role], usage)
+    row = attempt_row(attempt_id, setting_id, {}, result, tab.seconds, dt.datetime.now(dt.UTC), result.cells)
+    return row | {"money": None if result.usage.uncounted_answers else tab.dollars(each)}
+
+
+def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: int) -> list[str]:
+    lines = []
+    if rows:
+        dollars = sum(row["money"] or 0.0 for row in rows)
+        line = f"a run of this name was killed: {len(rows):,} chunks of its cells had spent {dollars:.6g} US dollars"
+        if unheard:
+            line += f"; {unheard:,} calls were at servers then, and count as others cost in the mean"
+        if unknown:
+            line += f", but {unknown:,} of which no other tells"
+        lines.append(line)
+    if unreadable:
+        lines.append(f"{unreadable:,} lines of what it had spent ({FOLDER}) are damaged, and are left out")
+    return lines
