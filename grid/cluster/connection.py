@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 import stat
+import sys
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from grid import plugins
 from grid.core.errors import ConfigError, UnfinishedError, one_line
@@ -20,9 +23,10 @@ from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
-_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
+_undo = ExitStack()
+"""Takes back all that `connect` changed in this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 
 
@@ -52,30 +56,94 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
 def connect(cluster: ClusterConfig) -> str:
     """Start or join Ray, unless one is `held`; returns what to tell the user about where it can be watched.
 
+    A Ray that this process has initialised already is used, and left running by `disconnect`, which takes back all that
+    is changed here: environment variables, the handler of SIGTERM, how Ray logs.
+
     Raises:
-        ConfigError: no cluster answers at the address.
+        ConfigError: no cluster answers at the address, or not to us, or the Ray that runs here cannot be used.
         UnfinishedError: Ray does not start here.
     """
     if _held:
         return "the cluster that runs here already"
+    if told := _users_own(cluster):
+        return told
+    with ExitStack() as undo:
+        undo.enter_context(_as_it_was())
+        told = _start(cluster) if cluster.kind == "local" else _join(cluster)
+        _undo.push(undo.pop_all())
+    return told
+
+
+def _users_own(cluster: ClusterConfig) -> str:
+    """What is told of a Ray that was initialised in this process, not by us; empty without one. Raises ConfigError."""
+    if "ray" not in sys.modules:
+        return ""
+    import ray
+
+    if not ray.is_initialized():
+        return ""
+    context, without = ray.get_runtime_context(), "unless ray.shutdown() ends the Ray that runs in this process first"
+    if ray.util.client.ray.is_connected():
+        raise ConfigError("cluster", cluster.kind, f"none beside a Ray client (ray://), {without}")
+    if cluster.kind == "address" and cluster.address != context.gcs_address:
+        raise ConfigError("cluster.address", cluster.address, f"{context.gcs_address}, {without}")
+    if cluster.cpus:
+        raise ConfigError("cluster.cpus", cluster.cpus, f"null, {without}")
+    if named := list(plugins.allowed()):
+        raise ConfigError(plugins.KEY, named, f"none, as its workers would not know them, {without}")
+    return f"the Ray that runs in this process already ({context.gcs_address}), with {cpus()} CPUs"
+
+
+@contextmanager
+def _as_it_was() -> Iterator[None]:
+    """At the end Ray is shut down, and what it and we changed in this process is as it was before."""
+    before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    return _start(cluster) if cluster.kind == "local" else _join(cluster)
+    try:
+        yield
+    finally:
+        import ray
+
+        ray.shutdown()
+        for name in _variables().keys() - before:
+            del os.environ[name]
+        os.environ.update(before)
+        logging.getLogger("ray").setLevel(level)
+        if threading.current_thread() is threading.main_thread():  # elsewhere Ray sets no handler either
+            signal.signal(signal.SIGTERM, on_term)
+        _read_authentication()
+
+
+def _variables() -> dict[str, str]:
+    """What Ray and we set in the environment."""
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_") or name == "PYTHONBREAKPOINT"}
+
+
+def _read_authentication() -> None:
+    """Have Ray read its authentication mode and its token from the environment of now, which it does once."""
+    import ray
+
+    raylet: Any = ray._raylet
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _start(cluster: ClusterConfig) -> str:
     """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback."""
     try:
         folder = _own_folder()
-        _guard_token()
-        os.environ[_LOOPBACK] = "0"
+        token = _guarded(folder.parent)
         os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
+        import ray  # noqa: F401 - which may set a level of its own
 
         logging.getLogger("ray").setLevel(logging.ERROR)
+        _read_authentication()
         context = _begun(
             address="local",
             num_cpus=cluster.cpus,
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
+            _node_ip_address="127.0.0.1",  # on which Ray listens then, and nowhere else
             _temp_dir=str(folder),
             **_with_plugins(inherited=True),
             **_QUIET,
@@ -85,7 +153,6 @@ def _start(cluster: ClusterConfig) -> str:
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
         ) from None
     where = f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
-    token = "its token: ray get-auth-token; " if os.environ.get("RAY_AUTH_MODE", "token") == "token" else ""
     return f"{where} ({token if context.dashboard_url else ''}its session: {folder}/session_latest)"
 
 
@@ -116,36 +183,73 @@ def _own_folder() -> Path:
     return folder / "ray"
 
 
-def _guard_token() -> None:
-    """Ray would make the token that guards its ports readable for all."""
-    if {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
-        return  # of the user's own
-    token = Path.home() / ".ray" / "auth_token"
-    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _guarded(folder: Path) -> str:
+    """Have Ray guard its ports by a token in the folder, unless the user has said how; what is told of it.
+
+    Ray's own place for it, ~/.ray, would have every later cluster of this user ask for the token.
+    """
+    if os.environ.setdefault(_MODE, "token") != "token":
+        return ""
+    if _TOKENS & os.environ.keys():
+        return "its token: ray get-auth-token; "
+    token = folder / "token"
     if not token.exists():
-        with tempfile.NamedTemporaryFile("w", dir=token.parent) as draft, suppress(FileExistsError):
+        with tempfile.NamedTemporaryFile("w", dir=folder) as draft, suppress(FileExistsError):
             draft.write(secrets.token_hex(32))
             draft.flush()
             os.link(draft.name, token)  # whole, or another process's
-    token.chmod(0o600)
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    return f"its token: {token}; "
 
 
 def _join(cluster: ClusterConfig) -> str:
     _expect_an_answer(cluster.address or "")
-    os.environ["RAY_AUTH_MODE"] = cluster.auth
-    import ray  # reads its authentication mode when it is imported, so not before the line above
+    import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
+    _authenticate(cluster)
     try:
         ray.init(address=cluster.address, **_with_plugins(inherited=False), **_QUIET)
-    except ray.exceptions.AuthenticationError:
-        allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
-        raise ConfigError("cluster.auth", cluster.auth, allowed) from None
     except (ConnectionError, RuntimeError, ValueError) as error:
-        auth = "token, the same on both sides" if cluster.auth == "token" else cluster.auth
-        allowed = f"a Ray cluster of the same Ray and Python version that answers with cluster.auth={auth} ({error})"
+        allowed = f"a Ray cluster of the same Ray and Python version ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
+
+
+def _authenticate(cluster: ClusterConfig) -> None:
+    """Set how Ray will ask the cluster; raises ConfigError where that lets nobody in who asks so.
+
+    Ray itself would try for ten seconds, with a line for each.
+    """
+    import ray
+
+    address = cluster.address or ""
+    asks = "token" if _refused(address, {}) else "disabled"
+    os.environ[_MODE] = asks if cluster.auth == "auto" else cluster.auth
+    _read_authentication()
+    if os.environ[_MODE] == "disabled":
+        if asks == "token":
+            raise ConfigError("cluster.auth", cluster.auth, "token or auto, as this cluster asks for one")
+        return
+    loader = cast(Any, ray._raylet).AuthenticationTokenLoader.instance()
+    token = loader.get_token_for_http_header() if loader.has_token(ignore_auth_mode=True) else {}
+    if not token or _refused(address, token):
+        where = "in RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+        held = "another" if token else "none"
+        raise ConfigError("cluster.auth", cluster.auth, f"the token of this cluster {where}; {held} is there")
+
+
+def _refused(address: str, headers: Mapping[str, str]) -> bool:
+    """Whether the cluster's head turns away who comes with these headers."""
+    import grpc  # type: ignore[import-untyped]
+
+    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        alive = channel.unary_unary("/ray.rpc.NodeInfoGcsService/CheckAlive")
+        try:
+            alive(b"", timeout=_ANSWER_SECONDS, metadata=[(name.lower(), text) for name, text in headers.items()])
+        except grpc.RpcError as error:
+            return bool(error.code() is grpc.StatusCode.UNAUTHENTICATED)
+    return False
 
 
 def _with_plugins(inherited: bool) -> dict[str, Any]:
@@ -193,11 +297,9 @@ def alive() -> bool:
 
 
 def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here; one that is `held` stays."""
-    import ray
-
+    """Leave the cluster, or stop the one that was started here; one that is `held` stays, and one of the user's own."""
     if not _held:
-        ray.shutdown()
+        _undo.close()
 
 
 def _expect_an_answer(address: str) -> None:

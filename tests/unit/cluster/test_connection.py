@@ -1,13 +1,37 @@
-"""A Ray that is slow to start, without one."""
+"""Starting Ray and joining it, without one."""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
 import pytest
 import ray
 
 from grid.cluster import connection
+from grid.cluster.connection import connect, disconnect
+from grid.core.errors import ConfigError, UnfinishedError
+from grid.settings.config import ClusterConfig
 
 SLOW = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
+TOKEN = "ab" * 32
+
+
+@pytest.fixture(autouse=True)
+def untouched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of Ray's variables there is none, and no token where Ray looks for one."""
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("PYTHONBREAKPOINT", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -33,3 +57,197 @@ def test_a_node_that_is_not_up_in_time_is_begun_once_more(
             connection._begun(address="local")
     assert tried == [{"address": "local"}] * tries
     assert ended == ([1] if errors else []), "what a failed start left is ended first"
+
+
+# What a head of Ray's says to those who come with a token, or without.
+
+
+class Head(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
+    """Answers who shows its token; anybody, if it has none. `came` holds what each showed."""
+
+    def __init__(self, token: str) -> None:
+        self._token, self.came = token, list[str | None]()
+
+    def service(self, called: Any) -> Any:
+        assert called.method == "/ray.rpc.NodeInfoGcsService/CheckAlive"
+        shown = dict(called.invocation_metadata).get("authorization")
+        self.came.append(shown)
+
+        def answer(request: bytes, context: Any) -> bytes:
+            if self._token and shown != f"Bearer {self._token}":
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "InvalidAuthToken")
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+@contextmanager
+def listening(token: str) -> Iterator[tuple[str, Head]]:
+    server, head = grpc.server(ThreadPoolExecutor(1)), Head(token)
+    server.add_generic_rpc_handlers((head,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}", head
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.fixture
+def modes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modes in which Ray would have joined."""
+    found: list[str] = []
+    monkeypatch.setattr(ray, "init", lambda **how: found.append(os.environ["RAY_AUTH_MODE"]))
+    return found
+
+
+def join(address: str, auth: str) -> None:
+    try:
+        connect(ClusterConfig.model_validate({"kind": "address", "address": address, "auth": auth}))
+    finally:
+        disconnect()
+
+
+@pytest.mark.parametrize(
+    ("asked", "auth", "mode", "came"),
+    [
+        ("", "auto", "disabled", [None]),
+        ("", "disabled", "disabled", [None]),
+        (TOKEN, "auto", "token", [None, f"Bearer {TOKEN}"]),
+        (TOKEN, "token", "token", [None, f"Bearer {TOKEN}"]),
+    ],
+)
+@pytest.mark.parametrize("place", ["RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", ""])
+def test_a_cluster_is_asked_whether_it_wants_a_token_and_gets_it_only_then(
+    asked: str,
+    auth: str,
+    mode: str,
+    came: list[str | None],
+    place: str,
+    modes: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / (".ray/auth_token" if not place else "kept")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(TOKEN)
+    if place:
+        monkeypatch.setenv(place, TOKEN if place == "RAY_AUTH_TOKEN" else str(file))
+    with listening(asked) as (address, head):
+        join(address, auth)
+    assert (modes, head.came) == ([mode], came)
+
+
+@pytest.mark.parametrize(
+    ("auth", "held", "said"),
+    [
+        ("disabled", TOKEN, "cluster.auth='disabled': token or auto, as this cluster asks for one"),
+        ("auto", "", "cluster.auth='auto': the token of this cluster .*; none is there"),
+        ("token", "cd" * 32, "cluster.auth='token': the token of this cluster .*; another is there"),
+    ],
+)
+def test_a_cluster_that_would_turn_us_away_is_told_in_one_line_before_ray_tries(
+    auth: str, held: str, said: str, modes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if held:
+        monkeypatch.setenv("RAY_AUTH_TOKEN", held)
+    with listening(TOKEN) as (address, _), pytest.raises(ConfigError, match=said) as caught:
+        join(address, auth)
+    assert "\n" not in str(caught.value)
+    assert modes == []
+
+
+# What a sweep leaves behind in the process that it ran in.
+
+
+def state() -> tuple[object, ...]:
+    return dict(os.environ), signal.getsignal(signal.SIGTERM), logging.getLogger("ray").level
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_process_is_as_it_was(works: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`init` changes what Ray's own does; the token stays in our own folder."""
+    started: dict[str, str] = {}
+
+    def init(**how: object) -> object:
+        os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb._driver_set_trace"
+        os.environ["RAY_AUTH_MODE"] = "token"
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        started.update(os.environ)
+        if not works:
+            raise RuntimeError("it does not")
+        return SimpleNamespace(dashboard_url="127.0.0.1:8265")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(connection, "_own_folder", lambda: tmp_path / "own" / "ray")
+    (tmp_path / "own").mkdir()
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")  # of the user's own
+    before = state()
+    if works:
+        assert f"its token: {tmp_path}/own/token; " in connect(ClusterConfig(kind="local"))
+        disconnect()
+    else:
+        with pytest.raises(UnfinishedError, match=r"does not start on this machine \(RuntimeError: it does not\)"):
+            connect(ClusterConfig(kind="local"))
+    assert state() == before
+    assert started["RAY_USAGE_STATS_ENABLED"] == "1"
+    token = Path(started["RAY_AUTH_TOKEN_PATH"])
+    assert (token, token.stat().st_mode & 0o777) == (tmp_path / "own" / "token", 0o600)
+    assert len(token.read_text()) >= 32
+    assert not (tmp_path / ".ray").exists()
+
+
+def test_one_token_serves_all_sweeps_of_a_user(tmp_path: Path) -> None:
+    first = connection._guarded(tmp_path), (tmp_path / "token").read_text()
+    del os.environ["RAY_AUTH_TOKEN_PATH"]
+    assert (connection._guarded(tmp_path), (tmp_path / "token").read_text()) == first
+
+
+@pytest.mark.parametrize("own", [{"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_TOKEN": TOKEN}], ids=str)
+def test_how_the_user_guards_ray_stays(own: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {**own})
+    told = connection._guarded(tmp_path)
+    assert {"RAY_AUTH_MODE": "token"} | own == os.environ
+    assert told == ("" if "RAY_AUTH_MODE" in own else "its token: ray get-auth-token; ")
+    assert list(tmp_path.iterdir()) == []
+
+
+# A Ray that runs in this process already, as a notebook's own.
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="10.0.0.1:6379"))
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0})
+    monkeypatch.setattr(ray, "init", lambda **how: pytest.fail("it runs"))
+    monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it is not ours"))
+
+
+@pytest.mark.parametrize(
+    "cluster", [ClusterConfig(kind="local"), ClusterConfig(kind="address", address="10.0.0.1:6379")], ids=str
+)
+def test_a_ray_that_runs_already_is_used_and_left_running(cluster: ClusterConfig, running: None) -> None:
+    before = state()
+    assert connect(cluster) == "the Ray that runs in this process already (10.0.0.1:6379), with 3 CPUs"
+    disconnect()
+    assert state() == before
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        (ClusterConfig(kind="local", cpus=2), r"cluster\.cpus=2: null, unless ray\.shutdown\(\)"),
+        (ClusterConfig(kind="address", address="10.0.0.2:6379"), r"cluster\.address='10\.0\.0\.2:6379': 10\.0\.0\.1"),
+    ],
+    ids=str,
+)
+def test_a_ray_that_runs_already_and_is_another_is_refused(cluster: ClusterConfig, said: str, running: None) -> None:
+    with pytest.raises(ConfigError, match=said):
+        connect(cluster)
+
+
+def test_plugins_are_refused_where_workers_would_not_know_them(running: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection.plugins, "allowed", lambda: {"mylab": ...})
+    with pytest.raises(ConfigError, match=r"plugins=\['mylab'\]: none, as its workers would not know them"):
+        connect(ClusterConfig(kind="local"))
