@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import secrets
 import signal
 import socket
-import stat
 import sys
 import tempfile
 import threading
@@ -18,16 +18,28 @@ from pathlib import Path
 from typing import Any, cast
 
 from grid import plugins
-from grid.core.errors import ConfigError, UnfinishedError, one_line
+from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.surroundings import own_folder
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
-_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
 _undo = ExitStack()
 """Takes back all that `connect` changed in this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+_used = _forked = False
+"""Whether Ray has run in this process, by us; and whether it was forked from one in which Ray had run."""
+
+
+def _tell_child() -> None:
+    global _forked
+    _forked = _forked or _used or _initialised()
+
+
+os.register_at_fork(after_in_child=_tell_child)
 
 
 @contextmanager
@@ -61,12 +73,20 @@ def connect(cluster: ClusterConfig) -> str:
 
     Raises:
         ConfigError: no cluster answers at the address, or not to us, or the Ray that runs here cannot be used.
+        GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start here.
     """
+    global _used
     if _held:
         return "the cluster that runs here already"
+    if _forked:
+        raise GridError(
+            "Ray hangs in a process that was forked from one in which it ran: sweep in one that was begun anew "
+            "(multiprocessing: spawn)"
+        )
     if told := _users_own(cluster):
         return told
+    _used = True
     with ExitStack() as undo:
         undo.enter_context(_as_it_was())
         told = _start(cluster) if cluster.kind == "local" else _join(cluster)
@@ -74,14 +94,16 @@ def connect(cluster: ClusterConfig) -> str:
     return told
 
 
+def _initialised() -> bool:
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
 def _users_own(cluster: ClusterConfig) -> str:
     """What is told of a Ray that was initialised in this process, not by us; empty without one. Raises ConfigError."""
-    if "ray" not in sys.modules:
+    if not _initialised():
         return ""
     import ray
 
-    if not ray.is_initialized():
-        return ""
     context, without = ray.get_runtime_context(), "unless ray.shutdown() ends the Ray that runs in this process first"
     if ray.util.client.ray.is_connected():
         raise ConfigError("cluster", cluster.kind, f"none beside a Ray client (ray://), {without}")
@@ -98,17 +120,23 @@ def _users_own(cluster: ClusterConfig) -> str:
 def _as_it_was() -> Iterator[None]:
     """At the end Ray is shut down, and what it and we changed in this process is as it was before."""
     before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
+    tracing = faulthandler.is_enabled()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray._private import ray_constants
+
+    several: bool = ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
     finally:
-        import ray
-
         ray.shutdown()
+        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = several
         for name in _variables().keys() - before:
             del os.environ[name]
         os.environ.update(before)
         logging.getLogger("ray").setLevel(level)
+        if not tracing:
+            faulthandler.disable()
         if threading.current_thread() is threading.main_thread():  # elsewhere Ray sets no handler either
             signal.signal(signal.SIGTERM, on_term)
         _read_authentication()
@@ -130,12 +158,14 @@ def _read_authentication() -> None:
 
 def _start(cluster: ClusterConfig) -> str:
     """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback."""
-    try:
-        folder = _own_folder()
-        token = _guarded(folder.parent)
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
-        import ray  # noqa: F401 - which may set a level of its own
+    from ray._private import ray_constants
 
+    try:
+        own = own_folder()
+        folder, token = own / "ray", _guarded(own)
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
+        os.environ[_LOOPBACK] = "0"  # for Ray's other processes
+        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = False  # which this one read when it imported Ray
         logging.getLogger("ray").setLevel(logging.ERROR)
         _read_authentication()
         context = _begun(
@@ -143,7 +173,6 @@ def _start(cluster: ClusterConfig) -> str:
             num_cpus=cluster.cpus,
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
-            _node_ip_address="127.0.0.1",  # on which Ray listens then, and nowhere else
             _temp_dir=str(folder),
             **_with_plugins(inherited=True),
             **_QUIET,
@@ -167,20 +196,6 @@ def _begun(**how: Any) -> Any:
         if "timed out during startup" not in str(error):
             raise
     return ray.init(**how)
-
-
-def _own_folder() -> Path:
-    """Where Ray keeps its sessions: below a folder that only this user can enter, as Ray opens its own to everybody."""
-    above = Path(tempfile.gettempdir())
-    if len(str(above)) > _LONGEST:
-        above = Path("/tmp")  # noqa: S108 - what follows is the user's own
-    folder = above / f"agent-grid-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # somebody else took the name
-    folder.chmod(0o700)
-    return folder / "ray"
 
 
 def _guarded(folder: Path) -> str:

@@ -16,9 +16,10 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 import ray
 
+from grid import plugins
 from grid.cluster import connection
 from grid.cluster.connection import connect, disconnect
-from grid.core.errors import ConfigError, UnfinishedError
+from grid.core.errors import ConfigError, GridError, UnfinishedError
 from grid.settings.config import ClusterConfig
 
 SLOW = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
@@ -179,7 +180,7 @@ def test_a_process_is_as_it_was(works: bool, monkeypatch: pytest.MonkeyPatch, tm
         return SimpleNamespace(dashboard_url="127.0.0.1:8265")
 
     monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(connection, "_own_folder", lambda: tmp_path / "own" / "ray")
+    monkeypatch.setattr(connection, "own_folder", lambda: tmp_path / "own")
     (tmp_path / "own").mkdir()
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")  # of the user's own
     before = state()
@@ -248,6 +249,25 @@ def test_a_ray_that_runs_already_and_is_another_is_refused(cluster: ClusterConfi
 
 
 def test_plugins_are_refused_where_workers_would_not_know_them(running: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection.plugins, "allowed", lambda: {"mylab": ...})
+    monkeypatch.setattr(plugins, "allowed", lambda: {"mylab": ...})
     with pytest.raises(ConfigError, match=r"plugins=\['mylab'\]: none, as its workers would not know them"):
         connect(ClusterConfig(kind="local"))
+
+
+def test_a_fork_of_a_process_in_which_ray_ran_is_told_that_ray_would_hang(running: None) -> None:
+    assert _said_by_a_fork() == "Ray hangs in a process that was forked from one in which it ran"
+
+
+def _said_by_a_fork() -> str:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            connect(ClusterConfig(kind="local"))
+        except GridError as error:
+            os.write(writing, str(error).partition(":")[0].encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as said:
+        return said.read()
