@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from grid import plugins
+from grid.cluster.watcher import watched
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.core.surroundings import own_folder
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
+_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # for a head to be started again, and between two looks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
@@ -89,7 +92,7 @@ def connect(cluster: ClusterConfig) -> str:
     _used = True
     with ExitStack() as undo:
         undo.enter_context(_as_it_was())
-        told = _start(cluster) if cluster.kind == "local" else _join(cluster)
+        told = _start(cluster, undo) if cluster.kind == "local" else _join(cluster)
         _undo.push(undo.pop_all())
     return told
 
@@ -156,8 +159,11 @@ def _read_authentication() -> None:
     raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _start(cluster: ClusterConfig) -> str:
-    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback."""
+def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
+    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback.
+
+    A watcher ends it where this process is killed, until `undo`.
+    """
     from ray._private import ray_constants
 
     try:
@@ -177,6 +183,7 @@ def _start(cluster: ClusterConfig) -> str:
             **_with_plugins(inherited=True),
             **_QUIET,
         )
+        undo.enter_context(watched(Path(context.address_info["session_dir"])))
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds
         raise UnfinishedError(
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
@@ -186,16 +193,23 @@ def _start(cluster: ClusterConfig) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change."""
+    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change.
+
+    Ray's processes do not hear of a terminal that closes: this one does, and has them finish what they have begun.
+    """
     import ray
 
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
+        try:
+            return ray.init(**how)
+        except Exception as error:
+            ray.shutdown()
+            if "timed out during startup" not in str(error):
+                raise
         return ray.init(**how)
-    except Exception as error:
-        ray.shutdown()
-        if "timed out during startup" not in str(error):
-            raise
-    return ray.init(**how)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _guarded(folder: Path) -> str:
@@ -218,7 +232,8 @@ def _guarded(folder: Path) -> str:
 
 
 def _join(cluster: ClusterConfig) -> str:
-    _expect_an_answer(cluster.address or "")
+    if why := _no_answer(cluster.address or ""):
+        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({why})")
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -302,13 +317,29 @@ def gpus() -> dict[str, int]:
 
 
 def alive() -> bool:
-    """Whether a machine is left that could run a task."""
+    """Whether a machine is left that could run a task.
+
+    Raises:
+        UnfinishedError: the cluster's head has gone, and has not come back.
+    """
     import ray
 
+    _expect_head(ray.get_runtime_context().gcs_address)
     try:
         return any(node["Alive"] for node in ray.nodes())
     except ray.exceptions.RayError:
         return False
+
+
+def _expect_head(address: str) -> None:
+    """Give a head that is gone time to come back, asking it nothing: who asks is ended by Ray after a minute."""
+    until = time.monotonic() + _HEAD_SECONDS
+    while why := _no_answer(address):
+        if time.monotonic() > until:
+            raise UnfinishedError(
+                f"the head of the Ray cluster at {address} is gone ({why}); run again with the same name"
+            )
+        time.sleep(_LOOK_SECONDS)
 
 
 def disconnect() -> None:
@@ -317,10 +348,11 @@ def disconnect() -> None:
         _undo.close()
 
 
-def _expect_an_answer(address: str) -> None:
-    """Raise ConfigError where nothing listens at `host:port`; Ray itself would try for minutes."""
+def _no_answer(address: str) -> str:
+    """Why nothing listens at `host:port`, which Ray itself would try for minutes; empty where something does."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, OverflowError, ValueError) as error:  # ValueError: no name of a host
-        raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
+        return str(error)
+    return ""

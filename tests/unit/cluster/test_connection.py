@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from grid.cluster import connection
 from grid.cluster.connection import connect, disconnect
 from grid.core.errors import ConfigError, GridError, UnfinishedError
 from grid.settings.config import ClusterConfig
+from tests.support.clusters import free_port
 
 SLOW = "The current node timed out during startup. This could happen because some of the raylet failed to startup"
 TOKEN = "ab" * 32
@@ -58,6 +60,66 @@ def test_a_node_that_is_not_up_in_time_is_begun_once_more(
             connection._begun(address="local")
     assert tried == [{"address": "local"}] * tries
     assert ended == ([1] if errors else []), "what a failed start left is ended first"
+
+
+def test_rays_processes_do_not_hear_of_a_terminal_that_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process begins with the signals blocked that its parent has blocked, and Ray's begin others."""
+    mask: list[set[int]] = []
+
+    def init(**how: object) -> None:
+        mask.append({*signal.pthread_sigmask(signal.SIG_BLOCK, [])})
+
+    monkeypatch.setattr(ray, "init", init)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    connection._begun(address="local")
+    assert mask == [{*before, signal.SIGHUP}]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+# A head that goes while a sweep runs.
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets the address of the head; asking it is a failure where nothing listens there."""
+    monkeypatch.setattr(connection, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True}])
+
+    def at(address: str) -> None:
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+
+    return at
+
+
+def test_a_head_that_is_gone_is_told_in_one_line_and_is_not_asked(
+    nodes: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_HEAD_SECONDS", 0.0)
+    monkeypatch.setattr(ray, "nodes", lambda: pytest.fail("Ray would end this process"))
+    address = f"127.0.0.1:{free_port()}"
+    nodes(address)
+    with pytest.raises(UnfinishedError) as caught:
+        connection.alive()
+    said = str(caught.value)
+    assert said.startswith(f"the head of the Ray cluster at {address} is gone (")
+    assert said.endswith("; run again with the same name")
+    assert "\n" not in said
+
+
+def test_a_head_that_comes_back_is_waited_for(nodes: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as head:
+        head.bind(("127.0.0.1", 0))
+        nodes("{}:{}".format(*head.getsockname()))
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                head.listen()
+
+        monkeypatch.setattr(connection.__dict__["time"], "sleep", sleep)
+        assert connection.alive()
+        assert len(slept) == 3
 
 
 # What a head of Ray's says to those who come with a token, or without.
@@ -177,7 +239,8 @@ def test_a_process_is_as_it_was(works: bool, monkeypatch: pytest.MonkeyPatch, tm
         started.update(os.environ)
         if not works:
             raise RuntimeError("it does not")
-        return SimpleNamespace(dashboard_url="127.0.0.1:8265")
+        session = {"session_dir": str(tmp_path)}
+        return SimpleNamespace(dashboard_url="127.0.0.1:8265", address_info=session)
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(connection, "own_folder", lambda: tmp_path / "own")
