@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -22,12 +23,15 @@ from grid import plugins
 from grid.cluster.watcher import watched
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.core.surroundings import own_folder
+from grid.core.untrusted import shown
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
 _HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # for a head to be started again, and between two looks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
+_BESIDE = "Raylet is terminated."  # of the same machine, by each of its agents
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
 _undo = ExitStack()
@@ -130,7 +134,8 @@ def _as_it_was() -> Iterator[None]:
 
     several: bool = ray_constants.ENABLE_RAY_CLUSTER
     try:
-        yield
+        with _in_our_words():
+            yield
     finally:
         ray.shutdown()
         cast(Any, ray_constants).ENABLE_RAY_CLUSTER = several
@@ -143,6 +148,34 @@ def _as_it_was() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():  # elsewhere Ray sets no handler either
             signal.signal(signal.SIGTERM, on_term)
         _read_authentication()
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Inside, what Ray prints of its machines (25 lines for one that is lost) is a line, and a log has the rest."""
+    import ray
+
+    worker: Any = ray._private.worker
+    before, worker.print_to_stdstream = worker.print_to_stdstream, _tell
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
+
+
+def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
+    """In the place of Ray's function of these arguments; `lines` are messages."""
+    import ray
+
+    log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
+    with suppress(OSError), log.open("a", encoding="utf-8") as file:
+        file.writelines(f"{message}\n" for message in data["lines"])
+    for message in data["lines"]:
+        if lost := _LOST.match(message):
+            told = f"a machine of the Ray cluster is lost ({lost[1]}): what ran there runs again; Ray's words: {log}"
+            print(shown(told), flush=True)
+        elif not message.startswith(_BESIDE):
+            print(shown(one_line(message)), flush=True)
 
 
 def _variables() -> dict[str, str]:

@@ -122,6 +122,33 @@ def test_a_head_that_comes_back_is_waited_for(nodes: Callable[[str], None], monk
         assert len(slept) == 3
 
 
+# What Ray says of its machines.
+
+ENDED = "Raylet is terminated. Termination is unexpected. Last 20 lines of the Raylet logs:\n    bytes used: 0\n    0\n"
+DEAD = (
+    "The node with node id: 520c9ff95b and address: 192.0.2.2 and node name: 192.0.2.2 has been marked dead because "
+    "the detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes unexpectedly\n\t(2)"
+)
+FULL = "The disk of \x1b[31mtmp is full"
+
+
+def test_a_machine_that_is_lost_is_one_line_and_a_log_has_rays_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker: Any = ray._private.worker
+    monkeypatch.setattr(worker, "_global_node", SimpleNamespace(get_logs_dir_path=lambda: str(tmp_path)))
+    before = worker.print_to_stdstream
+    with connection._in_our_words():
+        for message in (ENDED, DEAD, ENDED, FULL):  # as Ray's thread does
+            worker.print_to_stdstream({"lines": [message], "pid": "raylet", "is_err": False}, ignore_prefix=False)
+    lost, full = capsys.readouterr().out.splitlines()
+    assert lost.startswith("a machine of the Ray cluster is lost (192.0.2.2): what ran there runs again; Ray's words: ")
+    assert "The disk of" in full
+    assert "\x1b" not in full
+    assert (tmp_path / "agent-grid.log").read_text() == "".join(f"{one}\n" for one in (ENDED, DEAD, ENDED, FULL))
+    assert worker.print_to_stdstream is before
+
+
 # What a head of Ray's says to those who come with a token, or without.
 
 
