@@ -127,7 +127,7 @@ def test_a_head_that_comes_back_is_waited_for(nodes: Callable[[str], None], monk
 ENDED = "Raylet is terminated. Termination is unexpected. Last 20 lines of the Raylet logs:\n    bytes used: 0\n    0\n"
 DEAD = (
     "The node with node id: 520c9ff95b and address: 192.0.2.2 and node name: 192.0.2.2 has been marked dead because "
-    "the detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes unexpectedly\n\t(2)"
+    "the detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes\n\t(2)"
 )
 FULL = "The disk of \x1b[31mtmp is full"
 
