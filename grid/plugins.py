@@ -14,7 +14,8 @@ import keyword
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.abc import MetaPathFinder
@@ -70,6 +71,19 @@ def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
         os.environ[VARIABLE] = json.dumps([asdict(one) for one in found.values()])
         sys.meta_path.append(_Folders({one.name: one for one in found.values() if not one.distribution}))
     return found
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """At the end the plugins are allowed that were at the beginning."""
+    told, finders = os.environ.get(VARIABLE), [finder for finder in sys.meta_path if isinstance(finder, _Folders)]
+    try:
+        yield
+    finally:
+        _forget()
+        sys.meta_path += finders
+        if told is not None:
+            os.environ[VARIABLE] = told
 
 
 def allowed() -> Mapping[str, Plugin]:

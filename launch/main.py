@@ -63,7 +63,10 @@ def main() -> int:
         return CANNOT_RUN
     # argparse takes a program's name from here; Hydra's tab completion takes it too, and that is for `agent-grid`.
     sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
-    status: int = import_module(COMMANDS[name].module).main()
+    from grid.core.surroundings import usable
+
+    with usable():
+        status: int = import_module(COMMANDS[name].module).main()
     return status
 
 

@@ -20,6 +20,7 @@ from rich.console import Console
 
 from grid import CONF
 from grid.core.errors import GridError, StoreError, one_line, shown_value
+from grid.core.surroundings import usable
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
     from analysis.figures import Drawing
@@ -33,6 +34,7 @@ _PATIENCE_SECONDS = 5.0  # for a file that cannot be read: it may be replaced ju
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
 
 
+@usable()
 def main() -> int:
     """Exit status 0, or 2 where the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)

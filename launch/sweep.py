@@ -15,6 +15,7 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
+from grid.core.surroundings import usable
 from grid.sweeps import arguments
 from grid.sweeps.arguments import refusal
 from grid.sweeps.composing import Composed, prepared
@@ -23,6 +24,7 @@ from grid.sweeps.jobs import CANNOT_RUN, SweepEnded, run_jobs
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
+@usable()
 def main() -> int:
     """Compose, check and run what the command line says; returns the exit status."""
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)

@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
+import re
 import secrets
+import signal
 import socket
-import stat
+import sys
 import tempfile
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from grid import plugins
-from grid.core.errors import ConfigError, UnfinishedError, one_line
+from grid.cluster.watcher import watched
+from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.surroundings import own_folder
+from grid.core.untrusted import shown
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
-_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
+_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # for a head to be started again, and between two looks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
+_BESIDE = "Raylet is terminated."  # of the same machine, by each of its agents
+_MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
+_undo = ExitStack()
+"""Takes back all that `connect` changed in this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
+_used = _forked = False
+"""Whether Ray has run in this process, by us; and whether it was forked from one in which Ray had run."""
+
+
+def _tell_child() -> None:
+    global _forked
+    _forked = _forked or _used or _initialised()
+
+
+os.register_at_fork(after_in_child=_tell_child)
 
 
 @contextmanager
@@ -52,25 +75,138 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
 def connect(cluster: ClusterConfig) -> str:
     """Start or join Ray, unless one is `held`; returns what to tell the user about where it can be watched.
 
+    A Ray that this process has initialised already is used, and left running by `disconnect`, which takes back all that
+    is changed here: environment variables, the handler of SIGTERM, how Ray logs.
+
     Raises:
-        ConfigError: no cluster answers at the address.
+        ConfigError: no cluster answers at the address, or not to us, or the Ray that runs here cannot be used.
+        GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start here.
     """
+    global _used
     if _held:
         return "the cluster that runs here already"
+    if _forked:
+        raise GridError(
+            "Ray hangs in a process that was forked from one in which it ran: sweep in one that was begun anew "
+            "(multiprocessing: spawn)"
+        )
+    if told := _users_own(cluster):
+        return told
+    _used = True
+    with ExitStack() as undo:
+        undo.enter_context(_as_it_was())
+        told = _start(cluster, undo) if cluster.kind == "local" else _join(cluster)
+        _undo.push(undo.pop_all())
+    return told
+
+
+def _initialised() -> bool:
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+def _users_own(cluster: ClusterConfig) -> str:
+    """What is told of a Ray that was initialised in this process, not by us; empty without one. Raises ConfigError."""
+    if not _initialised():
+        return ""
+    import ray
+
+    context, without = ray.get_runtime_context(), "unless ray.shutdown() ends the Ray that runs in this process first"
+    if ray.util.client.ray.is_connected():
+        raise ConfigError("cluster", cluster.kind, f"none beside a Ray client (ray://), {without}")
+    if cluster.kind == "address" and cluster.address != context.gcs_address:
+        raise ConfigError("cluster.address", cluster.address, f"{context.gcs_address}, {without}")
+    if cluster.cpus:
+        raise ConfigError("cluster.cpus", cluster.cpus, f"null, {without}")
+    if named := list(plugins.allowed()):
+        raise ConfigError(plugins.KEY, named, f"none, as its workers would not know them, {without}")
+    return f"the Ray that runs in this process already ({context.gcs_address}), with {cpus()} CPUs"
+
+
+@contextmanager
+def _as_it_was() -> Iterator[None]:
+    """At the end Ray is shut down, and what it and we changed in this process is as it was before."""
+    before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
+    tracing = faulthandler.is_enabled()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    return _start(cluster) if cluster.kind == "local" else _join(cluster)
+    import ray
+    from ray._private import ray_constants
 
-
-def _start(cluster: ClusterConfig) -> str:
-    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback."""
+    several: bool = ray_constants.ENABLE_RAY_CLUSTER
     try:
-        folder = _own_folder()
-        _guard_token()
-        os.environ[_LOOPBACK] = "0"
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
+        with _in_our_words():
+            yield
+    finally:
+        ray.shutdown()
+        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = several
+        for name in _variables().keys() - before:
+            del os.environ[name]
+        os.environ.update(before)
+        logging.getLogger("ray").setLevel(level)
+        if not tracing:
+            faulthandler.disable()
+        if threading.current_thread() is threading.main_thread():  # elsewhere Ray sets no handler either
+            signal.signal(signal.SIGTERM, on_term)
+        _read_authentication()
 
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Inside, what Ray prints of its machines (25 lines for one that is lost) is a line, and a log has the rest."""
+    import ray
+
+    worker: Any = ray._private.worker
+    before, worker.print_to_stdstream = worker.print_to_stdstream, _tell
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = before
+
+
+def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
+    """In the place of Ray's function of these arguments; `lines` are messages."""
+    import ray
+
+    log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
+    with suppress(OSError), log.open("a", encoding="utf-8") as file:
+        file.writelines(f"{message}\n" for message in data["lines"])
+    for message in data["lines"]:
+        if lost := _LOST.match(message):
+            told = f"a machine of the Ray cluster is lost ({lost[1]}): what ran there runs again; Ray's words: {log}"
+            print(shown(told), flush=True)
+        elif not message.startswith(_BESIDE):
+            print(shown(one_line(message)), flush=True)
+
+
+def _variables() -> dict[str, str]:
+    """What Ray and we set in the environment."""
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_") or name == "PYTHONBREAKPOINT"}
+
+
+def _read_authentication() -> None:
+    """Have Ray read its authentication mode and its token from the environment of now, which it does once."""
+    import ray
+
+    raylet: Any = ray._raylet
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
+    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback.
+
+    A watcher ends it where this process is killed, until `undo`.
+    """
+    from ray._private import ray_constants
+
+    try:
+        own = own_folder()
+        folder, token = own / "ray", _guarded(own)
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
+        os.environ[_LOOPBACK] = "0"  # for Ray's other processes
+        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = False  # which this one read when it imported Ray
         logging.getLogger("ray").setLevel(logging.ERROR)
+        _read_authentication()
         context = _begun(
             address="local",
             num_cpus=cluster.cpus,
@@ -80,72 +216,103 @@ def _start(cluster: ClusterConfig) -> str:
             **_with_plugins(inherited=True),
             **_QUIET,
         )
+        undo.enter_context(watched(Path(context.address_info["session_dir"])))
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds
         raise UnfinishedError(
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
         ) from None
     where = f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
-    token = "its token: ray get-auth-token; " if os.environ.get("RAY_AUTH_MODE", "token") == "token" else ""
     return f"{where} ({token if context.dashboard_url else ''}its session: {folder}/session_latest)"
 
 
 def _begun(**how: Any) -> Any:
-    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change."""
+    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change.
+
+    Ray's processes do not hear of a terminal that closes: this one does, and has them finish what they have begun.
+    """
     import ray
 
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:
+        try:
+            return ray.init(**how)
+        except Exception as error:
+            ray.shutdown()
+            if "timed out during startup" not in str(error):
+                raise
         return ray.init(**how)
-    except Exception as error:
-        ray.shutdown()
-        if "timed out during startup" not in str(error):
-            raise
-    return ray.init(**how)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _own_folder() -> Path:
-    """Where Ray keeps its sessions: below a folder that only this user can enter, as Ray opens its own to everybody."""
-    above = Path(tempfile.gettempdir())
-    if len(str(above)) > _LONGEST:
-        above = Path("/tmp")  # noqa: S108 - what follows is the user's own
-    folder = above / f"agent-grid-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # somebody else took the name
-    folder.chmod(0o700)
-    return folder / "ray"
+def _guarded(folder: Path) -> str:
+    """Have Ray guard its ports by a token in the folder, unless the user has said how; what is told of it.
 
-
-def _guard_token() -> None:
-    """Ray would make the token that guards its ports readable for all."""
-    if {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
-        return  # of the user's own
-    token = Path.home() / ".ray" / "auth_token"
-    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    Ray's own place for it, ~/.ray, would have every later cluster of this user ask for the token.
+    """
+    if os.environ.setdefault(_MODE, "token") != "token":
+        return ""
+    if _TOKENS & os.environ.keys():
+        return "its token: ray get-auth-token; "
+    token = folder / "token"
     if not token.exists():
-        with tempfile.NamedTemporaryFile("w", dir=token.parent) as draft, suppress(FileExistsError):
+        with tempfile.NamedTemporaryFile("w", dir=folder) as draft, suppress(FileExistsError):
             draft.write(secrets.token_hex(32))
             draft.flush()
             os.link(draft.name, token)  # whole, or another process's
-    token.chmod(0o600)
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    return f"its token: {token}; "
 
 
 def _join(cluster: ClusterConfig) -> str:
-    _expect_an_answer(cluster.address or "")
-    os.environ["RAY_AUTH_MODE"] = cluster.auth
-    import ray  # reads its authentication mode when it is imported, so not before the line above
+    if why := _no_answer(cluster.address or ""):
+        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({why})")
+    import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
+    _authenticate(cluster)
     try:
         ray.init(address=cluster.address, **_with_plugins(inherited=False), **_QUIET)
-    except ray.exceptions.AuthenticationError:
-        allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
-        raise ConfigError("cluster.auth", cluster.auth, allowed) from None
     except (ConnectionError, RuntimeError, ValueError) as error:
-        auth = "token, the same on both sides" if cluster.auth == "token" else cluster.auth
-        allowed = f"a Ray cluster of the same Ray and Python version that answers with cluster.auth={auth} ({error})"
+        allowed = f"a Ray cluster of the same Ray and Python version ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
+
+
+def _authenticate(cluster: ClusterConfig) -> None:
+    """Set how Ray will ask the cluster; raises ConfigError where that lets nobody in who asks so.
+
+    Ray itself would try for ten seconds, with a line for each.
+    """
+    import ray
+
+    address = cluster.address or ""
+    asks = "token" if _refused(address, {}) else "disabled"
+    os.environ[_MODE] = asks if cluster.auth == "auto" else cluster.auth
+    _read_authentication()
+    if os.environ[_MODE] == "disabled":
+        if asks == "token":
+            raise ConfigError("cluster.auth", cluster.auth, "token or auto, as this cluster asks for one")
+        return
+    loader = cast(Any, ray._raylet).AuthenticationTokenLoader.instance()
+    token = loader.get_token_for_http_header() if loader.has_token(ignore_auth_mode=True) else {}
+    if not token or _refused(address, token):
+        where = "in RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
+        held = "another" if token else "none"
+        raise ConfigError("cluster.auth", cluster.auth, f"the token of this cluster {where}; {held} is there")
+
+
+def _refused(address: str, headers: Mapping[str, str]) -> bool:
+    """Whether the cluster's head turns away who comes with these headers."""
+    import grpc  # type: ignore[import-untyped]
+
+    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        alive = channel.unary_unary("/ray.rpc.NodeInfoGcsService/CheckAlive")
+        try:
+            alive(b"", timeout=_ANSWER_SECONDS, metadata=[(name.lower(), text) for name, text in headers.items()])
+        except grpc.RpcError as error:
+            return bool(error.code() is grpc.StatusCode.UNAUTHENTICATED)
+    return False
 
 
 def _with_plugins(inherited: bool) -> dict[str, Any]:
@@ -183,27 +350,42 @@ def gpus() -> dict[str, int]:
 
 
 def alive() -> bool:
-    """Whether a machine is left that could run a task."""
+    """Whether a machine is left that could run a task.
+
+    Raises:
+        UnfinishedError: the cluster's head has gone, and has not come back.
+    """
     import ray
 
+    _expect_head(ray.get_runtime_context().gcs_address)
     try:
         return any(node["Alive"] for node in ray.nodes())
     except ray.exceptions.RayError:
         return False
 
 
+def _expect_head(address: str) -> None:
+    """Give a head that is gone time to come back, asking it nothing: who asks is ended by Ray after a minute."""
+    until = time.monotonic() + _HEAD_SECONDS
+    while why := _no_answer(address):
+        if time.monotonic() > until:
+            raise UnfinishedError(
+                f"the head of the Ray cluster at {address} is gone ({why}); run again with the same name"
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
 def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here; one that is `held` stays."""
-    import ray
-
+    """Leave the cluster, or stop the one that was started here; one that is `held` stays, and one of the user's own."""
     if not _held:
-        ray.shutdown()
+        _undo.close()
 
 
-def _expect_an_answer(address: str) -> None:
-    """Raise ConfigError where nothing listens at `host:port`; Ray itself would try for minutes."""
+def _no_answer(address: str) -> str:
+    """Why nothing listens at `host:port`, which Ray itself would try for minutes; empty where something does."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, OverflowError, ValueError) as error:  # ValueError: no name of a host
-        raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
+        return str(error)
+    return ""

@@ -96,7 +96,7 @@ class ClusterConfig(_Section):
 
     kind: Literal["local", "address"]
     address: str | None = None
-    auth: Literal["token", "disabled"] = "token"
+    auth: Literal["auto", "token", "disabled"] = "auto"
     cpus: _Count | None = None
     chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
     chunks_in_flight: _Count | None = None

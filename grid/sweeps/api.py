@@ -8,13 +8,17 @@ load("results/mine").arrow("attempts")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grid import store
+from grid import plugins, store
 from grid.core.errors import ConfigError, GridError
+from grid.core.surroundings import usable
 from grid.sweeps import arguments
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
     from analysis.load.unknowns import Unknown
     from grid.sweeps.jobs import Setting
+
+_ALONE = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,8 @@ def load(folder: str | Path) -> Results:
 def sweep(*overrides: str) -> Results:
     """Run what `python launch/sweep.py -m OVERRIDES` would, in this process, and give its results.
 
+    Sweeps of several threads run one after another. A Ray that this process has initialised is used.
+
     Args:
         overrides: as on the command line: `planner=react,egb_logits`.
 
@@ -86,11 +94,31 @@ def sweep(*overrides: str) -> Results:
         GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
             a disk that is full).
     """
-    from grid.sweeps.jobs import run
+    with _alone():
+        from grid.sweeps.jobs import run
 
-    found = settings_of(*overrides)
-    config, _ = found[0]
-    return Results(Path(config["store"]["root"]) / config["name"], run(found))
+        found = settings_of(*overrides)
+        config, _ = found[0]
+        return Results(Path(config["store"]["root"]) / config["name"], run(found))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One sweep at a time; the caller's own Hydra, plugins and random numbers are as before at the end.
+
+    All that connecting to Ray changes is taken back where that is done.
+    """
+    drawn = random.getstate()
+    from hydra.core.global_hydra import GlobalHydra
+
+    with _ALONE, usable(), plugins.kept():
+        outer = GlobalHydra.instance().hydra
+        GlobalHydra.instance().clear()
+        try:
+            yield
+        finally:
+            GlobalHydra.instance().hydra = outer  # composing puts another instance in its place
+            random.setstate(drawn)
 
 
 def settings_of(*overrides: str) -> list[Setting]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import platform
 import signal
 import threading
@@ -276,24 +277,46 @@ def _compact(plan: Plan, console: Console) -> None:
 
 @contextmanager
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
-    """Ctrl-C, or SIGTERM, once ends the run when what is in flight has ended; twice ends it at once."""
+    """Ctrl-C, SIGTERM or a terminal that closes ends the run when what is in flight has ended.
+
+    Ctrl-C or SIGTERM once more ends it at once. A closing terminal may send its signal several times.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if run.stopping:
+        if number == signal.SIGHUP:
+            leave_terminal()
+        elif run.stopping:
             raise KeyboardInterrupt
-        run.stop()
-        progress.state = STOPPING
-        progress.say("interrupted: no further cells are begun, those in flight are finished; once more stops at once")
+        if not run.stopping:
+            run.stop()
+            progress.state = STOPPING
+            progress.say(
+                "interrupted: no further cells are begun, those in flight are finished; once more stops at once"
+            )
 
     if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
         yield
         return
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup asked for
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def leave_terminal() -> None:
+    """Where the terminal is gone, what is printed goes nowhere, as to write there is an error."""
+    for output in (1, 2):
+        try:
+            os.write(output, b"")
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, output)
+            os.close(nowhere)
 
 
 def say(console: Console, line: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -67,3 +69,39 @@ def test_a_folder_without_results_is_told() -> None:
 def test_there_is_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'run'"):
         _ = grid.run
+
+
+LEFT = """
+import faulthandler, json, os, random, signal, sys
+import ray
+import grid
+
+SMALL = "planner=react", "model=lexical", "robustness=none", "dataset.limit=2", "trials=1", "cluster.dashboard=false"
+
+def state():
+    handlers = [str(signal.getsignal(one)) for one in signal.Signals if one not in (signal.SIGKILL, signal.SIGSTOP)]
+    return dict(os.environ), handlers, list(sys.meta_path), random.getstate(), faulthandler.is_enabled()
+
+before = state()
+assert grid.sweep(*SMALL, "name=first").complete
+assert state() == before
+assert not ray.is_initialized()
+ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+assert grid.sweep(*SMALL, "name=second").complete
+assert ray.get(ray.remote(lambda: 5).remote()) == 5, "the caller's own Ray runs on"
+assert sorted(os.listdir(os.environ["HOME"])) == [".ray"], "the token of the caller's own"
+"""
+
+
+def test_a_process_is_as_it_was_and_its_own_ray_is_used(tmp_path: Path) -> None:
+    """Of Ray's own import nothing is asked."""
+    (home := tmp_path / "home").mkdir()
+    ran = tmp_path / "ran"
+    ran.mkdir()
+    root = Path(__file__).parents[2]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment = {"XDG_CACHE_HOME": str(Path.home() / ".cache")} | kept | {"HOME": str(home), "PYTHONPATH": str(root)}
+    ended = subprocess.run(
+        [sys.executable, "-c", LEFT], cwd=ran, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert ended.returncode == 0, ended.stderr

@@ -15,7 +15,9 @@ import pytest
 from grid.cluster import connection
 from grid.cluster.connection import connect
 from grid.core.errors import ConfigError
+from grid.core.surroundings import own_folder
 from grid.settings.config import ClusterConfig
+from tests.support.clusters import head
 from tests.support.commands import Ended, launch
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +42,7 @@ def test_sessions_lie_where_temporary_files_do_while_sockets_paths_fit(
     try:
         assert len(str(above)) == length
         monkeypatch.setattr(tempfile, "gettempdir", lambda: str(above))
-        assert connection._own_folder().is_relative_to(above) is own
+        assert own_folder().is_relative_to(above) is own
     finally:
         shutil.rmtree(above)
 
@@ -61,11 +63,47 @@ def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None
     assert (told["folder"], told["token"]) == ("0o700", "0o600")
     assert told["characters"] >= 32
     assert "Ray dashboard: http://127.0.0.1:" in told["said"]
-    assert "(its token: ray get-auth-token; its session: " in told["said"]
+    own = own_folder()
+    assert f"(its token: {own}/token; its session: {own}/ray/session_latest)" in told["said"]
+    assert told["outside"] == [], "later clusters of this user are as before"
 
 
 def run(folder: Path, home: Path, *arguments: str) -> Ended:
     return launch("sweep", folder, *arguments, environment={"HOME": str(home)})
+
+
+@pytest.mark.parametrize("guarded", [{}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "ab" * 32}], ids=["", "token"])
+def test_ray_start_after_a_local_sweep_is_joined_as_the_documentation_says(
+    guarded: dict[str, str], tmp_path: Path
+) -> None:
+    """Whether or not it asks for a token, which the driver then has."""
+    (home := tmp_path / "home").mkdir()
+    if not guarded:
+        ended = run(tmp_path, home, *SMALL, "cluster.dashboard=false")
+        assert (ended.status, ended.err) == (0, "")
+    with head(environment={"HOME": str(home), **guarded}) as address:
+        environment = {"HOME": str(home), **guarded}
+        joining = ("cluster=address", f"cluster.address={address}", "name=joined")
+        ended = launch("sweep", tmp_path, *SMALL, *joining, environment=environment)
+        assert (ended.status, ended.err) == (0, "")
+
+
+def test_a_home_that_cannot_be_written_and_an_output_of_ascii(tmp_path: Path) -> None:
+    """With the folder for temporary files a new one, nothing has been made there once."""
+    kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": "/sys", "PYTHONIOENCODING": "ascii"}
+    short = tempfile.mkdtemp(dir="/tmp", prefix="x")
+    try:
+        for program in (["sweep.py", *SMALL, "cluster.dashboard=false", "name=x"], ["report.py", "results/x"]):
+            command = [sys.executable, str(ROOT / "launch" / program[0]), *program[1:]]
+            ended = subprocess.run(
+                command, cwd=tmp_path, env={**kept, "TMPDIR": short}, capture_output=True, text=True, timeout=600
+            )
+            told = (
+                f"/sys/.cache/agent-grid cannot be written: {short}/agent-grid-{os.getuid()}/cache is used in its place"
+            )
+            assert (ended.returncode, ended.stderr.splitlines()[:1]) == (0, [told])  # and what matplotlib says of HOME
+    finally:
+        shutil.rmtree(short)
 
 
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
@@ -76,8 +114,13 @@ def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def no_room() -> None:
+    """For Ray's sessions."""
+    vars(connection)["own_folder"] = lambda: Path(os.devnull)
+
+
 def test_a_ray_that_does_not_start_is_one_line_and_leaves_no_folder(tmp_path: Path) -> None:
-    ended = run(tmp_path, Path(os.devnull), *SMALL)  # no room for its token
+    ended = launch("sweep", tmp_path, *SMALL, prepare=no_room)
     assert ended.status == 1
     (line,) = ended.err.splitlines()
     assert line.startswith("stopped: Ray does not start on this machine (NotADirectoryError")

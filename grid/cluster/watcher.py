@@ -1,0 +1,66 @@
+"""A program that ends what is left of a local Ray whose driver was killed: `python watcher.py SESSION`.
+
+It stands apart as it runs by itself, in a process that needs nothing but Python, and so starts at once. What it reads
+ends when the driver does, however that ends; `OVER` says that the driver has ended Ray itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+OVER = b"over"
+_TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may begin another one while it is ended
+
+
+@contextmanager
+def watched(session: Path) -> Iterator[None]:
+    """Where this process is killed in here, the processes that write into the session's folder are killed as well."""
+    command = [sys.executable, "-I", "-S", __file__, str(session)]
+    nothing = subprocess.DEVNULL
+    watcher = subprocess.Popen(  # noqa: S603 - our own
+        command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        watcher.communicate(OVER)
+
+
+def writers(session: Path) -> list[int]:
+    """The processes that have a file of the session open for writing: all of Ray's, and what these have begun."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if any(_writes(one, f"{session.resolve()}/") for one in (process / "fd").iterdir()):
+                found.append(int(process.name))
+    return found
+
+
+def _writes(descriptor: Path, below: str) -> bool:
+    if not os.readlink(descriptor).startswith(below):
+        return False
+    told = descriptor.parents[1].joinpath("fdinfo", descriptor.name).read_text()
+    flags = next(line.split()[1] for line in told.splitlines() if line.startswith("flags:"))
+    return bool(int(flags, 8) & (os.O_WRONLY | os.O_RDWR))
+
+
+def main() -> None:
+    """Wait for the driver, and end what it has left."""
+    if sys.stdin.buffer.read() == OVER:
+        return
+    for _ in range(_TRIES):
+        for process in writers(Path(sys.argv[1])):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(_BETWEEN_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

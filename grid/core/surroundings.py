@@ -1,0 +1,84 @@
+"""What a program of ours finds around it: an output that may know few letters, a cache that may not be writable.
+
+It stands apart from `util`, whose readers are classes of cells: this is for commands, before they begin.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+
+import platformdirs
+
+_CACHE = "XDG_CACHE_HOME"
+_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
+_PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
+_PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
+"""What stands for letters that an output cannot show, each as wide as its own; a question mark for all others."""
+
+
+@contextmanager
+def usable() -> Iterator[None]:
+    """Inside, what is printed can be, whatever the output's encoding, and what is made once has a place.
+
+    A cache that cannot be written gives way to a folder that is this user's alone, and a line says so; child processes
+    use it, too. At the end the output and the environment are as before.
+    """
+    outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
+    before = [one.errors for one in outputs]
+    codecs.register_error(__name__, _plain)
+    for one in outputs:
+        one.reconfigure(errors=__name__)
+    cache, named = platformdirs.user_cache_path("agent-grid"), os.environ.get(_CACHE)
+    if not _writable(cache):
+        other = own_folder() / "cache"
+        print(f"{cache} cannot be written: {other} is used in its place", file=sys.stderr)
+        os.environ[_CACHE] = str(other)
+    try:
+        yield
+    finally:
+        for one, errors in zip(outputs, before, strict=True):
+            one.reconfigure(errors=errors)
+        os.environ.pop(_CACHE, None)
+        if named is not None:
+            os.environ[_CACHE] = named
+
+
+def own_folder() -> Path:
+    """A folder for temporary files that only this user can enter, the same each time, its path short."""
+    above = Path(tempfile.gettempdir())
+    if len(str(above)) > _LONGEST:
+        above = Path("/tmp")  # noqa: S108 - what follows is the user's own
+    folder = above / f"agent-grid-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # somebody else took the name
+    folder.chmod(0o700)
+    return folder
+
+
+def _any_letter(output: TextIOWrapper) -> bool:
+    return codecs.lookup(output.encoding).name.startswith("utf-")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+
+def _writable(cache: Path) -> bool:
+    """Whether a folder is there, or can be made, in which and in whose folders files can be."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        return all(os.access(one, os.W_OK | os.X_OK) for one in (cache, *cache.iterdir()) if one.is_dir())
+    except OSError:
+        return False
