@@ -64,6 +64,7 @@ def ran(plan: Plan, setting: Setting, built: Built, paying: Paying, at_once: int
     return asyncio.run(run_chunk(built, setting, cells, stamp, attempt_id=TRY, at_once=at_once, paying=paying))
 
 
+@pytest.mark.long
 def test_all_roles_count_in_the_file_as_in_the_rows(tmp_path: Path) -> None:
     plan, setting, built = judged(tmp_path)
     ledger, till = Ledger(tmp_path, setting.id, TRY), Asked(10**6)

@@ -48,6 +48,7 @@ def test_a_program_asks_and_calls_as_a_planner_does() -> None:
         assert row["n_steps"] == len(steps)
 
 
+@pytest.mark.long
 def test_a_cell_of_a_program_repeats_itself() -> None:
     lasting = ("success", "answer", "n_steps", "tool_calls", "costs")
     first, second = (
@@ -83,6 +84,7 @@ def test_an_agent_that_asks_nothing_has_no_costs() -> None:
     assert row["money"] is None
 
 
+@pytest.mark.long
 def test_reports_say_in_how_many_cells_an_agent_asked_nothing(tmp_path: Path) -> None:
     command = {"command": "python own.py"}
     run(program("late"), 3, root=tmp_path, planner="outside", planner_values=command, values=HIDDEN)
@@ -147,6 +149,7 @@ def children() -> set[str]:
     return {*told.read_text().split()} if told.exists() else set()
 
 
+@pytest.mark.long
 def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     tokens, made = list[str](), gateway
@@ -165,6 +168,7 @@ def test_nothing_that_it_started_stays(tmp_path: Path, monkeypatch: pytest.Monke
     assert all(not left_over(token) for token in (*tokens, file.read_text()))
 
 
+@pytest.mark.long
 def test_a_bomb_is_cleared_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (row,) = run(program("bomb"))["episodes"]

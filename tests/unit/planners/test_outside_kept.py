@@ -41,6 +41,7 @@ def printed(rows: Any) -> list[list[str]]:
     return [told[row["cell_id"]] for row in rows["episodes"]]
 
 
+@pytest.mark.long
 def test_one_process_works_on_one_case_after_another_as_one_for_each_does() -> None:
     rows = run(kept("kept", "loop"), 4, at_once=1)
     assert len({tuple(words) for words in printed(rows)}) == 1, "its number alone, and no token"
@@ -50,6 +51,7 @@ def test_one_process_works_on_one_case_after_another_as_one_for_each_does() -> N
     assert found == wanted
 
 
+@pytest.mark.long
 def test_it_outlives_the_chunk_and_there_are_as_many_as_cases_at_once() -> None:
     pids = {words[0] for _ in range(2) for words in printed(run(kept("kept", "loop"), 5, at_once=2))}
     assert len(pids) == 2
@@ -81,12 +83,14 @@ def test_it_knows_nothing_before_an_episode_and_is_told_a_fresh_token_with_each(
         assert {found["told"][name] for name in ("OPENAI_API_KEY", "AGENT_GRID_TOKEN")} == {"***"}, "hidden"
 
 
+@pytest.mark.long
 def test_one_that_dies_is_a_row_and_the_next_case_has_another() -> None:
     rows = run(kept("kept_once", "dies"), 3, at_once=1)
     assert [row["error_kind"] for row in rows["episodes"]] == [None, None, None]
     assert [words[1] for words in printed(rows)] == ["0", "0", "0"]
 
 
+@pytest.mark.long
 def test_one_that_ends_behind_each_case_is_started_anew() -> None:
     rows = run(kept("kept_once", "leaves"), 4, at_once=1)
     assert [row["status"] for row in rows["episodes"]] == ["ok"] * 4
@@ -101,6 +105,7 @@ def test_one_that_fails_within_a_case_is_a_row() -> None:
     assert all("by signal 9" in row["error_message"] for row in rows)
 
 
+@pytest.mark.long
 def test_one_that_hangs_ends_with_its_case_and_the_next_has_another() -> None:
     first = run(kept("kept_once", "hangs"))
     second = run(kept("kept_once", "hangs"), budget=BudgetConfig(seconds=1.0))
@@ -110,6 +115,7 @@ def test_one_that_hangs_ends_with_its_case_and_the_next_has_another() -> None:
     assert pids[0] == pids[1] != pids[2]
 
 
+@pytest.mark.long
 def test_so_does_one_that_does_not_come_back_behind_its_last_step() -> None:
     rows = run(kept("kept", "finish_and_sleep"), 2, at_once=1, values={"outline": "hidden"})
     assert [row["status"] for row in rows["episodes"]] == ["ok", "ok"]

@@ -30,6 +30,7 @@ openai = pytest.importorskip("openai")
 httpx2 = pytest.importorskip("httpx2")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 @pytest.mark.parametrize("robustness", ["none", "broken_tool", "extraneous"])
 def test_who_knows_what_is_right_is_as_right_as_react(outline: str, robustness: str) -> None:

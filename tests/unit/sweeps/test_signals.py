@@ -29,6 +29,14 @@ class Run:
         self.stopping = True
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Whoever starts the tests with nohup has them ignore it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def run() -> Any:
     return Run()
