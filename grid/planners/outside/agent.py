@@ -220,7 +220,6 @@ class Command(_Outside):
         if session.over.is_set() or not ended:
             return
         if code := work.result():
-            await process.heard(1.0)
             how = f"by signal {-code}" if code < 0 else f"with status {code}"
             raise ModelError(f"the agent ended {how}; it printed: {one_line(process.printed()[-_SHOWN:]) or 'nothing'}")
         await session.finish(None)

@@ -55,9 +55,6 @@ class Turn:
         """0 where it has ended the work, and waits; else the exit status of its process, which is gone."""
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
-    async def heard(self, seconds: float) -> None:
-        """All was heard before it ended."""
-
     def kill(self) -> None:
         """End the process, unless it has ended the work."""
         self._keeper.call(self._stop.set)

@@ -27,6 +27,7 @@ _JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
 _SECRET = 4  # characters from which on a variable's value is hidden in what is shown
 _READ = 2**16
 _LONGER = 200  # bytes of a line that has no end yet: more than a token has
+_HEARD_SECONDS = 1.0  # for what it printed to be read: what it started may still hold the pipe
 _REAP_SECONDS = 5.0
 _SWEEPS = 20  # looks for what left the group: each may have made another
 _LOOPBACK = "127.0.0.1,localhost,::1"
@@ -122,8 +123,11 @@ class Process:
         return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
-        """Its exit status, negative where a signal ended it."""
-        return await self._process.wait()
+        """Its exit status, negative where a signal ended it. If it failed, what it printed was read before."""
+        status = await self._process.wait()
+        if status:
+            await asyncio.wait({self._reading}, timeout=_HEARD_SECONDS)
+        return status
 
     async def turn(self, line: str, token: str) -> int | None:
         """Hand it a line, and wait until it prints the token as one: None. Its exit status where it ends before."""
@@ -141,10 +145,6 @@ class Process:
     def status(self) -> int | None:
         """Its exit status, or None where it has not ended as far as is known."""
         return self._process.returncode
-
-    async def heard(self, seconds: float) -> None:
-        """Wait until all that it printed is read, so long at most: what it started may still hold the pipe."""
-        await asyncio.wait({self._reading}, timeout=seconds)
 
     def kill(self) -> None:
         """End its process group, at once; what left the group is ended by `gone`."""
