@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from math import ceil
-from typing import Any, cast
+from typing import Any
 
 from grid import store
-from grid.cells.deadline import Limits, end_when_too_large
+from grid.cells.deadline import Limits
 from grid.cells.paying import Tab, forget, tab_of
-from grid.cells.pilot import Pilot, Trial, piloted, trial_of
 from grid.cells.rows import ChunkResult, Room, attempt_row, larger, spent_by_columns
-from grid.cells.run import CONCURRENT_CELLS, UNRESOLVED, Stamp, killed_cell
+from grid.cells.run import UNRESOLVED, Stamp, killed_cell
 from grid.cluster.connection import alive, cpus
 from grid.cluster.fleet import Fleet
+from grid.cluster.lanes import Lane, Try, Work, lanes_of
 from grid.cluster.money import Money
 from grid.cluster.signs import Sign, Signs, end_process
-from grid.cluster.worker import Chunk, Report, solve_chunk, with_pools
-from grid.core.errors import ErrorKind, GridError, StoreError, UnfinishedError
+from grid.cluster.worker import Chunk, Report, solve_chunk
+from grid.core.errors import ErrorKind, StoreError, UnfinishedError
 from grid.core.types import Usage
 from grid.core.untrusted import shown
-from grid.engines.hosted import HostedEngine
-from grid.settings.build import build, build_engine, expect_code
+from grid.settings.build import build
 from grid.settings.plan import Plan
-from grid.settings.roles import at_least, by_pool, model_key, models
-from grid.settings.setting import Cell, Setting
-from grid.store import CellIds
+from grid.settings.roles import at_least, by_pool, models
+from grid.settings.setting import Cell
 
 __all__ = ["Report", "Run"]
 DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so
 _WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
 _TICK_SECONDS = 5.0
+_TURN_SECONDS = 0.5  # where models wait for their turn
 _SILENT_SECONDS = 90.0  # after which a worker that says nothing is ended
 _COMPACT_EVERY = 100  # times that rows were written
 
@@ -68,6 +66,8 @@ class Run:
         self._lanes = lanes_of(plan, done, fleet)
         for lane in self._lanes:
             lane.fresh = plan.chunks(done, partial(self._size, lane), lane.settings)
+            lane.ended = not lane.loaded and not lane.any
+        fleet.need(lane.team for lane in self._lanes if not lane.ended)
         self._writes, self._compacting = 0, None
         self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
         self._signs = Signs(plan.root)
@@ -117,13 +117,17 @@ class Run:
 
         ticked = time.monotonic()
         while True:
+            self._take_turns()
             self._begin()
             in_flight = {task: lane for lane in self._lanes for task in lane.in_flight}
+            waiting = not self.stopping and any(not lane.ended and not lane.loaded for lane in self._lanes)
             if not in_flight:
-                if any(lane.again for lane in self._lanes):
+                if any(lane.again for lane in self._lanes if lane.loaded):
                     self.stop()  # there is no money for what waits
-                break
-            ended, _ = ray.wait(list(in_flight), num_returns=1, timeout=_TICK_SECONDS)
+                if self.stopping or not waiting:
+                    break
+                time.sleep(_TURN_SECONDS)
+            ended, _ = ray.wait(list(in_flight), timeout=_TURN_SECONDS if waiting else _TICK_SECONDS)
             for task in ended:
                 self._end(in_flight[task], task, in_flight[task].in_flight.pop(task))
             passed = time.monotonic() - ticked
@@ -138,6 +142,35 @@ class Run:
                     self._tick()
         if self._compacting is not None:
             ray.wait([self._compacting])
+
+    def _take_turns(self) -> None:
+        """Open the lanes whose models were loaded; those that are done give theirs back; cells of lost ones fail."""
+        self._fleet.advance()
+        for lane in self._lanes:
+            if lane.ended:
+                continue
+            if not lane.loaded and self._fleet.ready(lane.team):
+                lane.open(self._fleet)
+            elif not lane.loaded and (why := self._fleet.lost(lane.team)) is not None and not self.stopping:
+                self._fail(lane, why)
+            if lane.loaded and not lane.in_flight and not lane.again and lane.exhausted:
+                lane.ended = True
+                self._fleet.done(lane.team)
+
+    def _fail(self, lane: Lane, why: str) -> None:
+        """The next cells of a lane whose models cannot be had."""
+        work = lane.next()
+        if work is None:
+            lane.ended = True
+            return
+        attempt_id = uuid.uuid4().hex
+        built = build(work.setting, self._plan.budget)
+        rows = [
+            killed_cell(built, work.setting, cell, self._stamp, attempt_id, ErrorKind.INFRASTRUCTURE, why)
+            for cell in work.cells
+        ]
+        store.write(self._plan.root, {"episodes": rows})
+        self._tell(Report(work.setting.id, len(rows), failed=len(rows), unknown=len(rows)))
 
     def _bound(self) -> int:
         """Chunks that may be in flight; machines come and go."""
@@ -156,7 +189,7 @@ class Run:
 
         remote = ray.remote(max_retries=0)(solve_chunk)  # a task that died is cut up, not only repeated
         for lane in self._lanes:
-            while not self.stopping and self._has_room(lane):
+            while not self.stopping and lane.loaded and self._has_room(lane):
                 work = lane.next()
                 if work is not None and self._money:
                     work = self._affordable(self._money, lane, work)
@@ -176,7 +209,7 @@ class Run:
                     pools=lane.pools,
                     money=(self._money.limit, self._money.actor) if self._money else None,
                 )
-                cpus_of = _WAITING_CPUS if lane.pools else 1
+                cpus_of = _WAITING_CPUS if lane.keys else 1
                 task = remote.options(num_cpus=cpus_of, name=work.name).remote(chunk)
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
@@ -201,7 +234,7 @@ class Run:
             if self._money:
                 self._money.gone(tried.attempt_id)
                 lost = tab_of(self._plan.root, setting_id, tried.attempt_id).dollars()
-            self._tell(Report(setting_id, tried.unfinished, error=_said(error), money=lost))
+            self._tell(Report(setting_id, tried.unfinished, error=said(error), money=lost))
         except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
             self._died(lane, tried, (str(error).strip() or type(error).__name__).splitlines()[0])
         else:
@@ -310,7 +343,7 @@ class Run:
             self._compacting = remote.remote(self._plan.root.absolute())
 
 
-def _said(error: Any) -> str:
+def said(error: Any) -> str:
     """What a task raised, in a line; of a group the first error, as the last line of its text is a frame."""
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
@@ -325,256 +358,3 @@ def _end_on(node: str, pid: int, started: int) -> None:
 
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     ray.remote(num_cpus=0, max_retries=0)(end_process).options(scheduling_strategy=there).remote(pid, started)
-
-
-# Pilots on a Ray cluster, with a sweep's engines and as many cells side by side as it will have.
-
-
-@dataclass(frozen=True)
-class Side:
-    """What settings of one lane run on: so many `cells` side by side, or tasks where these have the engine.
-
-    `capacity`: calls that its replicas answer at once, where how long one takes does not hang on how many others there
-    are; None where it does, or nothing answers but the task.
-    """
-
-    settings: Sequence[Setting]
-    cells: int
-    pooled: bool
-    capacity: int | None
-
-    def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
-        """How long the cells of some settings that are `pending` take, by those pilots that say something."""
-        total = longest = 0.0
-        for setting in settings:
-            pilot = pilots.get(setting.id)
-            if pilot and pilot.batches and pending[setting.id]:
-                total += pending[setting.id] * self._share(pilot)
-                longest = max(longest, *(one.seconds for one in pilot.largest.took))
-        return max(total, longest) if self.pooled else total
-
-    def _share(self, pilot: Pilot) -> float:
-        """The seconds by which one cell makes a sweep longer."""
-        batch = pilot.largest
-        each = batch.seconds / len(batch.took)
-        if not self.pooled:
-            return each / self.cells
-        if self.capacity is None:
-            return each
-        calls = batch.calls / batch.cells * self.cells  # as a sweep would have in flight
-        return each * min(batch.calls, self.capacity) / min(calls, self.capacity) if calls else each
-
-
-def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
-    """By setting id what its cells take, `calls` for each at most; and what they run on.
-
-    Raises:
-        GridError: what keeps a worker from running anything at all.
-    """
-    found: dict[str, Pilot] = {}
-    sides = []
-    for lane in lanes_of(plan, done, fleet):
-        sides.append(_side(plan, lane))
-        for first in range(0, len(lane.settings), _tasks(plan, lane)):
-            now = lane.settings[first : first + _tasks(plan, lane)]
-            found |= _together(plan, lane, now, done, calls)
-    return found, sides
-
-
-def _tasks(plan: Plan, lane: Lane) -> int:
-    """Tasks of a lane that run side by side; of one whose replicas answer, one task has all cells."""
-    return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
-
-
-def _side(plan: Plan, lane: Lane) -> Side:
-    homes = {build_engine(model).home for one in lane.settings for model in models(one.config).values()}
-    if not lane.pools:
-        return Side(lane.settings, _tasks(plan, lane), pooled=False, capacity=None)
-    capacity = None if "replica" in homes else ceil(lane.target / AHEAD)
-    return Side(lane.settings, lane.target, pooled=True, capacity=capacity)
-
-
-def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:
-    """The pilots of some settings, side by side."""
-    import ray
-
-    remote = ray.remote(max_retries=0)(pilot_task)
-    tasks = {}
-    for setting in settings:
-        side = lane.target if lane.pools else lane.at_once
-        trial = replace(trial_of(plan, setting, done, calls, side), pools=lane.pools)
-        name = f"pilot · {setting.labels['planner']} · {setting.labels['dataset']} · {setting.labels['robustness']}"
-        task = remote.options(num_cpus=0.25 if lane.pools else 1, name=name).remote(trial)
-        tasks[setting.id] = (task, time.time())
-    return {setting_id: _answer(*one) for setting_id, one in tasks.items()}
-
-
-def _answer(task: Any, ordered: float) -> Pilot:
-    import ray
-
-    try:
-        pilot: Pilot
-        pilot, began = ray.get(task)
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, GridError):
-            raise error.cause from None
-        return Pilot(why=_said(error))
-    except ray.exceptions.RayError as error:
-        return Pilot(why=(str(error).strip() or type(error).__name__).splitlines()[0])
-    return replace(pilot, start=max(began - ordered, 0.0))
-
-
-def pilot_task(trial: Trial) -> tuple[Pilot, float]:
-    """Run a trial in a worker; its pilot, and the time of the day, in seconds, when its first cell began."""
-    end_when_too_large(trial.limits.memory_gib)
-    built = build(trial.setting, trial.budget)
-    expect_code(trial.setting)
-    began = time.time()
-    return piloted(trial, with_pools(built, trial.setting, trial.pools, "pilot")), began
-
-
-# Lanes: the work of settings that share engines, what of it is in flight, and how much may be.
-
-
-AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
-_TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
-_LARGEST = 4000  # cells of a chunk
-
-
-@dataclass(frozen=True)
-class Work:
-    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time.
-
-    `first` is the place of a chunk's first cell among those that the run has begun of its setting, `last` that behind
-    its last; parts of one that is tried again keep both.
-    """
-
-    setting: Setting
-    cells: Sequence[Cell]
-    deaths: int = 0
-    waited: int = 0
-    first: int = 0
-    last: int = 0
-
-    @property
-    def name(self) -> str:
-        """As Ray's dashboard shows the task."""
-        labels = (self.setting.labels[group] for group in ("planner", "dataset", "robustness"))
-        return shown(" · ".join([*labels, f"{self.first}-{self.last}"]))
-
-
-@dataclass
-class Try:
-    """A chunk in flight: what its worker last said, for how many seconds it has said nothing, why it was ended."""
-
-    work: Work
-    attempt_id: str
-    started: float
-    sign: Sign | None = None
-    silent: float = 0.0
-    ended: str | None = None
-
-    @property
-    def unfinished(self) -> int:
-        """Cells that have not ended, as far as is known."""
-        return len(self.work.cells) - (self.sign.ended if self.sign else 0)
-
-
-@dataclass
-class Lane:
-    """The work of settings whose roles share engines.
-
-    `pools` are their replicas, by model and name; empty where every task has the engines. `target` is how many cells in
-    flight keep the replicas busy. `left` are about as many as the cells that no chunk has been made of.
-    """
-
-    settings: Sequence[Setting]
-    pools: Mapping[str, Mapping[str, Any]]
-    target: int
-    left: int
-    again: deque[Work] = field(default_factory=deque)
-    in_flight: dict[Any, Try] = field(default_factory=dict)
-    fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
-    _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
-    _begun: Counter[str] = field(default_factory=Counter)  # cells, by setting
-    _heard: float = 0.0  # when the latest of those that have said something was started
-
-    @property
-    def at_once(self) -> int:
-        """Cells that a chunk runs side by side: where replicas answer, two chunks at least make up the target."""
-        return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.pools else CONCURRENT_CELLS
-
-    def has_room(self, chunks: int) -> bool:
-        """Whether another chunk may begin; `chunks` may be in flight where every task has the engine."""
-        if not self.pools:
-            return len(self.in_flight) < chunks
-        return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
-
-    def next(self) -> Work | None:
-        """What is to run next."""
-        if self.again:
-            return self.again.popleft()
-        found = next(self.fresh, None)
-        if found is None:
-            return None
-        setting, cells = found
-        self.left -= len(cells)
-        first = self._begun[setting.id]
-        self._begun[setting.id] += len(cells)
-        return Work(setting, cells, first=first, last=self._begun[setting.id])
-
-    def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
-        """Take in what a worker says, `passed` seconds after it was last listened to.
-
-        One that has not begun waits for a CPU, and is silent only where a later one has, or where no worker is `busy`.
-        """
-        news = sign is not None and sign != tried.sign
-        if sign is not None:
-            tried.sign, self._heard = sign, max(self._heard, tried.started)
-        waits = busy and tried.sign is None and tried.started >= self._heard
-        tried.silent = 0.0 if news or waits else tried.silent + passed
-
-    def took(self, setting_id: str, cells: int, seconds: float) -> None:
-        """Take in what a chunk cost."""
-        if cells:
-            self._cost[setting_id] = seconds / cells
-
-    def size(self, setting: Setting, first: int, chunks: int) -> int:
-        """Cells of the setting's next chunk: `first`; once a cell's cost is known, so many that it lasts some seconds.
-
-        Towards the end chunks become smaller, so that all workers end at about the same time; where replicas answer,
-        not smaller than what runs side by side.
-        """
-        if setting.id not in self._cost:
-            return first
-        if self.pools:
-            chunks = -(-self.target // self.at_once)
-        size = min(int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6)), _LARGEST)
-        share = max(-(-self.left // (2 * chunks)), min(first, size))
-        return max(min(size, share), self.at_once if self.pools else 1)
-
-
-def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """A lane for each set of pools that settings ask, and one for all whose tasks have the engines.
-
-    `fresh` is still to be set.
-    """
-    grouped = dict[tuple[str, ...], list[Setting]]()
-    pools, targets = dict[str, Mapping[str, Any]](), dict[str, int]()
-    to_run = 1 - len(done) / plan.total()  # of every lane, about: to count them takes seconds for each million
-    for setting in plan.settings:
-        for key, model in ((model_key(model), model) for model in models(setting.config).values()):
-            if key not in pools:
-                pools[key] = fleet.handles(model)
-                capacity = cast(HostedEngine, build_engine(model)).capacity if pools[key] else 0
-                targets[key] = ceil(AHEAD * len(pools[key]) * capacity)
-        grouped.setdefault(tuple(sorted(key for key in by_pool(setting.config) if pools[key])), []).append(setting)
-    return [
-        Lane(
-            settings,
-            {key: pools[key] for key in keys},
-            sum(targets[key] for key in keys),
-            int(to_run * sum(map(plan.cells_in, settings))),
-        )
-        for keys, settings in grouped.items()
-    ]

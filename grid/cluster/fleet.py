@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
 from grid.cluster import gpus, pool
 from grid.cluster.pool import Pool, Say
-from grid.cluster.ready import wait
+from grid.cluster.ready import Late, wait
 from grid.cluster.replica import ReplicaStats
+from grid.cluster.turns import Team, Turns, ordered, placed
 from grid.core.engine import ACTOR, CRITIC, EVALUATOR, JUDGE, SAMPLE
+from grid.core.errors import ConfigError, EngineError, UnfinishedError
 from grid.core.problem import DRAFTED
 from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine, Probe
@@ -23,17 +27,21 @@ from grid.settings.roles import judging, label_of, model_key, models, simulating
 from grid.settings.setting import Setting
 
 _LOOK_SECONDS = 2.0
+_LOOK_AGAIN_SECONDS = 1.0  # for GPUs that have become free
+_TAKE_SECONDS = 0.05
+_END_SECONDS = 15.0
 LOST_SECONDS = 120.0  # in which a replica did not once say that it is well
 
 
 @dataclass
 class Totals:
-    """What a replica has done in all its processes, as far as they told; `seconds` since the fleet was ready."""
+    """What a replica has done in all its processes, as far as they told, in the `seconds` `since` it was loaded."""
 
     label: str
     name: str
     processes: dict[int, ReplicaStats] = field(default_factory=dict)
     seconds: float = 0.0
+    since: float | None = None
 
     @property
     def restarts(self) -> int:
@@ -61,21 +69,84 @@ class Totals:
         )
 
 
+@dataclass
+class Hosted:
+    """A model that replicas hold: its name, its config, its engine, and how many replicas it is to have."""
+
+    label: str
+    model: Mapping[str, Any]
+    engine: HostedEngine
+    replicas: int = 1
+
+    @property
+    def bundles(self) -> list[float]:
+        """The GPUs of each process of one replica."""
+        return list(pool.bundles(self.engine))
+
+    @property
+    def asked(self) -> int | None:
+        """The replicas that its own config asks for; None where it leaves that to the sweep's."""
+        return getattr(self.engine, "replicas", None)
+
+
+class Load(threading.Thread):
+    """A model that is being loaded; `taken`: whether what became of it was looked at."""
+
+    def __init__(self, work: Callable[[], Mapping[str, Late]]) -> None:
+        super().__init__(daemon=True, name="load")
+        self._work = work
+        self.late: Mapping[str, Late] = {}
+        self.error: Exception | None = None
+        self.taken = False
+        self.start()
+
+    def run(self) -> None:
+        """Load it, once."""
+        try:
+            self.late = self._work()
+        except Exception as error:  # noqa: BLE001 - whoever waits for it raises or tells it
+            self.error = error
+
+    @property
+    def done(self) -> bool:
+        """Whether it is loaded, and that was seen."""
+        return self.taken and self.error is None
+
+
 class Fleet:
-    """A context manager: inside it, every model of the settings that needs replicas has them, loaded and watched.
+    """A context manager: inside it, models of the settings that need replicas have them, loaded and watched.
+
+    Where the GPUs do not hold all models at once they take turns: what a setting asks is a team, whose cells begin when
+    all of it is loaded (`turns`). Without a limit on what is loaded, which is so on CPUs, all are loaded at once.
 
     A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here. Replicas
     that do not become ready are started again, and join the others when they are. `lost_seconds`: after so long
     without a word from a replica that it is well, its process is ended, and Ray starts another.
 
+    Args:
+        settings: whose models it has.
+        replicas: of every model, but for one that says how many itself.
+        ready_seconds: how long each may wait for GPUs, and then take to load.
+        say: gets a line now and then.
+        cells: of each setting, by its id, as far as is known: longer teams may begin first.
+        grows_to: GPUs of a cluster that starts machines by itself, when it has all of them.
+
     Raises:
-        ConfigError: not enough GPUs, or an engine that can never work.
-        EngineError: a pool of which no replica becomes ready within `ready_seconds`.
+        ConfigError: a setting whose models the cluster's GPUs never hold at once, or an engine that can never work.
+        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or of no team all.
     """
 
     lost_seconds = LOST_SECONDS
 
-    def __init__(self, settings: Sequence[Setting], replicas: int, ready_seconds: float, say: Say) -> None:
+    def __init__(
+        self,
+        settings: Sequence[Setting],
+        replicas: int,
+        ready_seconds: float,
+        say: Say,
+        cells: Mapping[str, int] | None = None,
+        grows_to: int | None = None,
+    ) -> None:
         needed = [
             (role, label_of(role, setting.labels), model)
             for setting in settings
@@ -83,21 +154,86 @@ class Fleet:
             if build_engine(model).home != "task"
         ]
         needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
-        self._models = {model_key(model): (label, model) for _, label, model in needed}
+        self._models = {
+            key: Hosted(label, model, cast(HostedEngine, build_engine(model)))
+            for key, label, model in ((model_key(model), label, model) for _, label, model in needed)
+        }
+        self._cells = Counter[Team]()
+        for setting in settings:
+            self._cells[self.team(setting)] += cells.get(setting.id, 1) if cells else 1
         self._probes = probes_of(settings)
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
+        self._grown = [[1.0] * grows_to] if grows_to else []  # Ray finds the machines
         self.pools: dict[str, Pool] = {}
         self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
         self._totals: dict[str, Totals] = {}
+        self._turns = Turns({}, [])
+        self._loads: dict[str, Load] = {}  # of the models that are held
+        self._lost: dict[Team, str] = {}
+        self._errors: dict[str, Exception] = {}  # by the key of a model that could not be loaded
+        self._expected: tuple[float, float] = 0.0, 0.0  # GPUs that are to be free, and until when that is waited for
+        self._looked, self._waits = 0.0, 0.0
+        self._in_turns = False
+        self._threads: list[Load] = []
+        self._started = 0  # pools
+        self.gpus = 0.0
+        """GPUs that its replicas took, most at once."""
         self.loading = 0.0
-        """Seconds until the models were loaded."""
+        """Seconds until the first models were loaded."""
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
+
+    def team(self, setting: Setting) -> Team:
+        """The models of a setting that need GPUs, by their keys, and so may have to wait."""
+        keys = map(model_key, models(setting.config).values())
+        return frozenset(key for key in keys if key in self._models and self._models[key].bundles)
 
     def handles(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
         """The actors of a model's replicas that became ready, by name; empty where it needs none."""
         found = self.pools.get(model_key(model))
         return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
+
+    def need(self, teams: Iterable[Team]) -> None:
+        """Cells of these teams are to run: those that have ended, or were lost, wait once more."""
+        for team in dict.fromkeys(teams):
+            self._lost.pop(team, None)
+            if team and team not in self._turns.begun and team not in self._turns.waiting:
+                self._turns.waiting.append(team)
+        self.advance()
+
+    def ready(self, team: Team) -> bool:
+        """Whether all models of a team are loaded."""
+        return not team or (team in self._turns.begun and all(self._loads[key].done for key in team))
+
+    def lost(self, team: Team) -> str | None:
+        """Why a team will not be loaded; None where it is or may be."""
+        return self._lost.get(team)
+
+    def done(self, team: Team) -> None:
+        """No cell of a team is left: what no other needs gives its GPUs back, if others wait for some."""
+        if team in self._turns.begun:
+            self._release(self._turns.end(team))
+            self.advance()
+
+    def advance(self) -> None:
+        """Begin teams that find room, and take in what became of those that were begun; called again and again."""
+        self._take_ended()
+        if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
+            return
+        self._looked = time.monotonic()
+        free = self._free()
+        if sum(map(sum, free)) < self._expected[0] and time.monotonic() < self._expected[1]:
+            return  # a smaller team would take what a larger one is about to have
+        while (found := self._turns.next(free)) is not None:
+            team, missing, free = found
+            for key in missing:
+                self._load(key)
+            if missing and self._in_turns:
+                self._say(f"loading {self._told_of(team)}")
+        if self._turns.begun:
+            self._waits = 0.0
+        elif self._turns.waiting and not self._release(self._turns.make_way()):
+            self._wait_for_others(free)
 
     def spent(self, model: Mapping[str, Any], attempt_id: str) -> Usage:
         """What the model's replicas count for one attempt; nothing where the tasks hold the engine."""
@@ -116,19 +252,17 @@ class Fleet:
         told = {name: total.stats.counts for name, total in self._totals.items() if total.processes}
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
-    @property
-    def gpus(self) -> float:
-        """GPUs that all its replicas take."""
-        every = self.pools.values()
-        return sum(len(one.names) * cast(HostedEngine, build_engine(one.model)).gpus for one in every)
-
     def told(self) -> str:
-        """What the replicas have answered so far, as the end of a line; empty without replicas."""
+        """What the replicas have answered so far, and who waits, as the end of a line; empty without replicas."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
-        if not stats:
-            return ""
-        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in stats)
-        return f"  replicas answered {sum(one.requests for one in stats):,} requests, {tokens:,} tokens"
+        told = ""
+        if stats:
+            tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in stats)
+            told = f"  replicas answered {sum(one.requests for one in stats):,} requests, {tokens:,} tokens"
+        loading = [self._models[key].label for key, load in self._loads.items() if not load.done]
+        told += f"  loading {', '.join(loading)}" if loading else ""
+        waiting = map(self._told_of, self._turns.waiting)
+        return told + (f"  waiting: {'; '.join(waiting)}" if self._turns.waiting else "")
 
     def __enter__(self) -> Fleet:
         try:
@@ -147,34 +281,203 @@ class Fleet:
         self._stop()
 
     def _start(self) -> None:
-        wanted, began = [], time.monotonic()
-        for key, (label, model) in self._models.items():
-            found = pool.find(label, model)
-            if found:
-                self.pools[key] = found
-                self._say(f"{label}: joined a running pool of {len(found.names)} replicas")
-            else:
-                wanted.append((key, label, model, cast(HostedEngine, build_engine(model))))
-        gpus.check([(label, self._replicas, engine.gpus) for _, label, _, engine in wanted])
-        for key, label, model, engine in wanted:
-            self.pools[key] = pool.start(
-                label, model, engine, self._replicas, ready_seconds=self._ready_seconds, detached=False
-            )
-        asked = [replace(one, probes=self._probes.get(key, ())) for key, one in self.pools.items()]
-        for name, late in wait(asked, self._ready_seconds, self._say).items():
-            self._say(f"the sweep begins without replica {name}, which joins it when it is ready: {late.why}")
-            self._late[name] = late.task or self._load_again(name, end=True)
-        self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}
-        self._ready = time.monotonic()
-        self.loading = self._ready - began
-        if self.pools:
+        began = time.monotonic()
+        for key, one in self._models.items():
+            if found := pool.find(one.label, one.model):
+                self.pools[key] = replace(found, probes=self._probes.get(key, ()))
+                self._say(f"{one.label}: joined a running pool of {len(found.names)} replicas")
+        self._plan_turns()
+        always = [key for key, one in self._models.items() if not one.bundles]
+        for key in always:
+            self._load(key)
+        self._begin_first()
+        self._wait_loaded(always)
+        self.loading = time.monotonic() - began
+        if self._models:
             self._watcher = threading.Thread(target=self._watch, daemon=True, name="fleet")
             self._watcher.start()
 
+    def _plan_turns(self) -> None:
+        """Put the teams into an order, with as many replicas as the cluster holds; say what is not as it was asked."""
+        teams = [team for team in self._cells if team]
+        for team in teams:
+            lacking = [self._models[key] for key in team if key not in self.pools]
+            gpus.expect_place({one.label: one.bundles for one in lacking}, self._machines())
+        for one in self._models.values():
+            one.replicas = 1 if one.engine.home == "gateway" else one.asked or self._replicas
+        for team in teams:
+            self._shrink(team)
+        shares = {key: self._shares_of(key) for key in self._models}
+        machines = self._machines() if teams else []
+        work = {team: self._cells[team] / min(self._models[key].replicas for key in team) for team in teams}
+        order, _ = ordered(work, shares, machines)
+        self._turns = Turns(shares, order)
+        every = [share for key in set().union(*teams) for share in shares[key]]
+        self._in_turns = placed(every, machines) is None
+        if self._in_turns:
+            told = "; ".join(f"{self._told_of(team)}, {self._cells[team]:,} cells" for team in order)
+            have = sum(map(sum, machines))
+            self._say(f"models take turns on {have:g} GPUs, as all of them need {sum(every):g}: {told}")
+
+    def _shrink(self, team: Team) -> None:
+        """Have no more replicas of a team's models than the cluster holds when they are alone."""
+        machines = self._machines()
+        asked = {key: self._models[key].replicas for key in team}
+        while placed((share for key in team for share in self._shares_of(key)), machines) is None:
+            most = max((self._models[key] for key in team), key=lambda one: one.replicas)
+            most.replicas -= 1
+        for key, count in asked.items():
+            if (one := self._models[key]).replicas < count:
+                self._say(f"{one.label}: {one.replicas} of {count} replicas, as many as the cluster's GPUs hold")
+
+    def _shares_of(self, key: str) -> list[float]:
+        """The GPUs of each process of a model; none where it runs without us or on CPUs."""
+        one = self._models.get(key)
+        return [] if one is None or (key in self.pools and self.pools[key].detached) else one.bundles * one.replicas
+
+    def _told_of(self, team: Team) -> str:
+        """A team's models, by name, with their replicas' GPUs."""
+        told = [
+            f"{one.label} ({f'{one.replicas} x ' if one.replicas > 1 else ''}{sum(one.bundles):g} GPU)"
+            for key, one in reversed(self._models.items())  # who acts first
+            if key in team
+        ]
+        return " with ".join(told)
+
+    def _free(self) -> list[list[float]]:
+        """The GPUs that may be taken now; of a cluster that grows, what it has not given to us."""
+        if self._grown:
+            return placed((share for key in self._turns.held for share in self._shares_of(key)), self._grown) or []
+        return gpus.free()
+
+    def _machines(self) -> list[list[float]]:
+        """All GPUs that there are, or will be, whoever holds them."""
+        return self._grown or gpus.every()
+
+    def _begin_first(self) -> None:
+        """Begin the first teams; raises ConfigError where others hold the GPUs for longer than replicas take to end."""
+        until = time.monotonic() + gpus.SETTLE_SECONDS
+        while self._turns.waiting and not self._turns.begun:
+            self._looked = 0.0
+            self.advance()
+            if not self._turns.begun and time.monotonic() > until:
+                first = {self._models[key].label: self._shares_of(key) for key in self._turns.waiting[0]}
+                raise gpus.no_room(first, gpus.free())
+            time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
+
+    def _wait_loaded(self, always: Sequence[str]) -> None:
+        """Wait until what was begun is loaded, and something of it can be asked; raises what keeps it from that."""
+        while True:
+            self.advance()
+            for key, error in self._errors.items():
+                if key in always or isinstance(error, ConfigError | UnfinishedError):
+                    raise error
+            if not self._turns.begun and not self._turns.waiting and self._errors:
+                raise next(iter(self._errors.values()))
+            if all(load.done for load in self._loads.values()) and (self._turns.begun or not self._turns.waiting):
+                return
+            time.sleep(_TAKE_SECONDS)
+
+    def _load(self, key: str) -> None:
+        """Start the replicas of a model and load them, in a thread of its own."""
+        one = self._models[key]
+        if key not in self.pools:
+            self._started += 1
+            found = pool.start(
+                one.label,
+                one.model,
+                one.engine,
+                one.replicas,
+                ready_seconds=self._ready_seconds,
+                detached=False,
+                turn=self._started,
+            )
+            self.pools[key] = replace(found, probes=self._probes.get(key, ()))
+        for name in self.pools[key].names:
+            self._totals.setdefault(name, Totals(one.label, name))
+        self._loads[key] = Load(partial(self._loaded, one, self.pools[key]))
+        self._threads.append(self._loads[key])
+        self.gpus = max(self.gpus, sum(sum(self._shares_of(each)) for each in self._loads))
+
+    def _loaded(self, one: Hosted, found: Pool) -> Mapping[str, Late]:
+        """Wait for a pool's GPUs, then until it is loaded; those of its replicas that are not."""
+        began, tell = time.monotonic(), gpus.SETTLE_SECONDS
+        while one.bundles and not found.detached and not pool.placed(found):
+            waited = time.monotonic() - began
+            if self._ended.wait(_LOOK_AGAIN_SECONDS) or waited > self._ready_seconds:
+                raise EngineError(
+                    f"{one.label}: no GPUs for it within cluster.ready_seconds={self._ready_seconds:g}{gpus.holders()}"
+                )
+            if waited > tell:
+                tell = 2 * waited
+                self._say(
+                    f"{one.label}: waits for GPUs that others hold or the cluster does not have yet, {waited:.0f} s"
+                )
+        say = self._say if len(self._models) == 1 else lambda line: self._say(f"{one.label}: {line}")
+        return wait([found], self._ready_seconds, say)
+
+    def _take_ended(self) -> None:
+        """Take in models that were loaded, or were not."""
+        for key, load in list(self._loads.items()):
+            if load.taken or load.is_alive():
+                continue
+            load.taken = True
+            if load.error is not None:
+                self._fail(key, load.error)
+                continue
+            for name, late in load.late.items():
+                self._say(f"it goes on without replica {name}, which takes part when it is ready: {late.why}")
+                self._late[name] = late.task or self._load_again(name, end=True)
+            for name in self.pools[key].names:
+                self._totals[name].since = time.monotonic()
+
+    def _fail(self, key: str, error: Exception) -> None:
+        """A model cannot be loaded: the teams that need it are lost, the others go on."""
+        self._errors[key] = error
+        teams, gone = self._turns.fail(key)
+        for team in teams:
+            self._lost[team] = str(error)
+        self._release(gone)
+        if self._turns.begun or self._turns.waiting:
+            self._say(f"{self._models[key].label} is not loaded, and no cell that needs it is run: {error}")
+
+    def _release(self, keys: Sequence[str]) -> bool:
+        """Stop these models, whose GPUs become free; whether there are any."""
+        ours = [key for key in keys if key in self.pools and not self.pools[key].detached]
+        if ours:
+            self._look()
+            freed = sum(sum(self._shares_of(key)) for key in ours)
+            self._expected = sum(map(sum, self._free())) + freed, time.monotonic() + gpus.SETTLE_SECONDS
+            self._say(f"{', '.join(self._models[key].label for key in ours)}: done, GPUs given back: {freed:g}")
+        for key in keys:
+            self._loads.pop(key, None)
+        for key in ours:
+            found = self.pools.pop(key)
+            for name in found.names:
+                self._late.pop(name, None)
+            pool.stop(found)
+        return bool(keys)
+
+    def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
+        """The first team that waits finds no room beside what others hold: tell, and give up in the end."""
+        now, team = time.monotonic(), self._turns.waiting[0]
+        if not self._waits:
+            self._waits = now
+            seconds = f"cluster.ready_seconds={self._ready_seconds:g}"
+            self._say(f"{self._told_of(team)}: waits for GPUs that others hold, at most {seconds}{gpus.holders()}")
+        if now - self._waits > self._ready_seconds:
+            self._waits = 0.0
+            self._turns.waiting.remove(team)
+            wanted = {self._models[key].label: self._shares_of(key) for key in self._turns.missing(team)}
+            self._lost[team] = str(gpus.no_room(wanted, free))
+
     def _stop(self) -> None:
-        for one in self.pools.values():
+        self._ended.set()
+        for one in list(self.pools.values()):
             if not one.detached:
                 pool.stop(one)
+        for thread in self._threads:  # a call to Ray after its end would start it again
+            thread.join(_END_SECONDS)
 
     def _watch(self) -> None:
         """Look now and then, and end replicas that have not said for too long that they are well."""
@@ -182,7 +485,7 @@ class Fleet:
         while not self._ended.wait(_LOOK_SECONDS):
             self._look()
             self._take_late()
-            for one in self.pools.values():
+            for one in list(self.pools.values()):
                 for name, well in pool.well(one, _LOOK_SECONDS).items():
                     now = time.monotonic()
                     seen[name] = now if well else seen.get(name, now)
@@ -193,7 +496,7 @@ class Fleet:
 
     def _load_again(self, name: str, end: bool) -> Any:
         """The call to load a replica that is not ready; `end` its process before."""
-        (one,) = (one for one in self.pools.values() if name in one.handles)
+        (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)
         return one.handles[name].load.remote()
@@ -203,6 +506,8 @@ class Fleet:
         import ray
 
         for name, task in list(self._late.items()):
+            if not any(name in one.names for one in list(self.pools.values())):
+                continue  # it was given back meanwhile
             if not ray.wait([task], timeout=0)[0]:
                 continue
             try:
@@ -218,8 +523,9 @@ class Fleet:
     def _look(self) -> None:
         for name, stats in pool.stats_of(list(self.pools.values())).items():
             if stats:
-                self._totals[name].processes[stats.pid] = stats
-                self._totals[name].seconds = time.monotonic() - self._ready
+                total = self._totals[name]
+                total.processes[stats.pid] = stats
+                total.seconds = time.monotonic() - total.since if total.since else 0.0
 
 
 # As a sweep will ask its models: what a server refuses of it is found before the first cell.

@@ -3,51 +3,70 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grid.cluster import pool
+from grid.cluster.turns import Machines, machine, placed
 from grid.core.errors import ConfigError
 
-_SETTLE_SECONDS = 10.0  # in which GPUs of replicas that have just ended become free
+SETTLE_SECONDS = 10.0  # in which GPUs of replicas that have just ended become free
 _LOOK_SECONDS = 0.5
 
 
-def check(wanted: Sequence[tuple[str, int, float]]) -> None:
-    """Raise ConfigError where (label, replicas, GPUs per replica) ask for more GPUs than the cluster has free.
-
-    The error names running pools that hold some, and the line that stops each.
-    """
+def every() -> list[list[float]]:
+    """The GPUs of each machine, whoever holds them."""
     import ray
 
-    asked = ", ".join(f"{replicas} x {gpus:g} for {label}" for label, replicas, gpus in wanted if gpus)
-    nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
-    total, most = sum(replicas * gpus for _, replicas, gpus in wanted), max((one[1] for one in wanted), default=0)
-    if total > sum(nodes):
-        allowed = (
-            f"{total:g} GPUs are needed ({asked}), the cluster has {sum(nodes):g}; lower it, or sweep fewer models"
-        )
-        raise ConfigError("cluster.replicas", most, allowed)
-    largest = max((gpus for _, _, gpus in wanted), default=0)
-    if largest > max(nodes, default=0):
-        allowed = f"a replica needs {largest:g} GPUs on one machine, the largest has {max(nodes, default=0):g}"
-        raise ConfigError("model.serving.tensor_parallel", largest, allowed)
-    until = time.monotonic() + _SETTLE_SECONDS
-    while total > sum(free := _free()) or largest > max(free, default=0):
-        if time.monotonic() > until:
-            told = f"{sum(free):g} of {sum(nodes):g} GPUs are free, {max(free, default=0):g} on one machine"
-            allowed = f"{total:g} GPUs are needed ({asked}), {told}{_holders()}"
-            raise ConfigError("cluster.replicas", most, allowed)
-        time.sleep(_LOOK_SECONDS)
+    return [machine(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
 
 
-def _free() -> list[float]:
+def free() -> list[list[float]]:
     """The free GPUs of each machine."""
     from ray._private.state import available_resources_per_node  # Ray has no public way
 
-    return [float(resources.get("GPU", 0)) for resources in available_resources_per_node().values()]
+    return [machine(float(resources.get("GPU", 0))) for resources in available_resources_per_node().values()]
 
 
-def _holders() -> str:
+def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> None:
+    """Raise ConfigError where one replica of each of some models has no place on machines, be all else gone.
+
+    `team`: by label, the GPUs of each process of one replica.
+    """
+    shares = [share for one in team.values() for share in one]
+    if placed(shares, machines) is not None:
+        return
+    largest, most = max(shares), max(map(len, machines), default=0)
+    if largest > most and most:
+        allowed = f"a replica needs {largest:g} GPUs on one machine, the largest has {most:g}"
+        raise ConfigError("model.serving.tensor_parallel", largest, allowed)
+    asked = ", ".join(f"{sum(one):g} for {label}" for label, one in team.items())
+    allowed = f"{sum(shares):g} GPUs are needed at once ({asked}), the cluster has {sum(map(sum, machines)):g}"
+    raise ConfigError("model", ", ".join(team), allowed)
+
+
+def check(label: str, replicas: int, shares: Sequence[float]) -> None:
+    """Raise ConfigError where so many replicas of a model find no room in what is free now.
+
+    The error names running pools that hold GPUs, and the line that stops each.
+    """
+    expect_place({label: shares} if shares else {}, every())
+    until = time.monotonic() + SETTLE_SECONDS
+    while placed([*shares] * replicas, now := free()) is None:
+        if placed([*shares] * replicas, every()) is None or time.monotonic() > until:
+            raise no_room({label: [*shares] * replicas}, now)
+        time.sleep(_LOOK_SECONDS)
+
+
+def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]]) -> ConfigError:
+    """What to raise where models, by label the GPUs of all their processes, have no room in what is free `now`."""
+    asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
+    total = sum(map(sum, wanted.values()))
+    told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"
+    told += f", {max(map(sum, now), default=0):g} on one machine"
+    return ConfigError("cluster", f"{total:g} GPUs", f"{total:g} GPUs are needed ({asked}), {told}{holders()}")
+
+
+def holders() -> str:
     """Pools that hold GPUs, and how each is stopped, as the end of a sentence."""
     import ray
 

@@ -50,9 +50,12 @@ def start(
     *,
     ready_seconds: float,
     detached: bool,
+    turn: int = 0,
     actor: type[Replica] = Replica,
 ) -> Pool:
     """Create the actors of a pool; nothing is loaded yet. Needs a connection to Ray.
+
+    The processes of a replica that has GPUs are placed together, and wait for a cluster that grows.
 
     Args:
         label: the model's name for people.
@@ -61,27 +64,54 @@ def start(
         replicas: how many; a gateway always has one.
         ready_seconds: for loading.
         detached: whether it outlives this program.
+        turn: tells pools of one program apart: a name is taken until Ray has forgotten who had it.
         actor: the class of the replicas.
     """
     import ray
 
     count = 1 if engine.home == "gateway" else replicas
-    stem = pool_name(model) if detached else f"{pool_name(model)}-{ray.get_runtime_context().get_job_id()}"
+    stem = pool_name(model) if detached else f"{pool_name(model)}-{ray.get_runtime_context().get_job_id()}-{turn}"
     environment = {name: os.environ[name] for name in engine.environment if name in os.environ}
     hosting = Hosting(label, max((os.cpu_count() or 1) // count, 1), ready_seconds, environment)
+    lifetime = "detached" if detached else None
     remote = ray.remote(
         num_cpus=0,  # those who ask wait, so that their CPUs are free
-        num_gpus=engine.gpus,
         max_restarts=_RESTARTS,
         concurrency_groups={CONTROL: 16},
     )(actor)
+    names = [f"{stem}-{index}" for index in range(count)]
+    places = {name: _place(name, bundles(engine), lifetime) for name in names if engine.gpus}
     handles = {
-        name: remote.options(name=name, namespace=NAMESPACE, lifetime="detached" if detached else None).remote(
-            name, dict(model), hosting
-        )
-        for name in (f"{stem}-{index}" for index in range(count))
+        name: remote.options(
+            name=name, namespace=NAMESPACE, lifetime=lifetime, **_where(engine, places.get(name))
+        ).remote(name, dict(model), hosting)
+        for name in names
     }
-    return Pool(label, model, tuple(handles), handles, detached)
+    return Pool(label, model, tuple(names), handles, detached)
+
+
+def bundles(engine: HostedEngine) -> tuple[float, ...]:
+    """The GPUs of each process of one replica, each of which is on one machine; none on a CPU."""
+    found: tuple[float, ...] = getattr(engine, "bundles", None) or ((engine.gpus,) if engine.gpus else ())
+    return found
+
+
+def _place(name: str, shares: Sequence[float], lifetime: str | None) -> Any:
+    """Ask Ray for the GPUs of one replica, all or none of them."""
+    import ray
+
+    return ray.util.placement_group([{"GPU": share} for share in shares], "PACK", name=name, lifetime=lifetime)
+
+
+def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
+    """Where an actor runs; the GPUs of several processes are for those that its engine starts."""
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    if place is None:
+        return {}
+    alone = len(place.bundle_specs) == 1
+    there = PlacementGroupSchedulingStrategy(place, 0, placement_group_capture_child_tasks=True)
+    return {"num_gpus": engine.gpus if alone else 0, "scheduling_strategy": there}
 
 
 def running() -> dict[str, list[str]]:
@@ -116,6 +146,29 @@ def stop(pool: Pool) -> None:
 
     for handle in pool.handles.values():
         ray.kill(handle)
+    for place in _places(pool.names):
+        ray.util.remove_placement_group(place)
+
+
+def placed(pool: Pool) -> bool:
+    """Whether Ray has found the GPUs of one of its replicas at least; true where they need none."""
+    states = [one["state"] for one in _table(pool.names)]
+    return not states or "CREATED" in states
+
+
+def _table(names: Sequence[str]) -> list[dict[str, Any]]:
+    import ray
+
+    return [one for one in ray.util.placement_group_table().values() if one["name"] in names]
+
+
+def _places(names: Sequence[str]) -> list[Any]:
+    """The placement groups of replicas by their names, whichever program asked for them."""
+    from ray._raylet import PlacementGroupID  # by name Ray finds those of one namespace
+    from ray.util.placement_group import PlacementGroup
+
+    there = (one for one in _table(names) if one["state"] != "REMOVED")
+    return [PlacementGroup(PlacementGroupID.from_hex(one["placement_group_id"])) for one in there]
 
 
 def restart(pool: Pool, name: str) -> None:

@@ -105,13 +105,14 @@ grid.cells.rows grid.runner.costs grid.runner.endings grid.runner.rows grid.runn
 grid.cells.run grid.cells.case_rows grid.cells.failures grid.cells.identity grid.cells.tree_rows grid.runner.case_rows
 grid.cells.run grid.runner.failures grid.runner.identity grid.runner.run grid.runner.tree_rows
 grid.cluster.answering grid.replicas.answering
-grid.cluster.batch grid.cluster.lanes grid.cluster.pilot_batch grid.runner.batch grid.runner.lanes
-grid.cluster.batch grid.runner.pilot_batch
+grid.cluster.batch grid.runner.batch
 grid.cluster.client grid.replicas.client
 grid.cluster.connection grid.runner.cluster
 grid.cluster.fleet grid.cluster.probing grid.replicas.fleet grid.runner.probing
 grid.cluster.gpus grid.replicas.gpus
+grid.cluster.lanes grid.runner.lanes
 grid.cluster.metrics grid.cluster.meters grid.replicas.metrics grid.runner.meters
+grid.cluster.pilots grid.cluster.pilot_batch grid.runner.pilot_batch
 grid.cluster.pool grid.replicas.pool
 grid.cluster.ready grid.replicas.ready
 grid.cluster.replica grid.replicas.replica

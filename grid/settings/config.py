@@ -101,6 +101,7 @@ class ClusterConfig(_Section):
     chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
     chunks_in_flight: _Count | None = None
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
+    grows_to: _Count | None = None
     ready_seconds: _Seconds = 1800.0
     case_seconds: _Seconds = 3600.0
     retries: Annotated[int, Field(ge=0, le=100)] = 1

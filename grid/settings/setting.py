@@ -43,6 +43,14 @@ runs side by side.
 
 What is in files, and which server a program is, does: the versions of dataset and pool say it.
 """
+NO_ANSWER = frozenset(
+    {
+        *("pipeline_parallel_size", "max_parallel_loading_workers", "load_format", "download_dir", "enforce_eager"),
+        *("max_num_batched_tokens", "max_num_partial_prefills", "cpu_offload_gb", "swap_space", "disable_log_stats"),
+        *("compilation_config", "block_size", "num_gpu_blocks_override", "async_scheduling", "scheduling_policy"),
+    }
+)
+"""The names in `serving.engine_args` that change no answer but by rounding."""
 LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
     "planner.solved": "none",
@@ -155,6 +163,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
     groups["model"] = _told(groups["model"])
+    groups |= {role: _served(groups[role]) for role in ("model", *ASKED) if role in groups}
     found = named_first(
         {
             group: {
@@ -177,6 +186,14 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
     told = shown_as(model["history"], model["tools"])
     others = {key: value for key, value in model.items() if key != "history"}
     return others if told == "text" else others | {"history": told}
+
+
+def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A model with what of its engine's own arguments can change an answer, if there is any."""
+    serving = model.get("serving")
+    given = serving.get("engine_args") if isinstance(serving, Mapping) else None
+    told = {name: value for name, value in (given or {}).items() if name not in NO_ANSWER}
+    return {**model, "engine_args": told} if told else model
 
 
 def _unplaced(servers: Any) -> Any:

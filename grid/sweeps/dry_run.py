@@ -17,7 +17,7 @@ from rich.table import Table
 
 from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
-from grid.cluster.batch import Side, pilots_on
+from grid.cluster.pilots import Side, pilots_on
 from grid.core.engine import ASKED
 from grid.core.untrusted import shown
 from grid.settings.check import Checked

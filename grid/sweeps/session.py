@@ -144,7 +144,9 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     """
     say(console, cluster.connect(plan.cluster))
     try:
-        with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
+        cells = {setting.id: plan.cells_in(setting) for setting in settings}
+        its = plan.cluster
+        with Fleet(settings, its.replicas, its.ready_seconds, partial(say, console), cells, its.grows_to) as fleet:
             expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.dollars)
             yield fleet
     finally:

@@ -37,9 +37,9 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
 
 
 @contextmanager
-def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[None]:
+def member(address: str, *options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[None]:
     """Another machine of two CPUs joins a cluster of one: a raylet of its own, here; ends it."""
-    with _running(environment, f"--address={address}"):
+    with _running(environment, f"--address={address}", *options):
         yield
 
 

@@ -335,3 +335,22 @@ def test_what_can_never_work_is_a_config_error(
     with pytest.raises(ConfigError) as caught:
         asyncio.run(VLLM(**({"path": str(folders[0]), "serving": {"device": "cpu"}} | changes)).load())
     assert caught.value.key == key
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"quantisation": "fp8"}, "did you mean quantization"),
+        ({"quantization": "fp9"}, "fp9"),
+        ({"kv_cache_dtype": "nonsense"}, "kv_cache_dtype"),
+        ({"max_num_batched_tokens": "many"}, "a model and values that vLLM can serve"),
+    ],
+)
+def test_what_vllm_refuses_of_its_own_arguments_is_said_at_once(
+    folders: tuple[Path, Path, Path], given: dict[str, Any], told: str
+) -> None:
+    engine = VLLM(path=str(folders[0]), serving=Serving(device="cpu", engine_args=given))
+    with pytest.raises(ConfigError, match=told) as caught:
+        asyncio.run(engine.load())
+    assert caught.value.key == "model.serving.engine_args"

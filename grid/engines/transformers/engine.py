@@ -188,17 +188,21 @@ INSTALL = "pip install 'agent-grid[huggingface]'"
 
 
 class Serving(BaseModel):
-    """How requests are batched: no result depends on it but by rounding.
+    """How the model is served: no result depends on it but by rounding.
 
     Args:
         max_batch: requests in one batch.
         max_batch_tokens: what a batch may come to hold in its key-value cache, padding and answers included; a
             request that is larger by itself is a batch of its own.
+        gpus: the share of one GPU that a replica takes, below 1 for several on a card; null: all of one.
+        replicas: how many; null: `cluster.replicas`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     max_batch: Annotated[int, Field(ge=1, le=512)] = 8
     max_batch_tokens: Annotated[int, Field(ge=1)] = 131_072
+    gpus: Annotated[float, Field(gt=0, lt=1)] | None = None
+    replicas: Annotated[int, Field(ge=1, le=4096)] | None = None
 
 
 @plain_dataclass(frozen=True)
@@ -226,7 +230,7 @@ class HuggingFace(LanguageModel):
 
     Args:
         device: where it computes.
-        serving: how requests are batched.
+        serving: how it is served.
     """
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -247,9 +251,14 @@ class HuggingFace(LanguageModel):
             raise _missing() from None
 
     @property
-    def gpus(self) -> int:
-        """One, or none on a CPU."""
-        return int(self.device == "cuda")
+    def gpus(self) -> float:
+        """One or a share of it, or none on a CPU."""
+        return (self.serving.gpus or 1) if self.device == "cuda" else 0
+
+    @property
+    def replicas(self) -> int | None:
+        """How many it is to have; None where the sweep says so."""
+        return self.serving.replicas
 
     @property
     def capacity(self) -> int:

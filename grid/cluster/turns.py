@@ -1,0 +1,150 @@
+"""Which models are loaded together, and in which order, where the GPUs do not hold all of them at once.
+
+A team are the models that one setting asks: all of them are loaded before a cell of it begins. GPUs are written as the
+shares that are free of each: `[[1, 1], [0.5]]` are two machines, one with two free GPUs, one with half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+Team = frozenset[str]
+Machines = Sequence[Sequence[float]]
+_LEAST = 1e-6  # of a GPU: what is less is rounding
+
+
+def machine(gpus: float) -> list[float]:
+    """The GPUs of a machine of which so many are free: whole ones, and the share that is left of one."""
+    whole, rest = divmod(gpus + _LEAST, 1)
+    return [1.0] * int(whole) + ([rest] if rest > 2 * _LEAST else [])
+
+
+def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | None:
+    """What is left of the machines where processes take these shares, the largest first; None where one has no place.
+
+    Whole GPUs of one process are on one machine. Each goes where the least is left.
+    """
+    left = [sorted(gpus) for gpus in machines]
+    for share in sorted(shares, reverse=True):
+        places = [found for gpus in left if (found := _in(share, gpus)) is not None]
+        if not places:
+            return None
+        gpus, rest = min(places, key=lambda one: (sum(one[1]), len(one[1])))
+        left[next(place for place, one in enumerate(left) if one is gpus)] = rest
+    return left
+
+
+def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | None:
+    """A machine's GPUs, and what is left of them; None where the share is not free there."""
+    if share >= 1:
+        whole = [free for free in gpus if free > 1 - 2 * _LEAST]
+        if len(whole) < round(share):
+            return None
+        return gpus, sorted([free for free in gpus if free <= 1 - 2 * _LEAST] + whole[round(share) :])
+    place = next((place for place, free in enumerate(gpus) if free > share - _LEAST), None)
+    if place is None:
+        return None
+    rest = gpus[place] - share
+    return gpus, sorted([*gpus[:place], *gpus[place + 1 :], *([rest] if rest > 2 * _LEAST else [])])
+
+
+@dataclass
+class Turns:
+    """The teams of a run: those that wait, in the order in which they are tried, and those that have begun.
+
+    Args:
+        shares: of the GPUs that each model's processes take, by its key.
+        waiting: the teams, in order.
+    """
+
+    shares: Mapping[str, Sequence[float]]
+    waiting: list[Team]
+    begun: set[Team] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
+    """Models that are loaded, or about to be."""
+
+    def missing(self, team: Team) -> list[str]:
+        """The models of a team that are not held."""
+        return sorted(team - self.held)
+
+    def next(self, free: Machines) -> tuple[Team, list[str], list[list[float]]] | None:
+        """The first that waits whose missing models have room in what is free begins.
+
+        Returns:
+            The team, the models that it misses, and what is free then; None where none has room.
+        """
+        for team in self.waiting:
+            missing = self.missing(team)
+            left = placed((share for key in missing for share in self.shares[key]), free)
+            if left is not None:
+                self.waiting.remove(team)
+                self.begun.add(team)
+                self.held |= team
+                return team, missing, left
+        return None
+
+    def end(self, team: Team) -> list[str]:
+        """A team has nothing more to do: the models that are let go of, none where no other waits."""
+        self.begun.discard(team)
+        return self._let_go(set().union(*self.begun, *self.waiting)) if self.waiting else []
+
+    def fail(self, key: str) -> tuple[list[Team], list[str]]:
+        """A model cannot be had: the teams that are lost with it, and the models that nobody else needs."""
+        lost = [team for team in (*self.begun, *self.waiting) if key in team]
+        self.begun.difference_update(lost)
+        self.waiting = [team for team in self.waiting if team not in lost]
+        gone = sorted({key, *set().union(*lost)} - set().union(*self.begun, *self.waiting))
+        self.held.difference_update(gone)
+        return lost, gone
+
+    def make_way(self) -> list[str]:
+        """The models to let go of where none has begun and the first that waits finds no room beside what is held."""
+        return self._let_go(set(self.waiting[0])) if self.waiting and not self.begun else []
+
+    def _let_go(self, needed: set[str]) -> list[str]:
+        gone = sorted(self.held - needed)
+        self.held &= needed
+        return gone
+
+
+def ordered(
+    work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
+) -> tuple[list[Team], float]:
+    """The teams in the order that ends soonest, and when that is: as given, most GPUs first, or longest first.
+
+    Args:
+        work: how long each team has to do, in any unit.
+        shares: as of `Turns`.
+        machines: those that they have to themselves.
+    """
+    given = list(work)
+    sizes = {team: sum(share for key in team for share in shares[key]) for team in given}
+    orders = [
+        given,
+        sorted(given, key=lambda team: (-sizes[team], -work[team])),
+        sorted(given, key=lambda team: (-work[team], -sizes[team])),
+    ]
+    ends = [_end(order, work, shares, machines) for order in orders]
+    best = min(range(len(orders)), key=lambda place: ends[place])
+    return orders[best], ends[best]
+
+
+def _end(
+    order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
+) -> float:
+    """When all teams have ended that begin in this order as soon as there is room; infinite where one never has."""
+    turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
+    serial = count()
+    while turns.waiting or running:
+        free = placed((share for key in turns.held for share in shares[key]), machines)
+        if (found := turns.next(free or [])) is not None:
+            running.append((now + work[found[0]], next(serial), found[0]))
+        elif running:
+            running.sort()
+            now, _, team = running.pop(0)
+            turns.end(team)
+        elif not turns.make_way():
+            return float("inf")
+    return now
