@@ -30,7 +30,7 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {"image": (".jpg", ".jpeg", ".png"), "
 _LONGEST = 200_000  # characters of a plan
 _MOST_CALLS = 100
 _LINK = re.compile(r"<node-(\d+)>\.(\w+)")
-_FILE = re.compile(r"[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
+_FILE = re.compile(r"(?<![\w./-])[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
 
 
 @dataclass(frozen=True)

@@ -434,7 +434,7 @@ GIVEN: ContextVar[str] = ContextVar("given", default="")
 """What the user typed, as `line` or `call` has it; whoever takes a command line sets it."""
 _HIDDEN = "***"
 _SECRET = re.compile(
-    r"""([\w.@-]*(?:key|token(?!s)|secret|passw)[\w.@-]*\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,}\]]+)""", re.IGNORECASE
+    r"""([\w.@-]{0,100}(?:key|token(?!s)|secret|passw)[\w.@-]*\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,}\]]+)""", re.IGNORECASE
 )
 _USER = re.compile(r"(\w://)[^/@\s]+@")
 _FOLDER = re.compile(r"(?<![\w:/.*])(?:file://)?(?:~|/)[^,:=\[\]{}'\"]*/(?=[^,:=\[\]{}'\"/])")

@@ -172,8 +172,9 @@ DRAFTS = 3
 """Cases that are drawn of each workflow to see that it can be made."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LEAST_RANDOM = 5
-_MAIL = re.compile(r"[\w.-]+@[\w.-]+\w")
-_TOKEN = re.compile(r"[A-Z]{2,4}-?[A-Z0-9]*\d[A-Z0-9-]*|[\w.-]+@[\w.-]+\w")
+_ADDRESS = r"[\w.-]{1,64}@[\w.-]{1,255}\w"
+_MAIL = re.compile(_ADDRESS)
+_TOKEN = re.compile(rf"[A-Z]{{2,4}}-?(?=[A-Z]{{0,12}}\d)[A-Z0-9-]*|{_ADDRESS}")  # with bounds: else it takes the square
 
 
 def problems(stock: Stock, shop: Shop) -> list[str]:
