@@ -22,6 +22,7 @@ from grid.core.engine import ASKED
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.config import DryRun
+from grid.settings.extras import expect_installed
 from grid.settings.setting import FURTHER, GROUPS
 from grid.sweeps.session import announce, fleet_of, say
 
@@ -48,6 +49,8 @@ def describe(checked: Checked, dry_run: bool | DryRun) -> None:
     done = plan.finished()
     pending = plan.missing(done)
     announce(checked, console, plan.total() - sum(pending.values()))
+    for line in expect_installed(plan.settings, here=False):
+        say(console, line)
     needing = [setting for setting in plan.settings if pending[setting.id]]
     if isinstance(dry_run, DryRun) and needing:
         began = time.monotonic()

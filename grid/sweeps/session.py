@@ -46,6 +46,7 @@ from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.extras import expect_installed
 from grid.settings.plan import Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
@@ -139,9 +140,11 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     """The cluster, with the models of these settings loaded.
 
     Raises:
-        ConfigError: a model that can never work, or not under the plan's budget.
+        ConfigError: a model that can never work, or not under the plan's budget; a package that is not installed.
         EngineError: one that does not become ready.
     """
+    for line in expect_installed(settings, here=plan.cluster.kind == "local"):
+        say(console, line)
     say(console, cluster.connect(plan.cluster))
     try:
         with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
