@@ -45,7 +45,7 @@ class Tried:
 
 def describe(checked: Checked, dry_run: bool | DryRun) -> None:
     """Print what would run, and the forecast."""
-    console, plan = Console(highlight=False, emoji=False), checked.plan
+    console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     done = plan.finished()
     pending = plan.missing(done)
     announce(checked, console, plan.total() - sum(pending.values()))

@@ -67,7 +67,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     Raises:
         ConfigError: traces are asked for, and what sends them is not installed.
     """
-    console, plan = Console(highlight=False, emoji=False), checked.plan
+    console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
     if plan.tracing != "none":
         expect_exporter()
