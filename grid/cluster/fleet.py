@@ -14,6 +14,7 @@ from grid.cluster.pool import Pool, Say
 from grid.cluster.ready import wait
 from grid.cluster.replica import ReplicaStats
 from grid.core.engine import ACTOR, CRITIC, EVALUATOR, JUDGE, SAMPLE
+from grid.core.labels import short
 from grid.core.problem import DRAFTED
 from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine, Probe
@@ -83,7 +84,8 @@ class Fleet:
             if build_engine(model).home != "task"
         ]
         needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
-        self._models = {model_key(model): (label, model) for _, label, model in needed}
+        names = short(label for _, label, _ in needed)
+        self._models = {model_key(model): (names[label], model) for _, label, model in needed}
         self._probes = probes_of(settings)
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
         self.pools: dict[str, Pool] = {}

@@ -19,6 +19,7 @@ from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
 from grid.cluster.batch import Side, pilots_on
 from grid.core.engine import ASKED
+from grid.core.labels import short
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.config import DryRun
@@ -82,7 +83,9 @@ def settings_table(
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
     figures = ["cases", "cells", "to run", "tokens in", "tokens out", *["time"] * asked, *["US dollars"] * priced]
     for column in (*names, *figures):
-        table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
+        figure = column not in names
+        table.add_column(column, justify="right" if figure else "left", no_wrap=figure, overflow="fold")
+    called = {name: short(setting.labels.get(name, "") for setting in settings) for name in names}
     times = _times(tried, pending)
     for setting in settings:
         cases, one = len(plan.case_ids[setting.id]), forecasts.get(setting.id)
@@ -92,7 +95,7 @@ def settings_table(
         cells = [told(part) if part else UNKNOWN for part in tokens] or [missing] * 2
         cells += [clock(times[setting.id]) if one and asked else missing] * asked
         cells += [(told(one.money, 2) if one.money else UNKNOWN) if one else missing] * priced
-        table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts, *cells)
+        table.add_row(*(escape(shown(called[name][setting.labels.get(name, "")])) for name in names), *counts, *cells)
     return table
 
 
