@@ -44,7 +44,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
         yield engine
         return
     setting = Setting({"model": asked.model}, {"model": asked.label}, seed=0)
-    for line in expect_installed([setting], here=asked.cluster.kind == "local"):
+    for line in expect_installed([setting], here=asked.cluster.kind != "address"):
         say(line)
     say(cluster.connect(asked.cluster))
     try:

@@ -14,7 +14,7 @@ import io
 import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -192,7 +192,8 @@ def sweep(*overrides: str) -> Results:
     with _alone():
         from grid.sweeps.jobs import run
 
-        with one_output() as output:
+        inline = "cluster=inline" in overrides  # there a planner is looked into while it runs
+        with nullcontext() if inline else one_output() as output:
             found = settings_of(*overrides)
             config, _ = found[0]
             complete = run(found, report=False) if output else run(found)

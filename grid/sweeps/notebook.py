@@ -1,6 +1,7 @@
 """A sweep in a notebook: all that is said of it is one output of its cell, which ends as one line.
 
-What was said before stands behind that line, folded; it is unfolded where cells are missing or have failed.
+What was said before stands behind that line, folded; it is unfolded where cells are missing or have failed. It stands
+apart from `api`, which knows nothing of how a cell shows what it is given.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def test_a_failure_of_code_leaves_a_sweep_incomplete(
     row = store.read(checked.plan.root, "episodes", wide=True).to_pylist()[0]
     row |= {"status": "failed", "error_kind": kind, "created_at": row["created_at"] + dt.timedelta(seconds=1)}
     store.write(checked.plan.root, {"episodes": [row | {"error_message": "KeyError: 1 (grid/planners/react.py:30)"}]})
-    assert session._complete(checked, Console(width=200), 0, warn=True) is complete
+    assert session.complete(checked, Console(width=200), 0, warn=True) is complete
     said = capsys.readouterr().out
     assert f"1 cells failed ({kind}), the first: KeyError: 1 (grid/planners/react.py:30)" in said
     assert ("once the code is mended" in said) == (kind == "code")
