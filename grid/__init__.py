@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import grid.core.moved  # noqa: F401 - old names of modules load
+from grid.core import beside as _beside
 
 if TYPE_CHECKING:
     from grid.core.engine import CHOOSE as CHOOSE
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from grid.worlds.lookup import LookupSimulator as LookupSimulator
     from grid.worlds.lookup import build_entries as build_entries
 
+_beside.find()
 CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
 FACE = {

@@ -1,6 +1,7 @@
 """Begin a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-What it writes runs at once, in a package in the folder where you stand (`--package`). Nothing is overwritten.
+What it writes runs at once, in a package in the folder where you stand (`--package`), and `pip install` takes that: a
+`pyproject.toml` says so. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for path in written:
         print(f"wrote {path.relative_to(Path.cwd())}")
+    project = Path("pyproject.toml")
+    if plugins.ENTRY_POINTS not in project.read_text(encoding="utf-8", errors="replace"):
+        lines = f'[project.entry-points."{plugins.ENTRY_POINTS}"] {given.package} = "{given.package}"'
+        print(f"{project} is yours: as a plugin that is installed it needs {lines}, and package-data **/*.yaml")
     tried = _TRIES[given.kind].format(name=given.name)
     print(f"run it:  agent-grid sweep -m 'plugins=[{given.package}]' {tried} name={given.name}")
     print(f"test it: pytest tests/test_{given.name}.py; pytest --pyargs grid.contracts --plugin {given.package}")
@@ -66,6 +71,8 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
         own / "conf" / kind / f"{name}.yaml": f"{kind}.yaml.txt",
         folder / "tests" / f"test_{name}.py": f"{kind}_test.py.txt",
     }
+    if not (folder / "pyproject.toml").exists():
+        files[folder / "pyproject.toml"] = "pyproject.toml.txt"
     if kind == "dataset":
         files[own / room / f"{name}.jsonl"] = "dataset.jsonl.txt"
     for path in files:

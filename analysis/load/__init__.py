@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         answer_prefixes,
         episodes,
         hold,
+        models,
         name_of,
         once,
         places,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from grid.store.schema import APART
 
 __all__ = [
-    "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "hold",
+    "ALL", "APART", "FEW", "SETTING", "UNCHANGED", "answer_prefixes", "episodes", "hold", "models",
     "name_of", "once", "places", "rows", "told_apart",
 ]  # fmt: skip
 

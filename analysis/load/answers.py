@@ -41,7 +41,8 @@ def served(root: Path) -> list[str]:
     rows = frames.rows(root, columns, reduce(or_, told), _TEXTS)  # most cells have none of it
     cells: pd.DataFrame = rows.to_pandas()
     alone = (cells[_COUNTS[ACTOR]].fillna(0) > 0) & (cells[_CALLS] == 0)
-    return [*_alone(root, cells[alone]), *_uncounted(root, cells[~alone]), *_others(cells)]
+    others = cells.assign(model=cells["model"].cat.rename_categories(frames.models(root)))
+    return [*_alone(root, cells[alone]), *_uncounted(root, cells[~alone]), *_others(others)]
 
 
 def same_model(asked: str, answered: str) -> bool:
@@ -69,7 +70,8 @@ def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
     for role, label in _LABELS.items():
         own = cells[cells[_COUNTS[role]].fillna(0) > 0]
         for model, part in own.groupby(label, observed=True, sort=True):
-            whose = str(model) if role == ACTOR else f"{model} as {role}"
+            name = frames.models(root).get(str(model), str(model))
+            whose = name if role == ACTOR else f"{name} as {role}"
             of = frames.rows(root, [label], pc.field(label) == str(model)).num_rows
             yield (
                 f"warning: {whose}: of {int(part[_COUNTS[role]].sum()):,} answers the server told no tokens, or counts "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from analysis.load import unknowns
 from analysis.stats.intervals import CLUSTER
 from grid import store
+from grid.core import labels as shown_labels
 from grid.core.engine import ASKED
 from grid.core.problem import BASELINES
 from grid.store.schema import APART, JOINED
@@ -76,7 +77,7 @@ def episodes(
         held = _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root))
         if held and (where is None or _of_every_row(root, where)):
             return _of_all(root, names)
-        return once(root, f"episodes {names} {where}", lambda: _sorted(_read(root, names, where)))
+        return once(root, f"episodes {names} {where}", lambda: _sorted(_read(root, names, where), root))
 
 
 def _of_every_row(root: Path, where: pc.Expression) -> bool:
@@ -95,13 +96,13 @@ def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
     held, key = _made(Path(root), files), ("episodes", unknowns.how_counted())
     if key not in held:
         found = _read(root, _EPISODES, None)
-        held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}))
+        held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}), root)
     frame: pd.DataFrame = held[key]
     missing = [name for name in names if name not in frame]
     if missing:
         further = _read(root, missing, None)
         if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
-            return _sorted(_read(root, names, None))
+            return _sorted(_read(root, names, None), root)
         further = further.take(frame[_PLACE].to_numpy()).set_axis(frame.index)
         held[key] = frame = frame.assign(**{name: further[name] for name in missing})
     return frame[[*names, *_DERIVED]]
@@ -111,6 +112,8 @@ def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.D
     """The rows in the order of their ids."""
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
     frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
+    if "model" in frame:
+        frame["model"] = frame["model"].cat.rename_categories(models(root))
     found = frame.assign(
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id", CLUSTER] if name in frame},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
@@ -119,11 +122,11 @@ def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.D
     return found
 
 
-def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
     """The rows setting by setting, with the columns that are worked out."""
     frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
     if not frame.empty:
-        frame = frame.assign(planner=told_apart(frame))
+        frame = frame.assign(planner=told_apart(frame, lambda: _configs(root)))
     return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
 
 
@@ -239,24 +242,43 @@ def answer_prefixes(root: Path) -> dict[str, str]:
     prefixes = {
         pair["model"]: json.loads(pair["config"] or "{}").get("model", {}).get("answer_prefix") for pair in pairs
     }
-    return {str(model): prefix for model, prefix in prefixes.items() if prefix}
+    shown = models(root)
+    return {shown.get(str(model), str(model)): prefix for model, prefix in prefixes.items() if prefix}
 
 
 def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
     return texts.cat.reorder_categories(sorted(texts.cat.categories))
 
 
-def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
+def models(root: Path) -> dict[str, str]:
+    """By stored label of a model how tables call it, where that is another name; raises StoreError."""
+
+    def made() -> dict[str, str]:
+        found = shown_labels.short(map(str, rows(root, ["model"], categories=["model"])["model"].unique().to_pylist()))
+        return {label: name for label, name in found.items() if name != label}
+
+    return once(root, "models", made, few=True)
+
+
+def _configs(root: Path) -> dict[str, str]:
+    """The config of each setting, as rows have it, by its id."""
+    names = ["setting_id", "config"]
+    found = rows(root, names, categories=names).group_by(names).aggregate([]).to_pylist()
+    return {row["setting_id"]: row["config"] for row in found}
+
+
+def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
     """The planners' labels, with the retriever where it varies, roles where a model has several, and what settings add.
 
-    That is the pool where it is not all, refinement and memory. Where labels do not suffice, the setting's id too;
-    behind it stands the code's where several made rows of one setting.
+    That is the pool where it is not all, refinement and memory. Where labels do not suffice, what differs between the
+    settings (`react (seed=1)`): keys of their `configs`, which are asked for only then, of the data or the code; the
+    setting's id where nothing is known to differ.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
     settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
-    planner = settings["planner"]
+    planner = settings["planner"].map(shown_labels.plain)
     if settings["retriever"].nunique() > 1:
         planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have none
     pool = settings["pool"].fillna(ALL)
@@ -267,13 +289,27 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
         if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves say so already
-            planner = planner.where(asked.isna(), planner + f" / {role} " + asked.astype(str))
-    setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
+            called = asked.dropna().map(shown_labels.short(asked.dropna())).reindex(asked.index)
+            planner = planner.where(asked.isna(), planner + f" / {role} " + called.astype(str))
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
-    codes = settings["code"].groupby([*labels, setting]).transform("nunique") > 1
-    setting = setting.where(~codes, setting + "-" + settings["code"].str[:4])
-    shared = setting.groupby(labels).transform("nunique") > 1
-    return place.map(planner.where(~shared, planner + " #" + setting)).astype("category")
+    for _, same in settings.groupby(labels, sort=False):
+        if len(same) > 1:
+            planner = planner.where(~planner.index.isin(same.index), planner + _differing(same, configs()))
+    return place.map(planner).astype("category")
+
+
+def _differing(settings: pd.DataFrame, configs: Mapping[str, str | None]) -> pd.Series[Any]:
+    """What stands behind the labels of settings that have the same ones."""
+    every = [
+        {**shown_labels.of_config(configs.get(row["setting_id"])), "data": str(row["dataset_version"])[-4:],
+         "code": str(row["code"])[:4]}
+        for row in settings.to_dict("records")
+    ]  # fmt: skip
+    told = shown_labels.differences(every)
+    if told is None:
+        ids = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
+        return " #" + ids + ("-" + settings["code"].str[:4] if settings["code"].nunique() > 1 else "")
+    return pd.Series([f"{shown_labels.MARK}{text.replace('planner.', '')})" for text in told], settings.index)
 
 
 def lengthened(root: Path) -> pd.DataFrame:
@@ -281,10 +317,15 @@ def lengthened(root: Path) -> pd.DataFrame:
 
     def made() -> pd.DataFrame:
         labels = episodes(root, names=FEW)["planner"].unique()
-        if not any(mark in str(label) for label in labels for mark in (" / ", " #")):  # what `told_apart` adds
+        marks = (" / ", " #", shown_labels.MARK)  # what `told_apart` adds
+        if not any(mark in str(label) for label in labels for mark in marks):
             return pd.DataFrame()
         found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()
-        found = found.assign(label=told_apart(found).astype(str)) if len(found) else found.assign(label="")
+        found = (
+            found.assign(label=told_apart(found, lambda: _configs(root)).astype(str))
+            if len(found)
+            else found.assign(label="")
+        )
         return found.loc[found["label"] != found["planner"].astype(str), [*unknowns.SETTING, "planner", "label"]]
 
     return once(root, "lengthened", made, few=True)

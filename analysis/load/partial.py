@@ -9,7 +9,7 @@ from typing import cast
 
 import pandas as pd
 
-from analysis.load.frames import SETTING
+from analysis.load.frames import SETTING, models
 from analysis.page.table import Table
 from grid import store
 
@@ -34,8 +34,14 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     largest = done.groupby(SETTING[:3], sort=False, observed=True)["done"].transform("max")
     found = done.assign(planned=asked.fillna(largest).clip(lower=done["done"]).astype(int))
     begun = set(done["setting_id"].astype(str))
+    names = models(root)
     rest = [
-        {**{name: cast(dict[str, str], setting)[name] for name in SETTING}, "done": 0, "planned": setting["cells"]}
+        {
+            **{name: cast(dict[str, str], setting)[name] for name in SETTING},
+            "model": names.get(setting["model"], setting["model"]),
+            "done": 0,
+            "planned": setting["cells"],
+        }
         for name, setting in known.items()
         if name not in begun
     ]

@@ -125,7 +125,10 @@ def _rows(root: Path, table: str) -> str:
 
 
 def _told_apart(root: Path, cells: str) -> str:
-    """The same with the labels of planners that `load.told_apart` made longer, where it did."""
+    """The same with the names of models and planners that `load.episodes` gives them, where these are others."""
+    if models := frames.models(root):
+        names = " ".join(f"WHEN {_text(label)} THEN {_text(name)}" for label, name in models.items())
+        cells = f"SELECT * REPLACE (CASE model {names} ELSE model END AS model)\n  FROM ({cells})"
     labels = frames.lengthened(root)
     if labels.empty:
         return cells

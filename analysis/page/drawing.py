@@ -15,6 +15,7 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
@@ -41,7 +42,7 @@ _RC: Any = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drawing:
     """An SVG element with its title, caption, the query of its numbers, and its section of a page."""
 
@@ -55,6 +56,14 @@ class Drawing:
     def __post_init__(self) -> None:
         """`query` names what it reads, as a table's does."""
         object.__setattr__(self, "query", sql.joined(self.query))
+
+    def __repr__(self) -> str:
+        """Its title and caption."""
+        return f"{self.title}\n{self.caption}"
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        return f"<b>{escape(self.title)}</b><br>{self.svg}<p>{escape(self.caption)}</p>"
 
 
 def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes, T]]:

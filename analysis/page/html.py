@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analysis.page.drawing import Drawing
 from analysis.page.table import FIRST_SECTION, Table
@@ -92,6 +93,12 @@ def document(
             leading=leading,
         )
     )
+
+
+def element(table: Table) -> str:
+    """A table by itself, under its title, as a notebook shows it."""
+    macros: Any = environment().get_template("parts.html").module
+    return f"<b>{escape(shown_lines(table.title))}</b>{macros.table(_bounded(table))}"
 
 
 def environment() -> Environment:

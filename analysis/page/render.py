@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,7 +43,21 @@ _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ
 
 def wide(console: Console, width: int = _WIDTH) -> Console:
     """A console for the same place that has so many columns, or more."""
-    return Console(file=console.file, width=max(console.width, width), highlight=False, emoji=False)
+    return _like(console, max(console.width, width))
+
+
+def _like(console: Console, width: int) -> Console:
+    return Console(
+        file=console.file, width=width, highlight=False, emoji=False, force_jupyter=False,
+        force_terminal=console.is_terminal,
+    )  # fmt: skip
+
+
+def text(table: Table) -> str:
+    """A table as a terminal shows it, with all its columns."""
+    out = io.StringIO()
+    show(Console(file=out, force_jupyter=False, force_terminal=False), table, wide=True)
+    return out.getvalue().rstrip("\n")
 
 
 def show(console: Console, table: Table, wide: bool = False) -> bool:
@@ -56,7 +71,7 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
     drawn = _drawn(table, headers, rows, wide)
     if wide:
         width = max(console.width, _endless.measure(drawn).maximum)
-        console = Console(file=console.file, width=width, highlight=False, emoji=False)
+        console = _like(console, width)
     elif _narrowest(table, headers, rows) > console.width:
         words = [max(header.split(), key=len, default="") for header in headers]
         if _narrowest(table, words, rows) > console.width:

@@ -52,7 +52,7 @@ class Column:
     briefly: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A table as it is shown, and the values behind it.
 
@@ -97,6 +97,18 @@ class Table:
     def __post_init__(self) -> None:
         """Its query names what it reads."""
         object.__setattr__(self, "query", sql.joined(self.query))
+
+    def __repr__(self) -> str:
+        """As a terminal shows it, with all its columns."""
+        from analysis.page import render
+
+        return render.text(self)
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it."""
+        from analysis.page import html
+
+        return html.element(self)
 
     @cached_property
     def named(self) -> list[Column]:

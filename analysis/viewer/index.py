@@ -41,7 +41,7 @@ SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters A
   attempt_id::tries AS attempt_id, {spending.OF_JUDGED} AS tokens, false AS unknown
 FROM {{rows}}"""
 _LABELS = f"""
-SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}
+SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
 FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
 """Without settings of which all cells ran again, by other code."""
 _ORDER = ", ".join(f"{name} DESC" for name in LATEST)
@@ -240,9 +240,12 @@ def _settings(rows: pa.Table) -> Sequence[Setting]:
     import pandas as pd
 
     from analysis.load import told_apart
+    from grid.core.labels import short
 
     frame = pd.DataFrame(rows.to_pylist())
-    frame = frame.assign(planner=told_apart(frame.astype(dict.fromkeys(APART, "category"))).astype(str))
+    configs = dict(zip(frame["setting_id"], frame["config"], strict=True))
+    told = told_apart(frame.astype(dict.fromkeys(APART, "category")), lambda: configs)
+    frame = frame.assign(planner=told.astype(str), model=frame["model"].map(short(frame["model"])))
     frame = frame.assign(disturbed=frame["robustness"] != "none")
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner"])
     return [

@@ -16,6 +16,7 @@ from grid.core.engine import Engine
 from grid.engines.hosted import HostedEngine, Probe, Probed
 from grid.settings.build import build_engine
 from grid.settings.config import ClusterConfig
+from grid.settings.extras import expect_installed
 from grid.settings.setting import Setting
 
 
@@ -34,7 +35,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
     """The engine, its replicas ready to answer; one that is no replica's is not loaded.
 
     Raises:
-        ConfigError: not enough GPUs, or an engine that can never work.
+        ConfigError: not enough GPUs, an engine that can never work, or packages that it needs and are not installed.
         EngineError: no replica becomes ready.
         UnfinishedError: Ray does not start here.
     """
@@ -42,8 +43,10 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
     if engine.home != "replica":
         yield engine
         return
-    say(cluster.connect(asked.cluster))
     setting = Setting({"model": asked.model}, {"model": asked.label}, seed=0)
+    for line in expect_installed([setting], here=asked.cluster.kind != "address"):
+        say(line)
+    say(cluster.connect(asked.cluster))
     try:
         with Fleet([setting], asked.cluster.replicas, asked.cluster.ready_seconds, say) as fleet:
             yield cast(Engine, PooledEngine(engine, fleet.handles(asked.model), uuid.uuid4().hex))

@@ -91,6 +91,8 @@ def connect(cluster: ClusterConfig) -> str:
             "Ray hangs in a process that was forked from one in which it ran: sweep in one that was begun anew "
             "(multiprocessing: spawn)"
         )
+    if cluster.kind == "inline":
+        raise ConfigError("cluster", cluster.kind, "local or address: this needs a cluster")
     if told := _users_own(cluster):
         return told
     _used = True

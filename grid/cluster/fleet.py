@@ -18,6 +18,7 @@ from grid.cluster.replica import ReplicaStats
 from grid.cluster.turns import Team, Turns, ordered, placed
 from grid.core.engine import ACTOR, CRITIC, EVALUATOR, JUDGE, SAMPLE
 from grid.core.errors import ConfigError, EngineError, UnfinishedError
+from grid.core.labels import short
 from grid.core.problem import DRAFTED
 from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine, Probe
@@ -154,8 +155,9 @@ class Fleet:
             if build_engine(model).home != "task"
         ]
         needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
+        names = short(label for _, label, _ in needed)
         self._models = {
-            key: Hosted(label, model, cast(HostedEngine, build_engine(model)))
+            key: Hosted(names[label], model, cast(HostedEngine, build_engine(model)))
             for key, label, model in ((model_key(model), label, model) for _, label, model in needed)
         }
         self._cells = Counter[Team]()

@@ -16,6 +16,7 @@ from typing import Any
 from grid import store
 from grid.cells.deadline import CaseLoop, Limits, end_when_too_large
 from grid.cells.paying import Ledger, Paying, forget
+from grid.cells.printed import printed
 from grid.cells.rows import TABLES, ChunkResult, attempt_row, larger
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster.client import PooledEngine
@@ -106,7 +107,7 @@ def solve_chunk(chunk: Chunk) -> Report:
     if speaker.told_to_stop():
         return Report(chunk.setting.id, 0, left=len(chunk.cells))
     end_when_too_large(chunk.limits.memory_gib)
-    with _Pulse(chunk, speaker, result) as pulse:
+    with _Pulse(chunk, speaker, result) as pulse, printed(chunk.root, chunk.setting):
         built = build(chunk.setting, chunk.budget)
         expect_code(chunk.setting)
         built = with_pools(built, chunk.setting, chunk.pools, chunk.attempt_id)

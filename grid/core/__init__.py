@@ -6,6 +6,7 @@ resolved), `engine` (prompts, the answers that are wanted, the two verbs `sample
 models are asked), `metric` (what is measured, and what each name means), `errors`.
 
 The rest is small: `untrusted` reads and shows what others wrote; `util` caches what is made once, derives seeds from
-names and checks the values that YAML gives a class; `surroundings` is what commands begin with where the output or the
-cache cannot take all; `moved` has the names that modules had before.
+names and checks the values that YAML gives a class; `labels` are how settings are called; `surroundings` is what
+commands begin with where the output or the cache cannot take all; `beside` finds `analysis` and `launch` whatever
+folders of these names a user has; `moved` has the names that modules had before.
 """

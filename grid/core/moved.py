@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -431,6 +431,13 @@ _GONE = {
 """Packages of which every module moved; some are one file now."""
 
 
+def _others(fullname: str, path: Sequence[str] | None) -> bool:
+    """Whether a module is one of a user's folder that has the name of a package of ours."""
+    ours = _ROOT / fullname.rpartition(".")[0].replace(".", "/")
+    theirs = [one for one in path or () if Path(one).resolve() != ours]
+    return bool(theirs) and PathFinder.find_spec(fullname, theirs) is not None
+
+
 class _OneFile(SourceFileLoader):
     """Of a file that was a package: its modules are looked for, by their old names."""
 
@@ -445,6 +452,8 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname in _GONE | MOVED.keys() and _others(fullname, path):
+            return None
         if fullname in _GONE:
             file = _ROOT / f"{fullname.replace('.', '/')}.py"
             if file.is_file():

@@ -5,7 +5,7 @@ cells, their ids and seeds), `make` (a class by its name; its keys and values ar
 and robustness, each built once, what they ask models for, and in which order options stand), `roles` (which engine
 answers for which role, and what its tokens cost), `remembered` (reads what an earlier sweep's cases showed), `build`
 (all of it, short of engines), `named` (the cases that a sweep names), `check` (a whole sweep before a model is
-loaded), `plan` (the schedule: chunks, and how settings take turns).
+loaded), `extras` (packages that parts need), `plan` (the schedule: chunks, and how settings take turns).
 
 Only `make`, `parts`, `roles` and `build` know what a config looks like. Nothing here runs a cell or knows Ray.
 """

@@ -94,7 +94,7 @@ class DryRun(_Section):
 class ClusterConfig(_Section):
     """The Ray cluster and how work is cut for it."""
 
-    kind: Literal["local", "address"]
+    kind: Literal["local", "address", "inline"]
     address: str | None = None
     auth: Literal["auto", "token", "disabled"] = "auto"
     cpus: _Count | None = None

@@ -1,6 +1,8 @@
 """The Python API: `from grid import sweep, load`.
 
 results = sweep("model=lexical", "planner=react,egb_logits", "dataset.limit=20", "robustness=none", "name=mine")
+results                                           # in a notebook: its first table
+results.table("costs")                            # any table of the report, or results.figure("cost")
 results.pandas()                                  # the episodes, one row per cell
 results.duckdb("steps").filter("entropy > 1")     # a relation over a table
 load("results/mine").arrow("attempts")
@@ -8,18 +10,24 @@ load("results/mine").arrow("attempts")
 
 from __future__ import annotations
 
+import io
 import random
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console
 
 from grid import plugins, store
-from grid.core.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, GridError, StoreError, nearest, shown_value
 from grid.core.surroundings import usable
+from grid.store.scanning import LONG_TABLES
+from grid.store.schema import EPISODES, JOINED, TABLES
 from grid.sweeps import arguments
+from grid.sweeps.notebook import one_output
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,8 +35,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from analysis.load.unknowns import Unknown
+    from analysis.page.drawing import Drawing
+    from analysis.page.table import Table
     from grid.sweeps.jobs import Setting
 
+T = TypeVar("T", "Table", "Drawing")
 _ALONE = threading.RLock()
 
 
@@ -43,7 +54,15 @@ class Results:
     complete: bool | None = None
 
     def arrow(self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None) -> pa.Table:
-        """A table, or some of its columns, `episodes` in the joined form; raises StoreError where it cannot be read."""
+        """A table, or some of its columns, `episodes` in the joined form.
+
+        Raises:
+            ConfigError: there is no such table.
+            StoreError: it cannot be read, or has no such column.
+        """
+        _expect_table(table)
+        if columns is not None:
+            self._expect_columns(table, columns)
         return store.read(self.folder, table, columns, wide=True)
 
     def pandas(
@@ -67,11 +86,87 @@ class Results:
         Args:
             unknown: how cells count of which nobody can tell whether they succeeded: `left_out`, or `failure`.
         """
-        from rich.console import Console
-
         from analysis.report import print_report
 
-        print_report(self.folder, Console(), unknown=unknown)
+        out = io.StringIO() if Console().is_jupyter else None  # there each piece would be an output
+        print_report(self.folder, Console(file=out, force_jupyter=False), unknown=unknown)
+        print(out.getvalue() if out else "", end="")
+
+    def tables(self, name: str = "") -> list[Table]:
+        """The report's tables in their order, or those whose names begin so; each shows itself, and has `values`."""
+        from analysis import load
+        from analysis.report import print_report
+
+        def found() -> list[Table]:
+            return print_report(self.folder, Console(file=io.StringIO(), force_jupyter=False))
+
+        return [table for table in load.once(self.folder, "api tables", found) if table.name.startswith(name)]
+
+    def table(self, name: str) -> Table:
+        """The one table whose name begins so: `results`, or `results simulated slate` where there are several.
+
+        Raises:
+            ConfigError: there is none, or there are several.
+        """
+        return _only("table", name, self.tables())
+
+    def differences(self) -> Table:
+        """The differences to the reference planner, paired over cases; raises ConfigError as `table`."""
+        return self.table("differences")
+
+    def figure(self, name: str) -> Drawing:
+        """The one figure of the report's page whose name begins so: `cost`; raises ConfigError as `table`."""
+        from analysis import load, summary
+        from analysis.figures import drawings
+
+        def found() -> list[Drawing]:
+            return [*summary.drawings(self.tables()), *drawings.drawings(self.folder)]
+
+        return _only("figure", name, load.once(self.folder, "api figures", found))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the first table, and what has to be known before its figures are read."""
+        from markupsafe import escape
+
+        from analysis.load import provenance
+        from analysis.report import warned
+
+        tables = self.tables()
+        lines = [*provenance.lines(self.folder), *warned(self.folder)] if tables else [provenance.EMPTY]
+        told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+        others = ", ".join(repr(table.name) for table in tables[1:])
+        more = f"<p>further tables, by <code>.table(name)</code>: {escape(others)}</p>" if others else ""
+        return told + "".join(table._repr_html_() for table in tables[:1]) + more
+
+    def _expect_columns(self, table: store.Table | store.Long, columns: Sequence[str]) -> None:
+        """Raise StoreError for a column that a table does not have, with the one that may be meant."""
+        known = [*COLUMNS[table], *(store.metrics(self.folder) if table == "episodes" else ())]
+        for name in columns:
+            if name not in known:
+                raise StoreError(f"{self.folder}: {table} has no column {shown_value(name)}{nearest(name, known)}")
+
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    **{name: list(schema.names) for name, schema in [*TABLES.items(), *LONG_TABLES.items()]},
+    "episodes": list(dict.fromkeys([*JOINED.names, *EPISODES.names])),
+}
+"""By table those of the form in which `Results` gives it; of `episodes` also the metrics that a sweep declares."""
+
+
+def _expect_table(name: str) -> None:
+    if name not in COLUMNS:
+        raise ConfigError("table", name, f"one of {', '.join(COLUMNS)}{nearest(name, [*COLUMNS])}")
+
+
+def _only(kind: str, name: str, parts: Sequence[T]) -> T:
+    """The part of this name, or the one whose name begins so."""
+    names: list[str] = [part.name for part in parts]
+    found = [part for part in parts if part.name == name] or [part for part in parts if part.name.startswith(name)]
+    if len(found) != 1:
+        near = "" if found else nearest(name, [*names, *(one.partition(" ")[0] for one in names)])
+        allowed = [part.name for part in found] or names
+        raise ConfigError(kind, name, f"one of {', '.join(allowed)}{near}")
+    return found[0]
 
 
 def load(folder: str | Path) -> Results:
@@ -97,9 +192,14 @@ def sweep(*overrides: str) -> Results:
     with _alone():
         from grid.sweeps.jobs import run
 
-        found = settings_of(*overrides)
-        config, _ = found[0]
-        return Results(Path(config["store"]["root"]) / config["name"], run(found))
+        inline = "cluster=inline" in overrides  # there a planner is looked into while it runs
+        with nullcontext() if inline else one_output() as output:
+            found = settings_of(*overrides)
+            config, _ = found[0]
+            complete = run(found, report=False) if output else run(found)
+            if output:
+                output.end(unfolded=not complete)
+        return Results(Path(config["store"]["root"]) / config["name"], complete)
 
 
 @contextmanager
@@ -141,5 +241,5 @@ def settings_of(*overrides: str) -> list[Setting]:
         raise arguments.kept(error, overrides) from None
     except GridError:
         raise
-    except Exception as error:
-        raise GridError(refusal(error, overrides)) from error
+    except Exception as error:  # noqa: BLE001 - Hydra and OmegaConf raise many kinds
+        raise GridError(refusal(error, overrides)) from None

@@ -19,6 +19,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, Overri
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
+from grid import plugins
 from grid.core.errors import ConfigError, GridError, nearest, one_line
 from grid.settings.setting import FURTHER, GROUPS
 
@@ -46,13 +47,23 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
                 group,
                 name,
                 f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or with plugins=[PACKAGE] "
-                "one of a package of yours",
+                f"one of a package of yours{_without_files()}",
             )
         )
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_hydra(error, overrides)
     reason = one_line(f"{type(error).__name__}: {error}", 400)
     return f"{one_line(' '.join(overrides), 200)}: cannot be composed ({reason})"
+
+
+def _without_files() -> str:
+    """Which plugins have no YAML, as a wheel has none that its package data do not name."""
+    lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
+    return "".join(
+        f"; the plugin {one.name} has no YAML in {one.conf}"
+        + (f": let package-data of {one.distribution} name **/*.yaml" if one.distribution else "")
+        for one in lacking
+    )
 
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:

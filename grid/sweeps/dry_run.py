@@ -19,9 +19,11 @@ from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
 from grid.cluster.pilots import Side, pilots_on
 from grid.core.engine import ASKED
+from grid.core.labels import short
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.config import DryRun
+from grid.settings.extras import expect_installed
 from grid.settings.setting import FURTHER, GROUPS
 from grid.sweeps.session import announce, fleet_of, say
 
@@ -44,10 +46,12 @@ class Tried:
 
 def describe(checked: Checked, dry_run: bool | DryRun) -> None:
     """Print what would run, and the forecast."""
-    console, plan = Console(highlight=False, emoji=False), checked.plan
+    console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     done = plan.finished()
     pending = plan.missing(done)
     announce(checked, console, plan.total() - sum(pending.values()))
+    for line in expect_installed(plan.settings, here=False):
+        say(console, line)
     needing = [setting for setting in plan.settings if pending[setting.id]]
     if isinstance(dry_run, DryRun) and needing:
         began = time.monotonic()
@@ -79,7 +83,9 @@ def settings_table(
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
     figures = ["cases", "cells", "to run", "tokens in", "tokens out", *["time"] * asked, *["US dollars"] * priced]
     for column in (*names, *figures):
-        table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
+        figure = column not in names
+        table.add_column(column, justify="right" if figure else "left", no_wrap=figure, overflow="fold")
+    called = {name: short(setting.labels.get(name, "") for setting in settings) for name in names}
     times = _times(tried, pending)
     for setting in settings:
         cases, one = len(plan.case_ids[setting.id]), forecasts.get(setting.id)
@@ -89,7 +95,7 @@ def settings_table(
         cells = [told(part) if part else UNKNOWN for part in tokens] or [missing] * 2
         cells += [clock(times[setting.id]) if one and asked else missing] * asked
         cells += [(told(one.money, 2) if one.money else UNKNOWN) if one else missing] * priced
-        table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts, *cells)
+        table.add_row(*(escape(shown(called[name][setting.labels.get(name, "")])) for name in names), *counts, *cells)
     return table
 
 

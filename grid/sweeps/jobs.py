@@ -59,6 +59,10 @@ def run(found: Sequence[Setting], report: bool = True) -> bool:
 
         describe(checked, dry_run)
         return True
+    if checked.plan.cluster.kind == "inline":
+        from grid.sweeps.inline import run_inline
+
+        return run_inline(checked, report)
     from grid.sweeps.session import run_checked
 
     return run_checked(checked, report)

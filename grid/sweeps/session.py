@@ -34,6 +34,7 @@ from analysis.load import answers
 from analysis.page.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store
+from grid.cells import printed
 from grid.cells.paying import FOLDER, settle
 from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
@@ -46,6 +47,7 @@ from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.extras import expect_installed
 from grid.settings.plan import Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
@@ -66,7 +68,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     Raises:
         ConfigError: traces are asked for, and what sends them is not installed.
     """
-    console, plan = Console(highlight=False, emoji=False), checked.plan
+    console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
     if plan.tracing != "none":
         expect_exporter()
@@ -85,7 +87,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         if not fresh:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
-            tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
+            tally, spending, before = TranscriptTally(), Spending(plan, partial(say, console)), printed.sizes(plan.root)
             traces = held.enter_context(Follower(plan.root, plan.tracing, partial(say, console)))
             mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
@@ -114,13 +116,13 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             engines.close()
             traces.close()
             _compact(plan, console)
-            if kept := tally.line(store.size(plan.root, TABLES)):
-                say(console, kept)
+            for line in filter(None, (tally.line(store.size(plan.root, TABLES)), printed.told(plan.root, before))):
+                say(console, line)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         if report:
             print_screen(plan.root, console)
-        return _complete(checked, console, sum(pending.values()), warn=not report)
+        return complete(checked, console, sum(pending.values()), warn=not report)
 
 
 @contextmanager
@@ -139,9 +141,11 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     """The cluster, with the models of these settings loaded.
 
     Raises:
-        ConfigError: a model that can never work, or not under the plan's budget.
+        ConfigError: a model that can never work, or not under the plan's budget; a package that is not installed.
         EngineError: one that does not become ready.
     """
+    for line in expect_installed(settings, here=plan.cluster.kind != "address"):
+        say(console, line)
     say(console, cluster.connect(plan.cluster))
     try:
         cells = {setting.id: plan.cells_in(setting) for setting in settings}
@@ -221,8 +225,8 @@ def _run(
             run.go()
         metrics.look(run.cells_in_flight)
     totals = fleet.totals()
-    seconds, told = time.monotonic() - started, progress.document()
-    say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
+    seconds, last = time.monotonic() - started, progress.document()
+    say(console, f"ran {last['done']:,} cells in {seconds:.1f} s: {last['ok']:,} ok, {last['failed']:,} failed")
     if paid := spending.ended(run):
         say(console, paid)
     if run.stopping and unknowns.reached(run):
@@ -232,7 +236,7 @@ def _run(
         say(console, _sampled(*run.room.since))
     if totals:
         wide(console).print(replicas_table(totals))
-    return run.stopping, told["failed"]
+    return run.stopping, last["failed"]
 
 
 def _sampled(since: dt.datetime, cells: int) -> str:
@@ -326,7 +330,7 @@ def say(console: Console, line: str) -> None:
     console.print(shown(line), markup=False, soft_wrap=True)
 
 
-def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
+def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
     """Whether all cells are there and none is an infrastructure failure; failures are listed by kind.
 
     `warn`: also of answers that could not be read, and of who answered, which the first screen begins with.
@@ -368,8 +372,10 @@ _BEHIND = {
 """Packages whose versions can change what an engine answers, by where its class lies."""
 
 
-def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = ()) -> None:
-    """Write down a run that begins, on the cluster that it has joined; raises StoreError.
+def record(
+    plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = (), here: bool = False
+) -> None:
+    """Write down a run that begins, on the cluster that it has joined, or in this process; raises StoreError.
 
     `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers, and
     whose prices count.
@@ -383,8 +389,8 @@ def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, c
         "seed": plan.settings[0].seed,
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": cpu(),
-        "cpus": cluster.cpus(),
-        "gpus": cluster.gpus(),
+        "cpus": 1 if here else cluster.cpus(),
+        "gpus": {} if here else cluster.gpus(),
     }
     if cut:
         run["cut"] = list(cut)

@@ -25,6 +25,10 @@ def test_the_notebook_runs_and_its_sweep_is_done_once(tmp_path: Path) -> None:
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     last = [next(one for one in reversed(cell.outputs) if one.output_type == "execute_result") for cell in cells]
     told = [one["data"]["text/plain"] for one in last]
+    assert [len(cell.outputs) for cell in (cells[0], cells[3])] == [2, 2], "of a sweep one output, and its results"
+    assert cells[0].outputs[0]["data"]["text/plain"].startswith("ran 160 cells in ")
+    assert "<table>" in last[0]["data"]["text/html"]
+    assert sum(len(str(cell.outputs)) for cell in (cells[0], cells[3])) < 25_000
     assert "results/python_api" in told[0]
     assert told[0].endswith("True)")
     assert all(name in told[1] for name in ("react", "egb_logits", "extraneous", "40"))

@@ -591,6 +591,28 @@ def test_settings_with_equal_labels_are_told_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_a_model_behind_an_interface_has_its_own_name_and_equal_labels_what_differs(tmp_path: Path) -> None:
+    model = r"openai_http[model=fake-1,base_url=http\://127.0.0.1\:8795/v1]"
+    rows = [
+        row("react", case, 0, float(case % 2))
+        | {"cell_id": f"{seed}{case}", "cell_key": f"{seed}{case}", "model": model, "setting_id": str(seed) * 16}
+        | {"config": json.dumps({"planner": {"_target_": "x"}, "seed": seed}), "created_at": NOON, "attempt_id": "a"}
+        | {"success": bool(case % 2), "code": "c" * 16, "dataset_version": "slate-1234"}
+        for seed in (1, 2)
+        for case in range(4)
+    ]
+    store.write(tmp_path, {"episodes": rows})
+    frame = episodes(tmp_path)
+    assert set(frame["model"]) == {"fake-1"}
+    assert set(frame["planner"]) == {"react (seed=1)", "react (seed=2)"}
+    (table, *_) = print_report(tmp_path, Console(file=io.StringIO()))
+    assert table.name == "results fake-1 slate"
+    found = duckdb.connect().execute(table.query).df()
+    assert set(found["model"]) == {"fake-1"}
+    assert set(found["planner"].dropna()) >= {"react (seed=1)", "react (seed=2)"}
+    assert store.read(tmp_path, "episodes", ["model"])["model"].unique().to_pylist() == [model]
+
+
 @pytest.mark.parametrize(
     ("judged", "labels"),
     [

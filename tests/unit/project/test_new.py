@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from grid import plugins
 from launch.new import main, write
 
 ROOT = Path(__file__).parents[3]
@@ -99,6 +102,30 @@ def test_it_keeps_the_contracts_and_what_breaks_them_is_told(lab: Path) -> None:
     broken = run(lab, *command, "-k", "conf and mine")
     planner.write_text(right)
     assert "solve is async (async def solve" in broken.stdout
+
+
+@pytest.mark.long
+def test_its_wheel_holds_its_yaml_and_is_a_plugin(lab: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    shutil.copytree(lab, folder)
+    build = f"from setuptools import build_meta; print(build_meta.build_wheel({str(tmp_path)!r}))"
+    ended = subprocess.run([sys.executable, "-c", build], cwd=folder, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / ended.stdout.split()[-1]) as wheel:
+        held = set(wheel.namelist())
+        points = wheel.read("mylab-0.1.0.dist-info/entry_points.txt").decode()
+    own = {str(path.relative_to(lab)) for path in (lab / "mylab").rglob("*") if path.is_file()}
+    assert {name for name in own if "__pycache__" not in name} <= held
+    assert f"[{plugins.ENTRY_POINTS}]\nmylab = mylab" in points
+
+
+def test_a_project_that_is_there_is_kept_and_told_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyproject.toml").write_text("[project]\n")
+    assert main(["planner", "mine"]) == 0
+    assert f'it needs [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"' in capsys.readouterr().out
+    assert Path("pyproject.toml").read_text() == "[project]\n"
 
 
 def test_an_unknown_plugin_is_one_line(lab: Path, tmp_path: Path) -> None:

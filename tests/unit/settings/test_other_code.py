@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 import subprocess
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_rows_of_several_codes_are_told_apart_in_tables(tmp_path: Path, request:
     run(plan_of(tmp_path), cells=1)
     planners = set(episodes(tmp_path / "test")["planner"])
     assert len(planners) == 2
-    assert all(label.startswith("planner / pool pool #") for label in planners)
+    assert all(re.fullmatch(r"planner / pool pool \(code=[0-9a-f]{4}\)", label) for label in planners)
 
 
 def test_a_machine_with_other_code_ends_the_sweep(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -125,7 +126,7 @@ def test_a_failure_of_code_leaves_a_sweep_incomplete(
     row = store.read(checked.plan.root, "episodes", wide=True).to_pylist()[0]
     row |= {"status": "failed", "error_kind": kind, "created_at": row["created_at"] + dt.timedelta(seconds=1)}
     store.write(checked.plan.root, {"episodes": [row | {"error_message": "KeyError: 1 (grid/planners/react.py:30)"}]})
-    assert session._complete(checked, Console(width=200), 0, warn=True) is complete
+    assert session.complete(checked, Console(width=200), 0, warn=True) is complete
     said = capsys.readouterr().out
     assert f"1 cells failed ({kind}), the first: KeyError: 1 (grid/planners/react.py:30)" in said
     assert ("once the code is mended" in said) == (kind == "code")

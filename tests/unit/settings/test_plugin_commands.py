@@ -57,6 +57,14 @@ def test_a_config_folder_and_ones_own_search_path(lab: Path, tmp_path: Path) -> 
     assert "2 settings, 4 cells" in ended.out
 
 
+def test_a_plugin_without_its_yaml_is_told(lab: Path) -> None:
+    write(lab, {"bare/__init__.py": ""})
+    wrong = ("-m", *SMALL, "planner=telling", "dry_run=true")
+    ended = launch("sweep", lab, *wrong, "plugins=[bare]")
+    assert ended.err.rstrip().endswith(f"; the plugin bare has no YAML in {lab / 'bare' / 'conf'}")
+    assert "has no YAML" not in launch("sweep", lab, *wrong[:-2], "planner=tellin", PLUGIN).err
+
+
 def test_pools_that_stay_know_a_plugins_models(lab: Path) -> None:
     at = ("cluster=address", "cluster.address=127.0.0.1:1", "cluster.auth=disabled")
     ended = launch("replicas", lab, "status", PLUGIN, "model=served", *at)

