@@ -11,6 +11,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from grid.core.errors import StoreError, one_line
+from grid.core.places import folder_at
 
 FILE = "run.json"
 
@@ -64,7 +65,7 @@ def runs(root: str | Path) -> RunsRecord:
     """
     from pydantic import TypeAdapter, ValidationError  # whoever reads tables alone need not wait for it
 
-    path = Path(root) / FILE
+    path = folder_at(root) / FILE
     try:
         return TypeAdapter(RunsRecord).validate_json(path.read_bytes())
     except FileNotFoundError:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from grid import plugins, store
 from grid.core.errors import ConfigError, GridError
+from grid.core.places import folder_at
 from grid.core.surroundings import usable
 from grid.sweeps import arguments
 
@@ -76,7 +77,7 @@ class Results:
 
 def load(folder: str | Path) -> Results:
     """The results in a folder, `results/NAME`; raises StoreError where there are none, or of another version."""
-    found = Path(folder)
+    found = folder_at(folder)
     store.check_there(found)
     store.check(found)
     return Results(found)
@@ -99,7 +100,7 @@ def sweep(*overrides: str) -> Results:
 
         found = settings_of(*overrides)
         config, _ = found[0]
-        return Results(Path(config["store"]["root"]) / config["name"], run(found))
+        return Results(folder_at(config["store"]["root"]) / config["name"], run(found))
 
 
 @contextmanager
