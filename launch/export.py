@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grid.core.errors import ConfigError, GridError, StoreError, one_line
-from grid.core.places import folder_at
+from grid.core.places import expect_folder, folder_at
 
 INSPECT, OTEL = "inspect", "otel"
 _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
@@ -35,11 +35,13 @@ def main() -> int:
     try:
         if given.format == OTEL:
             return _traced(given.results, given.content)
-        count = export(given.results, given.into or given.results / INSPECT)
+        into = given.into or given.results / INSPECT
+        expect_folder("--into", into)
+        count = export(given.results, into)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
-    where = one_line(given.into or given.results / INSPECT)
+    where = one_line(into)
     print(f"{count:,} logs: {where}\ninspect view --log-dir {where} shows them")
     return 0
 

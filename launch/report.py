@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import re
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from grid import CONF
+from grid.core import places
 from grid.core.errors import GridError, StoreError, one_line, shown_value
 from grid.core.places import folder_at
 from grid.core.surroundings import usable
@@ -179,10 +179,8 @@ def write_whole(path: Path, page: str) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}")
     try:
-        draft.write_text(page, encoding="utf-8")
-        os.replace(draft, path)
+        places.write_whole(path, page, path.with_name(f".{path.name}"))
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None
 
