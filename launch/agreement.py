@@ -38,6 +38,7 @@ from grid import store
 from grid.cluster.answering import answering
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError, GridError
+from grid.core.places import folder_at
 from grid.core.types import ERRORS, Chain, Verdict
 from grid.core.util import derive_seed
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
@@ -90,8 +91,8 @@ def _only(given: Sequence[str]) -> Path:
     """The folder of results; raises ConfigError where that is not all that is given, StoreError for one of none."""
     if len(given) != 1:
         raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of who is asked")
-    store.check_there(Path(given[0]))
-    return Path(given[0])
+    store.check_there(root := folder_at(given[0]))
+    return root
 
 
 def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:

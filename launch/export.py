@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grid.core.errors import ConfigError, GridError, StoreError, one_line
+from grid.core.places import expect_folder, folder_at
 
 INSPECT, OTEL = "inspect", "otel"
 _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
@@ -27,18 +28,20 @@ def main() -> int:
     """Exit status 0, 1 where a collector did not take all, or 2 where the folder cannot be read or written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=[INSPECT, OTEL], help="whose format")
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
-    parser.add_argument("--into", type=Path, help="the folder of the logs (default: inspect in the sweep's)")
+    parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
+    parser.add_argument("--into", type=folder_at, help="the folder of the logs (default: inspect in the sweep's)")
     parser.add_argument("--content", action="store_true", help="of otel: with all texts")
     given = parser.parse_args()
     try:
         if given.format == OTEL:
             return _traced(given.results, given.content)
-        count = export(given.results, given.into or given.results / INSPECT)
+        into = given.into or given.results / INSPECT
+        expect_folder("--into", into)
+        count = export(given.results, into)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
-    where = one_line(given.into or given.results / INSPECT)
+    where = one_line(into)
     print(f"{count:,} logs: {where}\ninspect view --log-dir {where} shows them")
     return 0
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grid.core.errors import ConfigError, DataError, GridError, one_line, said
+from grid.core.places import folder_at
 from grid.imports import inspect_logs, tau2_results
 from grid.imports.episodes import Found, Source, add
 
@@ -27,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", choices=[*_TOOLS], help="whose files")
     parser.add_argument("files", type=Path, nargs="+", help="logs, or files of results")
-    parser.add_argument("--into", type=Path, required=True, help="a results folder, new, imported or a sweep's")
+    parser.add_argument("--into", type=folder_at, required=True, help="a results folder, new, imported or a sweep's")
     parser.add_argument("--model", metavar="NAME", help="the model's label, so that planners are paired with others'")
     parser.add_argument("--dataset", metavar="NAME", help="the data set's label, so that cases are paired with others'")
     parser.add_argument(

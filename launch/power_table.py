@@ -31,6 +31,7 @@ from analysis.tables import measures
 from analysis.tables.rates import reference_of
 from grid import store
 from grid.core.errors import ConfigError, GridError, nearest, one_line
+from grid.core.places import folder_at
 from grid.core.problem import Dataset
 from grid.core.untrusted import shown
 from grid.metrics.scores import SUCCESS
@@ -89,7 +90,7 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         place = dict(one.split("=", 1) for one in given if "=" in one)
         if unknown := [key for key in place if key not in PLACE]:
             raise ConfigError(unknown[0], place[unknown[0]], f"no such key of a pilot: {', '.join(PLACE)}")
-        (folder,) = (Path(one) for one in given if "=" not in one)
+        (folder,) = (folder_at(one) for one in given if "=" not in one)
         pilot = of_folder(folder, place, arguments.planners, arguments.unknown, arguments.metric)
     counts, rate = pilot.counts, pilot.counts.rates[0]
     if not 0 < rate < 1:

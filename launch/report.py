@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import re
 import sys
 import time
@@ -19,7 +18,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from grid import CONF
+from grid.core import places
 from grid.core.errors import GridError, StoreError, one_line, shown_value
+from grid.core.places import folder_at
 from grid.core.surroundings import usable
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
@@ -38,8 +39,10 @@ _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or i
 def main() -> int:
     """Exit status 0, or 2 where the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, nargs="+", help="the folder of a sweep, results/<name>; two are compared")
-    parser.add_argument("--into", type=Path, help="of several: a folder of links to their rows, with the page of all")
+    told = "the folder of a sweep, results/<name>; two are compared"
+    parser.add_argument("results", type=folder_at, nargs="+", help=told)
+    told = "of several: a folder of links to their rows, with the page of all"
+    parser.add_argument("--into", type=folder_at, help=told)
     parser.add_argument("--follow", action="store_true", help="show its progress until it ends, then its tables")
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
@@ -176,10 +179,8 @@ def write_whole(path: Path, page: str) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}")
     try:
-        draft.write_text(page, encoding="utf-8")
-        os.replace(draft, path)
+        places.write_whole(path, page, path.with_name(f".{path.name}"))
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None
 

@@ -28,6 +28,7 @@ from grid import store
 from grid.cluster.answering import loaded
 from grid.core.engine import EVALUATOR, SAMPLE
 from grid.core.errors import ConfigError, StoreError, one_line
+from grid.core.places import folder_at
 from grid.engines.hosted import Probe
 from grid.sweeps.composing import prepared
 from grid.sweeps.rescore import CHANGED, GONE, NEW, STATES, UNKNOWN, Compared, Judge, Rescored, rescore
@@ -42,7 +43,7 @@ _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parq
 def main() -> int:
     """Exit status 0; 1 where values differ though nothing changed, or who is asked stops; 2 for what cannot run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/NAME")
+    parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
     parser.add_argument("keys", nargs="*", metavar="KEY=VALUE", help="model@evaluator=NAME, plugins=[...] and the like")
     parser.add_argument("--list", action="store_true", help="every value that differs, not the largest ones alone")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write both values of every cell and metric")

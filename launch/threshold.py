@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.places import folder_at
 
 DONE, CANNOT_RUN = 0, 2
 
@@ -23,7 +24,7 @@ def main() -> int:
     """Exit status 0, or 2 where nothing can be learned, or tested cases are the pilot's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     told = "the pilot's results; behind them results whose cases must not be the pilot's"
-    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=told)
+    parser.add_argument("results", type=folder_at, nargs="+", metavar="RESULTS", help=told)
     given = parser.parse_args()
     try:
         answer(given.results[0], given.results[1:])

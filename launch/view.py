@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from analysis.viewer.addresses import HOST, PORT
 from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.places import folder_at
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
@@ -51,8 +52,10 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
-    parser.add_argument("other", type=Path, nargs="?", help="another one: cells that flipped against it are marked")
+    parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
+    parser.add_argument(
+        "other", type=folder_at, nargs="?", help="another one: cells that flipped against it are marked"
+    )
     parser.add_argument("--port", type=int, help=f"on which it listens; {PORT}, or the next free one, unless given")
     parser.add_argument(
         "--host",

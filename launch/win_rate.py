@@ -36,6 +36,7 @@ from grid.cluster.answering import Answering, answering
 from grid.core.engine import EVALUATOR, SAMPLE, Engine
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
 from grid.core.moved import named_today
+from grid.core.places import folder_at
 from grid.core.problem import Dataset
 from grid.core.types import Trajectory
 from grid.datasets.grading import told
@@ -104,7 +105,7 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
         else:
             key, _, value = one.partition("=")
             raise ConfigError(key, value, f"no key but {', '.join(_TAKEN)} and against=")
-    return Path(folders[0]), against, rest
+    return folder_at(folders[0]), against, rest
 
 
 def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:

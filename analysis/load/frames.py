@@ -19,6 +19,7 @@ from analysis.stats.intervals import CLUSTER
 from grid import store
 from grid.core import labels as shown_labels
 from grid.core.engine import ASKED
+from grid.core.places import folder_at
 from grid.core.problem import BASELINES
 from grid.store.schema import APART, JOINED
 
@@ -93,7 +94,7 @@ def _named(root: Path, where: pc.Expression | None) -> list[str]:
 def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
     """The columns of every row: labels and order are worked out once, and each column is read and sorted once."""
     files = store.files_of(root, "episodes")
-    held, key = _made(Path(root), files), ("episodes", unknowns.how_counted())
+    held, key = _made(folder_at(root), files), ("episodes", unknowns.how_counted())
     if key not in held:
         found = _read(root, _EPISODES, None)
         held[key] = _sorted(found.assign(**{_PLACE: np.arange(len(found))}), root)
@@ -135,7 +136,7 @@ def rows(
 ) -> pa.Table:
     """`store.read(root, "episodes", …)`, of which columns stay in memory: a report's tables ask for the same ones."""
     files = store.files_of(root, "episodes")
-    held = _held(Path(root), files)
+    held = _held(folder_at(root), files)
     named = _named(root, where)
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
@@ -169,7 +170,7 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
     files = store.files_of(root, "episodes")
     if not few and not _fit(files, len(_LIKELY)):
         return make()
-    held, key = _made(Path(root), files), (what, unknowns.how_counted())
+    held, key = _made(folder_at(root), files), (what, unknowns.how_counted())
     if key not in held:
         held[key] = make()
     found: T = held[key]
@@ -179,7 +180,7 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
 def hold(root: Path) -> None:
     """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
     if _free() > _SPARE * _WHOLE_BYTES:
-        _whole.add(Path(root))
+        _whole.add(folder_at(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
         rows(root, [*_LIKELY, *_FURTHER], categories=[*_CATEGORIES, *_LABELS])
 
@@ -197,7 +198,7 @@ _whole = set[Path]()
 
 
 def _limit(root: Path) -> int:
-    return _WHOLE_BYTES if Path(root) in _whole else _HELD_BYTES
+    return _WHOLE_BYTES if folder_at(root) in _whole else _HELD_BYTES
 
 
 def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) -> bool:

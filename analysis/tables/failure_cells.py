@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import uuid
 from collections import Counter
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from grid.core.places import beside, hand_over, readable
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 from grid.core.untrusted import loads
 from grid.text import references
@@ -232,7 +232,8 @@ _RULES = ("failure_cells", "failed", "failure_rules")
 def known(root: Path) -> pa.Table:
     """What these rules told before; empty where nothing is kept, or it cannot be read."""
     try:
-        found = pq.read_table(root / FOLDER / f"{rules()}.parquet", page_checksum_verification=True)
+        path = root / FOLDER / f"{rules()}.parquet"
+        found = pq.read_table(readable(path), page_checksum_verification=True)
     except (OSError, pa.ArrowException):
         return SCHEMA.empty_table()
     return found if found.schema.equals(SCHEMA) else SCHEMA.empty_table()
@@ -254,11 +255,11 @@ def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
 def keep(root: Path, table: pa.Table) -> None:
     """Keep what was told, and nothing that other rules did; nothing happens where it cannot be written."""
     folder, name = root / FOLDER, f"{rules()}.parquet"
-    draft = folder / f".{uuid.uuid4().hex}"
+    draft = beside(root) / FOLDER / f".{uuid.uuid4().hex}"
     try:
-        folder.mkdir(exist_ok=True)
+        draft.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
-        os.replace(draft, folder / name)
+        hand_over(draft, folder / name)
         for other in folder.iterdir():
             if other.suffix == ".parquet" and other.name != name:
                 other.unlink(missing_ok=True)

@@ -114,7 +114,7 @@ class Index:
     def __init__(self, root: Path) -> None:
         began = time.monotonic()
         self.root, self.version = root, 0
-        self._connection = connect()
+        self._connection = connect(root)
         self._summaries, self._summing = dict[str, Mapping[int, Summary]](), Lock()
         self.names: frozenset[str] = again(root, "episodes", self._load, sql.named(_CELLS + _UNREAD))
         self.seconds = time.monotonic() - began

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from grid.core.errors import StoreError
+from grid.core.places import Address, file_system
 from grid.store import Table, check_there, metrics, sql
 from grid.store.files import File, whole
 from grid.store.schema import PARTS, TABLES
@@ -25,9 +26,12 @@ FILES = "$files"
 """Stands in a query for the rows of a table's files."""
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing."""
-    return duckdb.connect(":memory:", config=_CONFIG)
+def connect(root: Path) -> duckdb.DuckDBPyConnection:
+    """A database in memory that fetches nothing but parts of a folder's files, where these are objects."""
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    if isinstance(root, Address):
+        connection.register_filesystem(file_system())
+    return connection
 
 
 def files(root: Path, table: Table) -> list[str]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from analysis.viewer.index import Index
 from grid.core.errors import StoreError
+from grid.core.places import Address
 from grid.store.runs import runs
 
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
@@ -144,6 +145,8 @@ class Run:
 def _names(root: Path) -> frozenset[str]:
     """The files of episodes; raises StoreError where the folder is gone."""
     try:
+        if isinstance(root, Address):
+            return frozenset(path.name for path in (root / "episodes").glob("*.parquet"))
         with os.scandir(root / "episodes") as entries:
             return frozenset(entry.name for entry in entries if entry.name.endswith(".parquet"))
     except OSError as error:

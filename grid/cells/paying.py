@@ -26,6 +26,7 @@ from grid.cells.metered import T, metered
 from grid.cells.rows import ChunkResult, attempt_row, larger, spent_by_columns, summed
 from grid.core.engine import Prompt, Role
 from grid.core.errors import BudgetError, UnfinishedError
+from grid.core.places import beside
 from grid.core.types import Usage
 from grid.episode.episode import Episode
 from grid.episode.requests import Requests
@@ -118,7 +119,12 @@ def tab_of(root: Path, setting_id: str, attempt_id: str) -> Tab:
 
 
 def _path(root: Path, setting_id: str, attempt_id: str) -> Path:
-    return root / FOLDER / f"{setting_id}-{attempt_id}.jsonl"
+    return folder_of(root) / f"{setting_id}-{attempt_id}.jsonl"
+
+
+def folder_of(root: Path) -> Path:
+    """Where the files of a results folder's tries are: lines are added to them, and so they are files everywhere."""
+    return beside(root) / FOLDER
 
 
 # In a worker: who may send a request, and what a cell is that may not.
@@ -235,7 +241,7 @@ def settle(root: Path) -> list[str]:
 
     Hold the folder's lock. Raises StoreError.
     """
-    folder = root / FOLDER
+    folder = folder_of(root)
     tabs = {path: Tab.read(path) for path in sorted(folder.glob("*-*.jsonl"))}
     each, rows, unheard, unknown = _each(root, tabs), [], 0, 0
     for path, tab in tabs.items():

@@ -30,6 +30,7 @@ from grid.core.engine import (
 )
 from grid.core.errors import ConfigError
 from grid.core.metric import Metric, together
+from grid.core.places import Address, folder_at
 from grid.core.problem import DIAGNOSED, GIVEN, OUTLINE, REFERENCES, Dataset, Stating
 from grid.core.types import Skipped
 from grid.datasets.dataset import part_of
@@ -150,8 +151,11 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     """
     shared = sweep_config(jobs[0].config)
     settings, found = _settings(jobs, shared), _Found(shared)
-    root = Path(shared.store.root) / shared.name
-    _check_root(shared.store.root, root)
+    root = folder_at(shared.store.root) / shared.name
+    if isinstance(root, Address):
+        root.expect_usable("store.root")
+    else:
+        _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
     for setting in settings:
         found.add(setting)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.core.errors import ConfigError, StoreError, nearest
+from grid.core.places import folder_at
 from grid.settings.config import ALL_CASES, CASES, CASES_ALLOWED, FAILED_OF
 
 _MOST_BYTES = 10_000_000
@@ -86,7 +87,7 @@ def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
 
 def _failed(given: str) -> dict[str, list[str]]:
     """By data set the cases of which a cell failed, did not succeed, or nobody can tell whether it did."""
-    root = Path(given.removeprefix(FAILED_OF))
+    root = folder_at(given.removeprefix(FAILED_OF))
     try:
         store.check_there(root)
         failed = pc.field("success").is_null() | ~pc.field("success")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.core.errors import ConfigError, Status, StoreError, UnfinishedError
+from grid.core.places import folder_at
 from grid.core.types import to_json
 from grid.datasets.question_answering import Nearest, question_words
 from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
@@ -154,7 +155,7 @@ def _as_checked(how: Remembering, own: str, version: str, digest: str) -> Memory
 def _read(how: Remembering, own: str, version: str) -> Memory:
     """The memory of the setting whose id is `own`."""
     try:
-        return _of_folder(Path(str(how.path)), how, own, version)
+        return _of_folder(folder_at(str(how.path)), how, own, version)
     except StoreError as error:
         raise StoreError(f"memory.path: {error}") from None
 

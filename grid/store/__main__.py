@@ -7,7 +7,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from grid.core.errors import StoreError
+from grid.core.errors import GridError
+from grid.core.places import folder_at
 from grid.core.untrusted import shown_lines
 from grid.store import check_there, compact, locked
 from grid.store.transcripts import lines, transcript
@@ -23,7 +24,7 @@ def main() -> int:
         else:
             for line in lines(transcript(given.results, given.cell)):
                 print(shown_lines(line))
-    except StoreError as error:
+    except GridError as error:
         print(f"error: {shown_lines(str(error))}", file=sys.stderr)
         return 2
     return 0
@@ -35,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     compacting = commands.add_parser("compact", help="make small files into large ones")
     asking = commands.add_parser("transcript", help="print what one cell asked and was answered")
     for command in (compacting, asking):
-        command.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
+        command.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     asking.add_argument("cell", help="its cell_id in episodes")
     return parser
 

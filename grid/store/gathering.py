@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grid.core.errors import StoreError, one_line
+from grid.core.places import Address, expect_folder
 from grid.core.untrusted import loads
 from grid.store.files import check, check_there, is_there, survey
 from grid.store.runs import FILE, merged, runs
@@ -35,6 +36,7 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
         check(root)
         if target.resolve() == root.resolve():
             raise StoreError(f"{one_line(target, 200)}: one of the folders to be gathered; name another")
+    expect_folder("--into", target)
     _check_target(target)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -89,6 +91,9 @@ def _link(source: Path, target: Path) -> None:
     """A second name of a file that never changes; a copy where the file system has none such."""
     if target.exists():
         return  # its name is the hash of its bytes
+    if isinstance(source, Address):
+        target.write_bytes(source.read_bytes())
+        return
     try:
         os.link(source.resolve(), target)
     except FileNotFoundError:

@@ -1,4 +1,9 @@
-"""Holding a results folder: one writer at a time, whose death lets go."""
+"""Holding a results folder: one writer at a time, whose death lets go.
+
+On a file system that is the operating system's lock, which dies with its process. An object has no lock: there the
+writer's name stands in an object that is written only if it is as it was last seen, and anew every few seconds. Who
+shares the writer's cache has the lock of its file beside, too, and need not wait until the name is too old.
+"""
 
 from __future__ import annotations
 
@@ -6,58 +11,182 @@ import datetime as dt
 import json
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from grid.core.errors import StoreError
+from grid.core.places import Address, beside
 from grid.core.untrusted import loads
 from grid.store.writing import clear_drafts
 
-_OWNER = ".owner"
+_LOCK, _OWNER, _CACHE = ".lock", ".owner", ".cache"
+_BEAT_SECONDS, _LEASE_SECONDS = 10.0, 60.0  # between two times that a name is written, and until it counts no more
 
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
     """Hold a results folder for one sweep; drafts of killed writers are removed.
 
-    The operating system's lock dies with its process; a file beside it says who holds it, for people.
+    A file or object in it says who holds it, for people.
 
     Raises:
         StoreError: another sweep holds it, or it cannot be written to.
     """
-    lock = FileLock(root / ".lock", timeout=0)
+    here = beside(root)
+    lock = FileLock(here / _LOCK, timeout=0)
     try:
         root.mkdir(parents=True, exist_ok=True)
+        if here != root:
+            here.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise StoreError(
-            f"{root}: another sweep is writing to this name{_owner(root)}; wait for it or choose another name="
-        ) from None
+        raise _held(root, _owner(here)) from None
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written to ({error}); choose another store.root=") from None
+        raise StoreError(f"{here}: cannot be written to ({error}); choose another store.root=") from None
     try:
-        clear_drafts(root, _sign(root))
-        yield
+        with _Name(root, here) if isinstance(root, Address) else nullcontext():
+            clear_drafts(root, _sign(here))
+            yield
     finally:
         lock.release()
 
 
+def _held(root: Path, owner: str) -> StoreError:
+    return StoreError(f"{root}: another sweep is writing to this name{owner}; wait for it or choose another name=")
+
+
 def _sign(root: Path) -> float:
     """Say who holds the folder; returns when, by the file system's clock."""
-    since = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
     try:
-        (root / _OWNER).write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}))
+        (root / _OWNER).write_text(json.dumps(_myself()))
         return (root / _OWNER).stat().st_mtime
     except OSError as error:
         raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
 
 
+def _myself() -> dict[str, Any]:
+    since = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+    return {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+
+
 def _owner(root: Path) -> str:
     try:
-        owner = loads((root / _OWNER).read_text())
-        return f" (process {owner['pid']} on {owner['host']}, since {owner['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
+        return _told(loads((root / _OWNER).read_text()))
+    except (OSError, ValueError):
         return ""
+
+
+def _told(owner: Mapping[str, Any]) -> str:
+    try:
+        return f" (process {owner['pid']} on {owner['host']}, since {owner['since']})"
+    except (KeyError, TypeError):
+        return ""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The object as it was read: who holds the folder (nobody if `cache` is empty), and what it is told apart by."""
+
+    owner: Mapping[str, Any]
+    tag: Mapping[str, Any]
+    seconds: float
+    """Since it was written, by this machine's clock."""
+
+    @property
+    def cache(self) -> str:
+        """Which cache the writer has its own lock in."""
+        return str(self.owner.get("cache", ""))
+
+
+class _Name:
+    """The writer's name in an object store. A context manager, in which it is written anew.
+
+    Raises:
+        StoreError: another holds the folder, or it cannot be written to.
+    """
+
+    def __init__(self, root: Address, here: Path) -> None:
+        self._root, self._object = root, root / _LOCK
+        self._cache = _cache_of(here)
+        self._owner = {**_myself(), "cache": self._cache}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, daemon=True, name="lock")
+
+    def __enter__(self) -> None:
+        try:
+            self._tag = self._taken()
+        except OSError as error:
+            raise StoreError(
+                f"{self._root}: cannot be written to ({error.strerror}); choose another store.root="
+            ) from None
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        with suppress(OSError):  # another has it, if it was too old
+            self._write({}, self._tag)
+
+    def _taken(self) -> Mapping[str, Any]:
+        """Write the name where no other holds the folder; what the object is told apart by since then."""
+        seen = self._seen()
+        if seen and seen.cache not in ("", self._cache):  # whose lock is not ours to have
+            if seen.seconds < _LEASE_SECONDS:
+                raise _held(self._root, _told(seen.owner))
+            time.sleep(2 * _BEAT_SECONDS)  # clocks may differ: it counts no more if nobody writes it
+            if (now := self._seen()) is None or now.tag != seen.tag:
+                raise _held(self._root, _told(seen.owner))
+        try:
+            return self._write(self._owner, seen.tag if seen else None)
+        except FileExistsError:  # another was faster
+            raise _held(self._root, _told(found.owner) if (found := self._seen()) else "") from None
+
+    def _seen(self) -> _Seen | None:
+        try:
+            content, found = self._object.get()
+        except FileNotFoundError:
+            return None
+        owner: Any = None
+        with suppress(ValueError):
+            owner = loads(content.decode())
+        passed = (dt.datetime.now(dt.UTC) - found["last_modified"]).total_seconds()
+        return _Seen(owner if isinstance(owner, dict) else {}, _tag(found), passed)
+
+    def _write(self, owner: Mapping[str, Any], tag: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Raises FileExistsError where the object is not the one with this tag; None: where there is any."""
+        marked = {**owner, "mark": uuid.uuid4().hex}  # a tag is a hash of what is written
+        try:
+            return _tag(self._object.put(json.dumps(marked).encode(), mode=tag or "create"))
+        except FileExistsError:  # by this very request, if its answer was lost and it was tried again
+            if (seen := self._seen()) and seen.owner == marked:
+                return seen.tag
+            raise
+
+    def _renew(self) -> None:
+        while not self._over.wait(_BEAT_SECONDS):
+            try:
+                self._tag = self._write(self._owner, self._tag)
+            except FileExistsError:  # another has it; what it does first has our workers stop
+                return
+            except OSError:
+                continue
+
+
+def _tag(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
+
+
+def _cache_of(here: Path) -> str:
+    """A name of this folder of the cache, which nothing but its files tells."""
+    path = here / _CACHE
+    if not path.exists():
+        path.write_text(uuid.uuid4().hex)
+    return path.read_text()

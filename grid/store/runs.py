@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NotRequired
@@ -11,6 +10,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from grid.core.errors import StoreError, one_line
+from grid.core.places import folder_at, write_whole
 
 FILE = "run.json"
 
@@ -64,7 +64,7 @@ def runs(root: str | Path) -> RunsRecord:
     """
     from pydantic import TypeAdapter, ValidationError  # whoever reads tables alone need not wait for it
 
-    path = Path(root) / FILE
+    path = folder_at(root) / FILE
     try:
         return TypeAdapter(RunsRecord).validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -101,10 +101,7 @@ def record_run(
         "settings": {**known["settings"], **settings},
         "skipped": merged([known.get("skipped", {}), skipped or {}]),
     }
-    draft = root / ".tmp" / FILE
     try:
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        os.replace(draft, root / FILE)
+        write_whole(root / FILE, json.dumps(found, indent=1), root / ".tmp" / FILE)
     except OSError as error:
         raise StoreError(f"{one_line(root / FILE, 200)}: cannot be written ({error.strerror or error})") from None

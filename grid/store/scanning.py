@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
 from grid.core.metric import split
+from grid.core.places import Address, file_system
 from grid.store import files as on_disk
 from grid.store.files import _PATIENCE_SECONDS, SMALL, THREADS, File, content_of, forget, whole
 from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TABLES, TEXT, Part
@@ -67,9 +68,11 @@ class Scan:
         schema = encoded(self.schema, self.texts)
         form = ds.ParquetFileFormat(dictionary_columns=sorted(self.texts))
         for files in _slices(large):
-            data = ds.dataset([str(file.path) for file in files], schema=schema, format=form)
+            names_of, system = [str(file.path) for file in files], _system_of(files[0].path)
+            data = ds.dataset(names_of, schema=schema, format=form, filesystem=system)
+            together = system is not None  # what is near in an object is asked for in one request
             options = ds.ParquetFragmentScanOptions(
-                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=on_disk.VERIFIED
+                pre_buffer=together, use_buffered_stream=not together, page_checksum_verification=on_disk.VERIFIED
             )
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
@@ -133,6 +136,15 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
         found.append(file)
     if found:
         yield found
+
+
+def _system_of(path: Path) -> Any:
+    """The file system that Arrow reads a file on; None: that of this machine."""
+    if not isinstance(path, Address):
+        return None
+    from pyarrow import fs
+
+    return fs.PyFileSystem(fs.FSSpecHandler(file_system()))
 
 
 def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
 from grid.core.metric import Metric
+from grid.core.places import folder_at
 from grid.store.files import is_there, survey
 from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_of, part_of
 from grid.store.tables import metrics
@@ -58,7 +58,7 @@ def joined(query: str) -> str:
     """
     found = query
     for whole, files in {one[0]: one[1] for one in _WHOLE.finditer(query)}.items():
-        root = Path(files.strip("'").replace("''", "'")).parent.parent
+        root = folder_at(files.strip("'").replace("''", "'")).parent.parent
         own = {name: metric for name, metric in metrics(root).items() if name not in PARTS} if is_there(root) else {}
         old = any(not file.of_now for file in survey(root, "episodes").files)
         source = f"read_parquet({files}, union_by_name = true)" if old else files

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from grid.core.errors import ErrorKind, StoreError, shown_value
 from grid.core.metric import BY_NAME, Metric
+from grid.core.places import folder_at
 from grid.core.types import to_json
 from grid.store.files import File, Table, lacks, whole
 from grid.store.scanning import LONG_TABLES as _LONG
@@ -117,22 +118,23 @@ def read(
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read; or there is no such
             column.
     """
+    root = folder_at(root)
     if table == "scores" or table == "costs":
-        return _long(Path(root), table, where, columns)
+        return _long(root, table, where, columns)
     names = list(columns) if columns is not None else TABLES[table].names
     if table == "episodes":
-        joined = _joining(Path(root), names if columns or not wide else None, where)
+        joined = _joining(root, names if columns or not wide else None, where)
         names = list(columns) if columns is not None else [*JOINED.names, *joined.further] if wide else names
         wanted = _Wanted(names, _ORDER[table], categories)
         use = lambda data: wanted.of(joined.of(data), _in_turn(_latest_of(data)), where)  # noqa: E731
-        return scan(Path(root), table, use, _AGE)
+        return scan(root, table, use, _AGE)
     wanted = _Wanted(names, _ORDER[table], categories)
     if table in DIGESTS:
         first = DIGESTS[table]
-        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
+        return scan(root, table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
     # Before these rows, which are written first.
-    keep = _tries(Path(root), files_of(root, "episodes")).hold if table in _OF_TRIES else _all
-    return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
+    keep = _tries(root, files_of(root, "episodes")).hold if table in _OF_TRIES else _all
+    return scan(root, table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
@@ -188,7 +190,7 @@ def metrics(root: str | Path) -> dict[str, Metric]:
     Raises:
         StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
     """
-    return dict(_metrics(Path(root), files_of(root, "metrics")))
+    return dict(_metrics(folder_at(root), files_of(root, "metrics")))
 
 
 @lru_cache(maxsize=8)
@@ -220,7 +222,7 @@ def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
     """
-    return tuple(whole(Path(root), table))
+    return tuple(whole(folder_at(root), table))
 
 
 def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:

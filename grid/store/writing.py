@@ -1,8 +1,8 @@
 """Writing files of a table: whole or not at all.
 
 A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader
-never sees half of one. Within a chunk the episodes are written last, and sections before the messages that name them:
-an episode that can be read has its steps and all that was asked.
+never sees half of one. To an object store it is sent whole, under that name. Within a chunk the episodes are written
+last, and sections before the messages that name them: an episode that can be read has its steps and all that was asked.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
+from grid.core.places import Address, beside, hand_over
 from grid.store.files import ARROW, REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.scanning import MAPS, encoded, folded, map_array
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
@@ -121,7 +122,7 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
     metadata = {
         VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()
     }  # fmt: skip
-    scratch, folder = root / _SCRATCH, root / table
+    scratch, folder = beside(root) / _SCRATCH, root / table
     draft = scratch / f"{uuid.uuid4().hex}.parquet"
     try:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -136,7 +137,8 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
             name = name_of(file)
             os.fsync(file.fileno())
             new.size = file.tell()
-        os.replace(draft, folder / f"{name}.parquet")
+        target = folder / f"{name}.parquet"
+        hand_over(draft, target)
         _sync(folder)
     except OSError as error:
         raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
@@ -154,18 +156,20 @@ def clear_drafts(root: Path, now: float) -> None:
         StoreError: the folder cannot be written to.
     """
     try:
-        with os.scandir(root / _SCRATCH) as entries:
+        with os.scandir(beside(root) / _SCRATCH) as entries:
             for entry in entries:
                 if entry.name.endswith(".parquet") and now - entry.stat().st_mtime > _DRAFT_SECONDS:
                     os.unlink(entry.path)
     except FileNotFoundError:
         return  # nothing was written yet, or a worker has just ended
     except OSError as error:
-        raise StoreError(f"{root / _SCRATCH}: cannot be cleared ({error})") from None
+        raise StoreError(f"{beside(root) / _SCRATCH}: cannot be cleared ({error})") from None
 
 
 def _sync(folder: Path) -> None:
-    """Have the folder's entries survive a machine that stops."""
+    """Have the folder's entries survive a machine that stops, as those of an object store do."""
+    if isinstance(folder, Address):
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

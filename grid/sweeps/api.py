@@ -23,6 +23,7 @@ from rich.console import Console
 
 from grid import plugins, store
 from grid.core.errors import ConfigError, GridError, StoreError, nearest, shown_value
+from grid.core.places import folder_at
 from grid.core.surroundings import usable
 from grid.store.scanning import LONG_TABLES
 from grid.store.schema import EPISODES, JOINED, TABLES
@@ -171,7 +172,7 @@ def _only(kind: str, name: str, parts: Sequence[T]) -> T:
 
 def load(folder: str | Path) -> Results:
     """The results in a folder, `results/NAME`; raises StoreError where there are none, or of another version."""
-    found = Path(folder)
+    found = folder_at(folder)
     store.check_there(found)
     store.check(found)
     return Results(found)
@@ -199,7 +200,7 @@ def sweep(*overrides: str) -> Results:
             complete = run(found, report=False) if output else run(found)
             if output:
                 output.end(unfolded=not complete)
-        return Results(Path(config["store"]["root"]) / config["name"], complete)
+        return Results(folder_at(config["store"]["root"]) / config["name"], complete)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
@@ -14,6 +13,7 @@ from rich.console import Console
 from grid.core.engine import ASKED, EVALUATOR, JUDGE
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.core.moved import named_today
+from grid.core.places import folder_at
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
@@ -144,7 +144,7 @@ def with_restored(label: str, judge: object) -> str:
 def _absolute(key: str, path: str) -> str:
     """As workers see it, which may stand elsewhere."""
     try:
-        return str(Path(path).expanduser().absolute())
+        return str(folder_at(path).expanduser().absolute())
     except RuntimeError as error:  # no such user
         raise ConfigError(key, path, f"a folder ({error})") from None
 

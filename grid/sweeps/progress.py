@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from typing_extensions import TypedDict
 
+from grid.core.places import write_whole
 from grid.core.untrusted import shown_lines
 
 if TYPE_CHECKING:  # whoever reads the file needs none of it
@@ -246,11 +246,8 @@ class SweepProgress:
         if time.monotonic() - self._filed < every:
             return
         self._filed = time.monotonic()
-        draft = self._root / ".tmp" / FILE
         with contextlib.suppress(OSError):
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(self.document()))
-            os.replace(draft, self._root / FILE)
+            write_whole(self._root / FILE, json.dumps(self.document()), self._root / ".tmp" / FILE)
 
 
 _COUNTS = ("cells", "done", "ok", "failed", "tokens")

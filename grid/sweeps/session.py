@@ -35,7 +35,7 @@ from analysis.page.render import wide
 from analysis.screen import print_screen
 from grid import CONF, store
 from grid.cells import printed
-from grid.cells.paying import FOLDER, settle
+from grid.cells.paying import folder_of, settle
 from grid.cells.rows import TABLES
 from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
@@ -131,7 +131,7 @@ def _settled(root: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if (root / FOLDER).exists():
+        if folder_of(root).exists():
             with suppress(StoreError), store.locked(root):  # or the next run does
                 settle(root)
 

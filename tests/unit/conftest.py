@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from grid.core.places import Address
+from tests.support import objects
 
 
 @pytest.fixture
@@ -23,3 +27,19 @@ def once_filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("filled")
     fill(root)
     return root
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of an S3 server, which all tests of this process share."""
+    with objects.served() as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Address:
+    """A bucket of its own there, for this process and its children; and a cache of their own."""
+    for name, value in objects.environment(s3).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return objects.bucket(s3)

@@ -109,7 +109,7 @@ def test_the_viewer_shows_it_beside_new_rows(root: Path) -> None:
     index = Index(root)
     assert index.ask("SELECT count(*) FROM e") == [(ROWS["episodes"] + 1,)]
     query = "SELECT count(*) AS n, count(answered_by) AS known, count(reasoning_tokens) AS told FROM $files"
-    found = ask(connect(), root, "episodes", query, {})
+    found = ask(connect(root), root, "episodes", query, {})
     assert found is not None
     assert found.to_pylist() == [{"n": ROWS["episodes"] + 1, "known": 0, "told": 0}]
 

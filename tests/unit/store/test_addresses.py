@@ -1,0 +1,86 @@
+"""Addresses of what is no folder are refused by every command, in one line, before anything is made or begun."""
+
+from __future__ import annotations
+
+import pickle
+from operator import methodcaller
+from pathlib import Path
+
+import pytest
+
+from grid import store
+from grid.core.errors import ConfigError
+from grid.core.places import Address, folder_at
+from grid.store.__main__ import main
+from tests.support import in_process
+from tests.support.commands import files
+
+ELSEWHERE = "ftp://there/results"
+COMMANDS = [
+    ["sweep", "-m", f"store.root={ELSEWHERE}"],
+    ["sweep", "-m", f"store.root={ELSEWHERE}", "dry_run=true"],
+    ["sweep", "-m", f"cases=failed_of:{ELSEWHERE}/default"],
+    ["report", f"{ELSEWHERE}/default"],
+    ["report", f"{ELSEWHERE}/default", f"{ELSEWHERE}/other"],
+    ["view", f"{ELSEWHERE}/default"],
+    ["view", f"{ELSEWHERE}/default", "--export", "pages"],
+    ["rescore", f"{ELSEWHERE}/default"],
+    ["export", "otel", f"{ELSEWHERE}/default"],
+    ["export", "inspect", f"{ELSEWHERE}/default"],
+    ["threshold", f"{ELSEWHERE}/default"],
+    ["power", f"{ELSEWHERE}/default", "--planners", "react,direct", "--difference", "5"],
+    ["agreement", f"{ELSEWHERE}/default"],
+    ["win_rate", f"{ELSEWHERE}/default", "model@evaluator=simulated"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_an_address_that_is_not_supported_is_refused_in_one_line(tmp_path: Path, command: list[str]) -> None:
+    ended = in_process.launch(command[0], tmp_path, *command[1:])
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    assert ELSEWHERE in ended.err
+    assert "a folder of a file system" in ended.err
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("command", [["compact"], ["transcript", "cell"]], ids=" ".join)
+def test_the_store_s_own_command_refuses_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    ended = in_process.called(main, monkeypatch, capsys)(command[0], ELSEWHERE, *command[1:])
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert ELSEWHERE in ended.err
+
+
+def test_what_is_gathered_or_imported_goes_to_no_such_address(tmp_path: Path) -> None:
+    store.write(tmp_path / "one", {"episodes": [{"cell_id": "a", "cell_key": "a", "cluster": "a", "status": "ok"}]})
+    before = files(tmp_path)
+    assert in_process.launch("report", tmp_path, "one", "--into", ELSEWHERE).status == 2
+    with pytest.raises(ConfigError, match=ELSEWHERE), store.locked(folder_at(ELSEWHERE)):
+        pass
+    assert files(tmp_path) == before
+
+
+def test_an_address_keeps_its_slashes_in_names_parents_and_other_processes() -> None:
+    root = folder_at(ELSEWHERE)
+    table = root / "default" / "episodes"
+    assert str(table) == f"{ELSEWHERE}/default/episodes"
+    assert [str(one) for one in (table.parent, table.with_name("steps"), pickle.loads(pickle.dumps(table)))] == [  # noqa: S301
+        f"{ELSEWHERE}/default", f"{ELSEWHERE}/default/steps", str(table)
+    ]  # fmt: skip
+    assert isinstance(table, Address)
+    assert folder_at(table) is table
+
+
+@pytest.mark.parametrize("given", ["results", "/results/s3", "a:b", "s3:/bucket", "./s3://bucket"])
+def test_a_folder_stays_what_it_is(given: str) -> None:
+    assert folder_at(given) == Path(given)
+    assert type(folder_at(given)) is type(Path(given))
+
+
+def test_nothing_is_asked_of_a_refused_address() -> None:
+    for ask in map(methodcaller, ("exists", "mkdir", "read_bytes", "stat")):
+        with pytest.raises(ConfigError, match="ftp://there"):
+            ask(folder_at(ELSEWHERE))
