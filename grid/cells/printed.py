@@ -1,4 +1,7 @@
-"""What a planner prints or logs while it runs in a worker: a file a setting, `printed/` in the results folder."""
+"""What a planner prints or logs while it runs in a worker: a file a setting, `printed/` in the results folder.
+
+Where results are objects, it is the cache of the worker's machine (`places.beside`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import TextIO, cast
 
+from grid.core.places import beside
 from grid.settings.setting import Setting
 
 FOLDER = "printed"
@@ -36,7 +40,7 @@ class _Lines(io.TextIOBase):
 def printed(root: Path, setting: Setting) -> Iterator[None]:
     """Inside, what is printed or logged goes to the setting's file."""
     name = re.sub(r"[^\w.-]+", "_", setting.labels["planner"])[:60]
-    lines = cast(TextIO, _Lines(root / FOLDER / f"{name}-{setting.id[:6]}.log"))
+    lines = cast(TextIO, _Lines(beside(root) / FOLDER / f"{name}-{setting.id[:6]}.log"))
     with redirect_stdout(lines), redirect_stderr(lines), logged(lines):
         yield
 
@@ -62,7 +66,7 @@ def logged(to: TextIO) -> Iterator[None]:
 
 def sizes(root: Path) -> dict[Path, int]:
     """The files of a results folder, with their bytes."""
-    return {path: path.stat().st_size for path in sorted((root / FOLDER).glob("*.log"))}
+    return {path: path.stat().st_size for path in sorted((beside(root) / FOLDER).glob("*.log"))}
 
 
 def told(root: Path, before: dict[Path, int]) -> str:

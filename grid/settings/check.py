@@ -46,7 +46,8 @@ from grid.settings.parts import Parts, key_of, lacking, parts_of, with_ordering
 from grid.settings.plan import Plan
 from grid.settings.remembered import line_of, with_contents
 from grid.settings.roles import expect_prices, is_named, judging, listed_lines, models, restoring, with_roles
-from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
+from grid.settings.served import as_stored
+from grid.settings.setting import ADDRESS, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
 
 MOST_REASONS = 50
 """Kinds of reasons that are told apart."""
@@ -67,7 +68,8 @@ class Job:
 class Checked:
     """What can run, what was left out and why, what the datasets skipped; lines of what else is to be known.
 
-    These say which roles nobody asks, what is cut off, what memories hold, and whose prices count.
+    These say which roles nobody asks, what is cut off, what memories hold, whose prices count, and which models are
+    asked elsewhere than before.
     """
 
     plan: Plan
@@ -77,6 +79,7 @@ class Checked:
     cut: Sequence[str] = ()
     remembered: Sequence[str] = ()
     priced: Sequence[str] = ()
+    moved: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, dict[str, int]]:
         """Dataset label to reasons and how often each was met, the most frequent first; no reason: nothing was."""
@@ -157,6 +160,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     else:
         _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
+    settings, moved = as_stored(root, settings)
     for setting in settings:
         found.add(setting)
     found.expect_named()
@@ -187,8 +191,8 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         metrics=together([*measured, (f"results in {root}", store.metrics(root).values())]),
     )
     said = found.cut, map(line_of, found.valid), found.priced
-    lines = ([*dict.fromkeys(filter(None, part))] for part in said)
-    return Checked(plan, found.invalid, found.skipped, _unasked(jobs, settings), *lines)
+    told, remembered, priced = ([*dict.fromkeys(filter(None, part))] for part in said)
+    return Checked(plan, found.invalid, found.skipped, _unasked(jobs, settings), told, remembered, priced, moved)
 
 
 def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
@@ -219,6 +223,11 @@ def _check_root(given: str, root: Path) -> None:
         raise ConfigError("store.root", given, f"a folder that can be written to ({reason})") from None
 
 
+_TELLS_APART = {
+    f"model.{ADDRESS}": "; two models that their servers call by one name are told apart by model.identity=NAME",
+}
+
+
 def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     """The jobs' settings, each once.
 
@@ -238,7 +247,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
             for key in (*NO_INFLUENCE, "dataset.servers"):
                 values = [_value(other.config, key) for other in (known, setting)]
                 if values[0] != values[1]:
-                    raise ConfigError(key, values, "one value for the whole sweep")
+                    raise ConfigError(key, values, f"one value for the whole sweep{_TELLS_APART.get(key, '')}")
     return list(settings.values())
 
 

@@ -31,9 +31,11 @@ WHERE = ("command", "url", "headers")
 """The keys of a dataset that say how a server is reached; what it is, it says itself."""
 WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 """The keys of a dataset that say which of its cases are run."""
+ADDRESS = "base_url"
+"""The key of a model that says where it is asked. What it is, its name says, and `identity` where two have one name."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in (*DATA, *WHERE, *WHICH_CASES)),
-    *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
+    *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price", ADDRESS)),
     *(f"{role}.history" for role in ASKED),
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),
@@ -66,6 +68,7 @@ LATER: Mapping[str, Any] = {
     "dataset.plan_f1": "links",
     "dataset.servers": None,
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
+    **{f"{role}.identity": None for role in ("model", *ASKED)},
 }
 """Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
@@ -82,7 +85,8 @@ class Setting:
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
     for) make the id. Config and labels also have those of FURTHER that change something, and the roles that the setting
     asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
-    behind each group and the metrics: it is part of the cells' ids.
+    behind each group and the metrics: it is part of the cells' ids. `placed` are the addresses of roles' models, where
+    ids of rows from before have them (`served`).
     """
 
     config: Mapping[str, Any]
@@ -90,6 +94,7 @@ class Setting:
     seed: int
     budget: Mapping[str, int] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
+    placed: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
@@ -117,7 +122,8 @@ class Setting:
         return self._digest(influential({key: value for key, value in self.config.items() if key != MEMORY}))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
-        return _digest({"config": config, "seed": self.seed, "budget": dict(self.budget)})
+        at = {role: {**config[role], ADDRESS: place} for role, place in self.placed.items() if role in config}
+        return _digest({"config": {**config, **at}, "seed": self.seed, "budget": dict(self.budget)})
 
     @cached_property
     def code_id(self) -> str:

@@ -32,6 +32,7 @@ class Completions:
     Args:
         base_url: where it is asked.
         model: its name there.
+        identity: tells models apart that their servers call by one name; no request has it.
         max_tokens: the longest completion, whatever a planner asks for.
         reasoning_tokens: room for thinking besides: servers count it with the answer.
         limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
@@ -55,6 +56,7 @@ class Completions:
 
     base_url: str
     model: Annotated[str, Field(min_length=1)]
+    identity: str | None = None
     max_tokens: Annotated[int, Field(ge=1)] = 1024
     reasoning_tokens: Annotated[int, Field(ge=0)] = 0
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

@@ -65,6 +65,14 @@ def test_a_version_of_the_model_is_told_and_two_are_a_warning(tmp_path: Path) ->
     assert line.startswith("warning: big: several versions of the model answered: ")
 
 
+def test_cells_of_one_model_that_were_served_in_several_places_say_so(tmp_path: Path) -> None:
+    here, there = (f"gpt-4o@{host}" for host in ("127.0.0.1:8795", "localhost:8795"))
+    told = {"answered_by": "gpt-4o"}
+    assert lines(tmp_path, rows(2, engine_version=here, **told), rows(1, engine_version=there, **told)) == [
+        "big: its cells were served at 127.0.0.1:8795 (2 cells), localhost:8795 (1 cell)"
+    ]
+
+
 def test_several_configurations_and_providers_are_warnings(tmp_path: Path) -> None:
     parts = (
         rows(1, system_fingerprint=f"fp_{place}", provider="P" if place else "Q", answered_by="gpt-4o")

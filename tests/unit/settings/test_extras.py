@@ -13,7 +13,7 @@ from grid.settings.setting import Setting
 from tests.support.configs import yaml
 
 CHECKOUT = Path(__file__).parents[3]
-TOLD_ELSEWHERE = {"dev", "docs", "inspect", "otel", "vllm-cpu"}  # commands of their own, and `vllm` on a CPU
+TOLD_ELSEWHERE = {"dev", "docs", "inspect", "objects", "otel", "vllm-cpu"}  # commands of their own, and `vllm` on a CPU
 
 
 @pytest.fixture

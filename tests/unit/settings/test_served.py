@@ -1,0 +1,91 @@
+"""An endpoint's address is not the model: ids do not have it, and rows whose ids do are gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid import store
+from grid.cells.run import Stamp, killed_cell
+from grid.core.errors import ConfigError, ErrorKind
+from grid.settings.build import build
+from grid.settings.check import Checked, check_sweep
+from grid.settings.plan import Plan
+from grid.settings.served import as_stored
+from grid.settings.setting import Cell, Setting
+from tests.support.configs import job, yaml
+
+HERE, THERE, ELSEWHERE = "http://127.0.0.1:8795/v1", "http://localhost:8795/v1", "http://host:1/v1"
+
+
+def sweep(root: Path, *addresses: str, **model: Any) -> Checked:
+    fake = yaml("model", "openai_http") | {"model": "fake-1"} | model
+    react = yaml("planner", "react")
+    return check_sweep(
+        [job(root, model={**fake, "base_url": one}, planner=react, dataset__limit=1) for one in addresses]
+    )
+
+
+def before(setting: Setting) -> Setting:
+    """As ids were made once: with the address."""
+    return replace(setting, placed={"model": setting.config["model"]["base_url"]})
+
+
+def write(plan: Plan, setting: Setting, cells: int = 1) -> None:
+    """Rows of a setting, of cells that ended without a result."""
+    built, stamp = build(setting, plan.budget), Stamp("test", None)
+    told = replace(setting, labels={**setting.labels, "model": f"fake[base_url={setting.config['model']['base_url']}]"})
+    (case_ids,) = plan.case_ids.values()
+    every = (
+        Cell(case_ids[0], trial, f"{trial:x}{setting.id[1:]}", f"{trial:x}{setting.id[1:]}", "")
+        for trial in range(cells)
+    )
+    rows = [killed_cell(built, told, cell, stamp, "a", ErrorKind.TIMEOUT, "late") for cell in every]
+    store.write(plan.root, {"episodes": rows})
+
+
+def test_the_address_is_in_no_id_and_a_name_of_ones_own_is(tmp_path: Path) -> None:
+    one, other = (sweep(tmp_path, address).plan.settings[0] for address in (HERE, THERE))
+    assert one.id == other.id
+    assert sweep(tmp_path, HERE, identity=None).plan.settings[0].id == one.id
+    assert sweep(tmp_path, HERE, identity="quantized").plan.settings[0].id != one.id
+    assert before(one).id != before(other).id
+
+
+def test_two_addresses_in_one_sweep_are_no_two_models(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"one value for the whole sweep; .* are told apart by model\.identity=NAME"):
+        sweep(tmp_path, HERE, THERE)
+
+
+def test_rows_whose_ids_have_the_address_are_gone_on_with_from_another(tmp_path: Path) -> None:
+    plan = sweep(tmp_path, HERE).plan
+    then = before(plan.settings[0])
+    write(plan, then)
+    checked = sweep(tmp_path, THERE)
+    assert checked.plan.settings[0].id == then.id
+    assert checked.plan.settings[0].seed_id == then.seed_id
+    assert checked.plan.settings[0].labels["model"] == f"fake[base_url={HERE}]"
+    assert checked.moved == [
+        f"fake-1: its cells here were asked at {HERE}, further ones at {THERE}: that is no other model"
+    ]
+    assert sweep(tmp_path, HERE).moved == []
+
+
+def test_of_several_addresses_ones_own_counts_else_the_one_of_most_cells(tmp_path: Path) -> None:
+    plan = sweep(tmp_path, HERE).plan
+    here, there = (before(sweep(tmp_path, address).plan.settings[0]) for address in (HERE, THERE))
+    write(plan, here, 1)
+    write(plan, there, 3)
+    assert sweep(tmp_path, HERE).plan.settings[0].id == here.id
+    assert sweep(tmp_path, ELSEWHERE).plan.settings[0].id == there.id
+
+
+def test_rows_without_an_address_in_their_ids_and_other_models_change_nothing(tmp_path: Path) -> None:
+    checked = sweep(tmp_path, HERE)
+    setting = checked.plan.settings[0]
+    write(checked.plan, setting)
+    write(checked.plan, before(sweep(tmp_path, HERE, model="fake-2").plan.settings[0]))
+    assert as_stored(checked.plan.root, [setting]) == ([setting], [])
