@@ -13,10 +13,11 @@ from grid.core.errors import ConfigError
 
 def asked(*words: str, together: tuple[tuple[tuple[str, ...], ...], ...] = ()) -> list[tuple[str, ...]]:
     parser = OverridesParser.create()
-    return settings(
+    found: list[tuple[str, ...]] = settings(
         parser.parse_overrides([*words]),
         [[parser.parse_overrides([*point]) for point in points] for points in together],
     )
+    return found
 
 
 def test_the_product_of_all_values_the_last_of_a_key_counting() -> None:
