@@ -44,10 +44,13 @@ def read(path: Path) -> object:
 
 
 def refused(place: str, error: ValidationError) -> AnalysisError:
-    """The first thing that is wrong with values, by its key."""
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
-    return AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown_value(first['input'])})")
+    """All that is wrong with values, by their keys; a key that is missing has no value to show."""
+    told = []
+    for one in error.errors():
+        key = ".".join(map(str, one["loc"])) or "the file"
+        value = "" if one["type"] == "missing" else f" ({shown_value(one['input'])})"
+        told.append(f"{key}: {one['msg']}{value}")
+    return AnalysisError(f"{place}: {'; '.join(told)}")
 
 
 def _check_size(text: str, place: str) -> None:

@@ -10,11 +10,12 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import NamedTuple
 
 CANNOT_RUN = 2
+_NO_READER = 128 + 13  # of SIGPIPE
 _COMPLETION = ("-sc", "--shell-completion")
 
 
@@ -48,12 +49,29 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Run the command that is named; returns its exit status, 2 where there is no such command."""
+    """Run the command that is named; returns its exit status, 2 where there is no such command.
+
+    Where whoever reads has gone (`| head`), nothing further is written, and the status is a shell's for that.
+    """
+    try:
+        status = _main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more at its end
+        return _NO_READER
+    return status
+
+
+def _main() -> int:
     program, given = Path(sys.argv[0]).name, sys.argv[1:]
     if given and given[0] in _COMPLETION:
         return _complete(program, given)
     if not given or given[0] in ("-h", "--help"):
         print(_help(program))
+        return 0
+    if given[0] in ("-V", "--version"):
+        print(f"agent-grid {metadata.version('agent-grid')}")
         return 0
     name, rest = given[0], given[1:]
     if name not in COMMANDS:
@@ -73,7 +91,7 @@ def main() -> int:
 def _help(program: str) -> str:
     lines = [f"  {name:<9} {command.text}" for name, command in COMMANDS.items()]
     about = "The experiment grid for tool-using LLM agents. Results go to results/NAME where you stand."
-    more = f"{program} COMMAND --help says more."
+    more = f"{program} COMMAND --help says more; {program} --version says which this is."
     return "\n".join([f"usage: {program} COMMAND ...", "", about, "", *lines, "", more])
 
 

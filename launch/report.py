@@ -11,9 +11,10 @@ import gc
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -71,6 +72,7 @@ def main() -> int:
         "or any column of episodes; may be repeated",
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
+    parser.add_argument("--figures", type=Path, help="a folder for every figure as PDF and SVG, for papers")
     arguments = parser.parse_args()
     try:
         if len(arguments.results) == 2 and arguments.into is None:
@@ -94,8 +96,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     Raises:
         GridError: they cannot be compared, or an option is given that belongs to one sweep.
     """
-    if arguments.follow or arguments.analysis:
-        option = "--follow" if arguments.follow else "--analysis"
+    if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
+        option = f"--{option}"
         raise StoreError(f"{option}: for one sweep; two folders are compared, and with --into FOLDER they are one")
     from grid import store
 
@@ -139,6 +141,7 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     from analysis.report import print_report
 
     store.check(folder)
+    from analysis import summary
     from analysis.load import unknowns
 
     with unknowns.counted(arguments.unknown):
@@ -146,7 +149,12 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
         tables = print_report(folder, Console(), wanted, arguments.wide, metrics=named, papers=papers, by=arguments.by)
         if arguments.tables:
             write_tables(arguments.tables, tables)
-        print(f"page: {one_line(write_page(folder, tables))}")
+        from analysis.figures import drawings
+
+        drawn = drawings.drawings(folder)
+        if arguments.figures:
+            write_figures(arguments.figures, [*summary.drawings(tables), *drawn])
+        print(f"page: {one_line(write_page(folder, tables, drawn))}")
 
 
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
@@ -193,14 +201,36 @@ def write_tables(folder: Path, tables: Sequence[Table]) -> None:
     """
     from analysis.page.render import FORMATS
 
+    _write_all(folder, tables, FORMATS)
+
+
+def write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
+    """Write every figure as PDF and SVG, by its name and place.
+
+    Raises:
+        StoreError: the folder cannot be written to.
+    """
+    _write_all(folder, drawings, {form: partial(_in_form, form) for form in ("pdf", "svg")})
+
+
+def _in_form(form: str, drawing: Any) -> bytes:
+    found: bytes = drawing.svg.file(form)
+    return found
+
+
+def _write_all(folder: Path, parts: Sequence[Any], forms: Mapping[str, Callable[[Any], str | bytes]]) -> None:
+    """Write each part in each form, by the file's ending."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for place, table in enumerate(tables, 1):
-            name = re.sub(r"[^a-z0-9]+", "_", table.name.lower()).strip("_")[:80]
-            for ending, rendered in FORMATS.items():
-                (folder / f"{place:02}_{name}.{ending}").write_text(rendered(table), encoding="utf-8")
+        for place, part in enumerate(parts, 1):
+            name = re.sub(r"[^a-z0-9]+", "_", part.name.lower()).strip("_")[:80]
+            for ending, made in forms.items():
+                content = made(part)
+                (folder / f"{place:02}_{name}.{ending}").write_bytes(
+                    content.encode() if isinstance(content, str) else content
+                )
     except OSError as error:
-        raise StoreError(f"{folder}: tables cannot be written ({error})") from None
+        raise StoreError(f"{folder}: cannot be written to ({error})") from None
 
 
 def _analysis(name: str) -> Path:

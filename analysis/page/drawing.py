@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import matplotlib as mpl
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from markupsafe import escape
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.transforms import Affine2D, Bbox
@@ -32,6 +34,10 @@ _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
 """Inches around a panel with its texts; the least part of a figure that a panel has; how often it may be measured."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
 """Where panels stand before their texts are measured, as parts of the figure and of a panel."""
+_COLUMN, _TEXT = 3.35, 6.9
+"""Inches of a column of a paper, and of its text."""
+_LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
+_PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
     "svg.fonttype": "none",  # text as text: smaller, and it can be searched
     "text.parse_math": False,  # a $ in a label is a $
@@ -82,6 +88,12 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
     return np.asarray(np.nan_to_num(np.abs(ends.T - points[name].to_numpy(np.float64))))
 
 
+class Picture(str):
+    """An SVG element, and how the same figure is drawn by itself: `file` gives it in a form that papers take."""
+
+    file: Callable[[str], bytes]
+
+
 def svg_of(
     name: str,
     rows: int,
@@ -89,7 +101,7 @@ def svg_of(
     draw: Callable[[Sequence[Axes]], None],
     width: float = _WIDTH,
     height: float = _HEIGHT,
-) -> str:
+) -> Picture:
     """The element that `draw` makes of rows x across panels; `width` and `height` are one panel's, in inches.
 
     `name` begins its ids: a page may hold it beside figures of other names.
@@ -103,10 +115,32 @@ def svg_of(
         _placed(figure, panels, renderer)  # by the renderer that draws, which so measures each text once
         figure.draw(renderer)
         renderer.finalize()
-    return _inlined(out.getvalue(), name)
+    found = Picture(_inlined(out.getvalue(), name))
+    found.file = partial(_file, name, rows, across, draw, (width, height))
+    return found
 
 
-def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: RendererSVG) -> None:
+def _file(
+    name: str, rows: int, across: int, draw: Callable[[Sequence[Axes]], None], size: tuple[float, float], form: str
+) -> bytes:
+    """The figure as `pdf` or `svg`, as wide as a column of a paper, or as its text where panels stand side by side.
+
+    All is drawn in lines and letters: a PDF embeds its fonts, an SVG has them as outlines.
+    """
+    width = _COLUMN if across == 1 else _TEXT
+    with mpl.rc_context({**_RC, **_PAPER, "svg.hashsalt": name}):
+        height = size[1] * rows * max(width / (size[0] * across), _LOWEST)
+        figure, out = Figure(figsize=(width, height), dpi=_DPI), io.BytesIO()
+        panels = figure.subplots(rows, across, squeeze=False, gridspec_kw=_ABOUT)
+        draw(list(panels.flat))
+        canvas: Any = FigureCanvasAgg(figure)  # it only measures
+        _placed(figure, panels, canvas.get_renderer())
+        untold = ("CreationDate", "Creator", "Producer") if form == "pdf" else _UNTOLD
+        figure.savefig(out, format=form, metadata=dict.fromkeys(untold))
+    return out.getvalue()
+
+
+def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: Any) -> None:
     """Give panels one size, and margins in which ticks, titles and names have room; the legend stands below them.
 
     As the constrained layout of matplotlib does, which measures each text many times, and data that cannot stand out.
@@ -132,7 +166,7 @@ def _ticks(panels: npt.NDArray[Any]) -> list[list[float]]:
     return [list(side.get_majorticklocs()) for axis in panels.flat for side in (axis.xaxis, axis.yaxis)]
 
 
-def _margins(axis: Axes, renderer: RendererSVG) -> tuple[float, float, float, float]:
+def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
     """Inches to the left, right, above and below of a panel that its texts need; 0 where it is not shown.
 
     Its labels are put where its ticks end.

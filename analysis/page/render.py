@@ -37,6 +37,13 @@ _LATEX = {
     "τ": r"$\tau$", "π": r"$\pi$", "Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$",
     "χ": r"$\chi$", "ρ": r"$\rho$", "§": r"\S{}", "†": r"\textdagger{}", "…": r"\dots{}", "·": r"$\cdot$",
 }  # fmt: skip
+_MARKED = re.compile(r".*[\d\]]([*†]+)")
+_TWO_LINES = 130  # characters of a caption
+_TEXT_POINTS, _LABEL_POINTS = (
+    345.0,
+    120.0,
+)  # of a line of the article class; of a label, before it wraps
+_CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
 """What LaTeX's T1 fonts have besides ASCII."""
 
@@ -155,42 +162,97 @@ def _inert(value: Any) -> Any:
 
 
 def latex(table: Table) -> str:
-    """A floating table with booktabs' rules, made smaller where it is wider than the text."""
-    columns = _columns(table)
-    lines = [_ampersands([*table.labels, *table.figures]), r"\midrule"]
-    for place, row in enumerate(table.rows):
-        lines += [r"\midrule"] if place in table.sections else []
-        lines.append(_ampersands(row))
-    caption = ". ".join(_latex(text) for text in (table.title, table.caption, *table.notes))
+    """A floating table with booktabs' rules: a short caption, and all else that is known of it as a note below.
+
+    Where it is wider than a page's text, its figures stand in several parts below one another, each with the labels.
+    """
+    caption, note = _captioned(table)
+    parts = [_tabular(table, places) for places in _parts(table)]
     return "\n".join(
         [
-            "% needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}",
+            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{caption}}}",
+            rf"\caption{{{_latex(caption)}}}",
             rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name)}}}",
-            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}}",
+            rf"\par\medskip\footnotesize\setlength{{\tabcolsep}}{{{_GAP:g}pt}}",
+            "\n\n\\medskip\n".join(parts),
+            *([rf"\par\medskip\parbox{{\linewidth}}{{\scriptsize {_latex(note)}}}"] if note else []),
             r"\end{table}",
             "",
         ]
     )
 
 
-def _columns(table: Table) -> str:
-    """A letter a column; long texts share what the line has left."""
-    if not table.wraps:
-        return "l" * len(table.labels) + "r" * len(table.figures)
-    return "".join("l" if len(max(cells, key=len, default="")) <= 20 else r"p{0.38\linewidth}"
-                   for cells in zip(*table.rows, strict=True))  # fmt: skip
+def _captioned(table: Table) -> tuple[str, str]:
+    """The title with as many clauses as two lines have room for, and the rest, notes included."""
+    first, rest = table.title, [clause for clause in table.caption.split("; ") if clause]
+    while rest and len(first) + len(rest[0]) + 2 <= _TWO_LINES:
+        first += f"{'. ' if first == table.title else '; '}{rest.pop(0)}"
+    return first, ". ".join([*filter(None, ["; ".join(rest)]), *table.notes])
 
 
-def _ampersands(cells: Sequence[str]) -> str:
-    return " & ".join(map(_latex, cells)) + r" \\"
+def _parts(table: Table) -> list[list[int]]:
+    """The places of columns of each part: all labels, and as many figures as the text is wide, at least one."""
+    widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
+              for place in range(len(_heads(table)))]  # fmt: skip
+    labels = [*range(len(table.labels))]
+    if table.wraps:
+        return [[*range(len(widths))]]
+    room = _TEXT_POINTS - sum(min(widths[place], _LABEL_POINTS) for place in labels)
+    parts, used = [list(labels)], 0.0
+    for place in range(len(labels), len(widths)):
+        if used + widths[place] > room and len(parts[-1]) > len(labels):
+            parts.append(list(labels))
+            used = 0.0
+        parts[-1].append(place)
+        used += widths[place]
+    return parts
+
+
+def _points(characters: int) -> float:
+    return characters * _CHARACTER + 2 * _GAP
+
+
+def _heads(table: Table) -> list[str]:
+    return [*table.labels, *table.figures]
+
+
+def _tabular(table: Table, places: Sequence[int]) -> str:
+    labels = len(table.labels)
+    marks = {place: max((_marks(row[place]) for row in table.rows), key=len, default="") for place in places}
+
+    def line(row: Sequence[str]) -> str:
+        cells = (_latex(row[place]) if place < labels else _aligned(row[place], marks[place]) for place in places)
+        return " & ".join(cells) + r" \\"
+
+    lines = [" & ".join(_latex(_heads(table)[place]) for place in places) + r" \\", r"\midrule"]
+    for place, row in enumerate(table.rows):
+        lines += [r"\midrule"] if place in table.sections else []
+        lines.append(line(row))
+    head = rf"\begin{{tabular}}{{{''.join(_column(table, place) for place in places)}}}"
+    return "\n".join([head, r"\toprule", *lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _column(table: Table, place: int) -> str:
+    """A column's letter: figures to the right, so that digits stand below one another; long texts have lines."""
+    longest = max((len(shown(row[place])) for row in table.rows), default=0)
+    if table.wraps:
+        return "l" if longest <= 20 else r"p{0.38\linewidth}"
+    if place >= len(table.labels):
+        return "r"
+    return "l" if _points(longest) <= _LABEL_POINTS else rf"p{{{_LABEL_POINTS - 2 * _GAP:g}pt}}"
+
+
+def _aligned(text: str, marks: str) -> str:
+    """A figure with room for the marks that others of its column have, so that its digits stand below theirs."""
+    own = _marks(text)
+    return _latex(text) + (rf"\phantom{{{_latex(marks[len(own) :])}}}" if len(own) < len(marks) else "")
+
+
+def _marks(text: str) -> str:
+    found = _MARKED.fullmatch(text)
+    return found[1] if found else ""
 
 
 def _latex(text: str) -> str:

@@ -31,6 +31,7 @@ from grid.core.untrusted import shown
 
 PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", "task_family", *horizon.REPEATS, *grading.SOURCES]
+_TABLE_3, _OWN = "table 3: regression coefficients (planning_horizon §4.3)", "Regression"
 SUCCESS = {"success": grading.COLUMN}
 """What queries have as success."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
@@ -120,15 +121,17 @@ def tables(
         taken = grading.taken(load.episodes(root, [*spec.columns(), *grading.SOURCES]))
         asked = _fitted(taken, spec)
         fits, graded = regression.fits(asked.rows, spec), grading.notes(regression.wanted(horizon.folded(taken), spec))
-        title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
-        regressions = regression.tables(title, spec, fits, queries.of_files(root, asked.query))
+        titles = (_TABLE_3, regression.EVERY) if same else (f"regression: {spec.formula}", "its coefficients")
+        regressions = regression.tables(titles, spec, fits, queries.of_files(root, asked.query), not same)
         regressions = [replace(one, notes=[*one.notes, *graded]) for one in regressions]
+        if not same:
+            return [*_with(published, found), *(replace(one, section=_OWN) for one in regressions)]
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=horizon.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
             published = [
                 *published,
-                *(coefficients.coefficient_tables(fits, brief.query, notes) if same and papers else []),
+                *(coefficients.coefficient_tables(fits, brief.query, notes) if papers else []),
             ]
     place = sum(table.title.startswith("table 2") for table in found)
     return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])

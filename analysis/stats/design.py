@@ -81,7 +81,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
         notes=[*notes, *levels.notes(), *moved],
         units=None,
     )
-    _check(found)
+    _check(found, EACH if spec.pooling == "few" else 1)
     if spec.link == "logit":
         _check_separation(found)
     units = _units(matrix, raw)
@@ -205,11 +205,12 @@ def _levels(values: pd.Series[Any], base: str) -> pd.Series[Any]:
     return values.astype("category").cat.rename_categories(levels).cat.set_categories([*levels.values()])
 
 
-def _check(found: Design) -> None:
+def _check(found: Design, each: int) -> None:
+    """Raise AnalysisError for a design that has no robust errors: more than so many clusters a coefficient it needs."""
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
         raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
-    if clusters < EACH * columns:
+    if clusters < each * columns or clusters == columns:
         raise AnalysisError(
             f"{clusters} clusters are too few for {columns} coefficients, which need {EACH} each: run cases of "
             f"{EACH * columns} clusters or more (about {EACH * columns / clusters:.1f} times as many cases), or fit a "
@@ -307,6 +308,8 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
     them. Then levels go whose outcomes are all equal. Where clusters are still too few for the formula, levels are
     pooled further, those with the fewest clusters first.
 
+    Without `spec.pooling` nothing is pooled.
+
     Raises:
         AnalysisError: a level is separated where `spec` refuses that, or every level of a factor is.
     """
@@ -314,13 +317,14 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
     texts = {name: frame[name].astype(str).astype(object) for name in names}
     found = Levels(frame.assign(**texts))
     labels = {name: _free(set(texts[name])) for name in names}
+    pooled = spec.pooling == "few"
     while True:
-        for name in names:
+        for name in names if pooled else ():
             while _pool(found, name, labels[name], _rare(_clusters(found.frame, name)), found.rare):
                 pass
         if spec.link != "logit" or not _without_separated(found, formula, spec):
             break
-    while EACH * coefficients(found.frame, formula) > found.frame[CLUSTERS].nunique():
+    while pooled and EACH * coefficients(found.frame, formula) > found.frame[CLUSTERS].nunique():
         counts = {name: _clusters(found.frame, name).drop(labels[name], errors="ignore") for name in names}
         choices = [(int(own.min()), name) for name, own in counts.items() if len(own) + (name in found.pools) > 1]
         if not choices:

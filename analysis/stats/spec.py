@@ -12,12 +12,12 @@ from typing import Literal, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from analysis import yaml_files
 from analysis.errors import AnalysisError
 from analysis.yaml_files import Checked
-from grid.core.errors import shown_value
+from grid.core.errors import nearest, shown_value
 from grid.core.untrusted import loads
 from grid.store.schema import JOINED
 
@@ -47,20 +47,22 @@ class ZScored(Checked):
 class Spec(Checked):
     """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`.
 
+    A file needs `formula` and `cluster`; the others have values that ask for nothing special.
     `metrics` are no key: the metrics with numbers that the sweeps of the folder declared, which it may name as columns.
     """
 
     formula: str
-    rows: dict[str, list[str]]
-    indicators: dict[str, dict[str, str]]
-    z_scored: ZScored
     cluster: list[str]
-    families: dict[str, list[str]]
-    per: list[str]
-    reference: dict[str, str]
-    separation: Literal["drop", "refuse"]
-    correlation: Correlation
-    few_clusters: Literal["bias_reduced", "none"]
+    rows: dict[str, list[str]] = Field(default_factory=dict)
+    indicators: dict[str, dict[str, str]] = Field(default_factory=dict)
+    z_scored: ZScored = Field(default_factory=lambda: ZScored(columns=[], within=[]))
+    families: dict[str, list[str]] = Field(default_factory=dict)
+    per: list[str] = Field(default_factory=list)
+    reference: dict[str, str] = Field(default_factory=dict)
+    separation: Literal["drop", "refuse"] = "drop"
+    correlation: Correlation = "independence"
+    few_clusters: Literal["bias_reduced", "none"] = "bias_reduced"
+    pooling: Literal["few", "none"] = "none"
     link: Link = "logit"
     metrics: tuple[str, ...] = ()
 
@@ -145,21 +147,26 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
         "per": (spec.per, [*_TEXTS, FAMILY]),
         "reference": (list(spec.reference), factors),
     }
-    for use, (names, allowed) in uses.items():
-        for name in names:
-            if name not in allowed:
-                raise AnalysisError(
-                    f"{place}: {use}: no column {shown_value(name)}; allowed: {', '.join(allowed) or 'none'}"
-                )
+    faults = [
+        f"{use}: no column {shown_value(name)}; allowed: {', '.join(allowed) or 'none'}{nearest(name, allowed)}"
+        for use, (names, allowed) in uses.items()
+        for name in names
+        if name not in allowed
+    ]
     members = Counter(name for names in spec.families.values() for name in names)
-    for name, count in members.items():
-        if count > 1:
-            raise AnalysisError(f"{place}: families: {shown_value(name)} stands in them {count} times; once is enough")
-    if not spec.cluster:
-        raise AnalysisError(f"{place}: cluster: name at least one column")
-    for name in spec.indicators:
-        if name in [*JOINED.names, FAMILY] or not name.isidentifier():
-            raise AnalysisError(f"{place}: indicators: {shown_value(name)} must be a name of its own, not a column's")
+    faults += [
+        f"families: {shown_value(name)} stands in them {count} times; once is enough"
+        for name, count in members.items()
+        if count > 1
+    ]
+    faults += ["cluster: name at least one column"] * (not spec.cluster)
+    faults += [
+        f"indicators: {shown_value(name)} must be a name of its own, not a column's"
+        for name in spec.indicators
+        if name in [*JOINED.names, FAMILY] or not name.isidentifier()
+    ]
+    if faults:
+        raise AnalysisError(f"{place}: {'; '.join(faults)}")
 
 
 # A regression's formula: `success ~ depth * SH + C(last_step)`.

@@ -368,7 +368,8 @@ _CANCELLED = "cancelled: of the calls, those of branches that were cancelled as 
 _CACHED = "cached: of the tokens in, those that the engine had computed before, and took from its prefix cache"
 _TIMES = f"x {REFERENCE}: how many times the tokens of {REFERENCE}, all roles', with its 95% interval"
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
-_SAID = {"forward_passes": _PASSES, CHECKS: _ASKED}
+_SECONDS = "seconds: from a cell's start to its end, with all that it waited for"
+_SAID = {"forward_passes": _PASSES, CHECKS: _ASKED, "wall_seconds": _SECONDS}
 """What a caption says of costs that every sweep has."""
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),

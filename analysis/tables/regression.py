@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from analysis.errors import AnalysisError
 from analysis.page.table import NONE, Column, Table, number, probability, texts
-from analysis.stats.design import Design, Floats, design
+from analysis.stats.design import EACH, Design, Floats, design
 from analysis.stats.intervals import holm
 from analysis.stats.spec import FAMILY, Correlation, Link, Spec
-from grid.core.errors import one_line
+from grid.core.errors import nearest, one_line, shown_value
 
 # Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
 #
@@ -69,14 +69,25 @@ def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
     """A fit for each value of `per` among the rows that the specification wants; those that fail say why.
 
     Raises:
-        AnalysisError: `episodes` lacks a column.
+        AnalysisError: `episodes` lacks a column, or the level of a reference.
     """
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
         raise AnalysisError(f"no column {missing[0]!r}; there are: {', '.join(map(str, episodes.columns))}")
     if spec.has_family:
         episodes = episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)})
-    return [(key, _tried(rows, spec)) for key, rows in _slices(wanted(episodes, spec), spec.per)]
+    found = wanted(episodes, spec)
+    _check_references(found, spec)
+    return [(key, _tried(rows, spec)) for key, rows in _slices(found, spec.per)]
+
+
+def _check_references(rows: pd.DataFrame, spec: Spec) -> None:
+    """Raise AnalysisError for a reference that no row has."""
+    for name, wanted_level in spec.reference.items():
+        levels = sorted(rows[name].astype(str).unique()) if name in rows else []
+        if levels and wanted_level not in levels:
+            there = f"{nearest(wanted_level, levels)}; there are {', '.join(levels)}"
+            raise AnalysisError(f"reference: no row has {name}={shown_value(wanted_level)}{there}")
 
 
 def wanted(episodes: pd.DataFrame, spec: Spec) -> pd.DataFrame:
@@ -93,11 +104,18 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
     params, covariance = estimate(found, spec.correlation, bias_reduced=few, link=spec.link)
     notes = [*found.notes, *_notes(found)]
-    if few:
+    degrees = None
+    if few and clusters < EACH * len(params):
+        degrees = clusters - len(params)
+        notes.append(
+            f"only {clusters} clusters for {len(params)} coefficients, which need {EACH} each: bias-reduced covariance "
+            f"(Mancl and DeRouen 2001) and Student's t with {degrees} degrees of freedom; take it for a hint"
+        )
+    elif few:
         notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
     elif clusters < FEW_CLUSTERS:
         notes.append(f"only {clusters} clusters, uncorrected: intervals are too narrow")
-    frame = _table(found, params, covariance)
+    frame = _table(found, params, covariance, degrees)
     return Fit(frame, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
 
 
@@ -126,7 +144,10 @@ def estimate(
             )
             result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")
         except np.linalg.LinAlgError:
-            raise AnalysisError("one cluster alone determines a coefficient: run cases of more clusters") from None
+            raise AnalysisError(
+                "one cluster alone determines a coefficient: run cases of more clusters, or pool levels that few have "
+                "(pooling: few)"
+            ) from None
         except (ArithmeticError, ValueError, RuntimeError) as error:  # its own errors are RuntimeErrors
             raise AnalysisError(one_line(f"statsmodels cannot fit it ({error})", 300)) from None
     return settled(result, bias_reduced=bias_reduced)
@@ -168,22 +189,23 @@ def _notes(found: Design) -> list[str]:
     return lost + [f"{name} = {told}" for name, told in found.separated.items()]
 
 
-def _table(found: Design, params: Floats, covariance: Floats) -> pd.DataFrame:
-    frame = pd.DataFrame({"name": found.names} | _figures(params, covariance))
+def _table(found: Design, params: Floats, covariance: Floats, degrees: int | None) -> pd.DataFrame:
+    frame = pd.DataFrame({"name": found.names} | _figures(params, covariance, degrees))
     if found.units is not None:
         back = np.linalg.inv(found.units)
-        raw = _figures(back @ params, back @ covariance @ back.T)
+        raw = _figures(back @ params, back @ covariance @ back.T, degrees)
         frame = frame.assign(**{name: raw[name.removeprefix("raw_")] for name in RAW})
     infinite = [float(told.partition(":")[0]) for told in found.separated.values()]
     separated = pd.DataFrame({"name": list(found.separated), "coefficient": infinite, "raw_coefficient": infinite})
     return pd.concat([frame, separated], ignore_index=True).reindex(columns=_COLUMNS)
 
 
-def _figures(params: Floats, covariance: Floats) -> dict[str, Floats]:
+def _figures(params: Floats, covariance: Floats, degrees: int | None) -> dict[str, Floats]:
+    """By the normal distribution, or Student's with so many degrees of freedom."""
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
-    half = ndtri(0.975) * errors
-    p = 2 * ndtr(-np.abs(statistic))
+    half = (ndtri(0.975) if degrees is None else stdtrit(degrees, 0.975)) * errors
+    p = 2 * (ndtr(-np.abs(statistic)) if degrees is None else stdtr(degrees, -np.abs(statistic)))
     return dict(zip(FIGURES, (params, errors, statistic, p, params - half, params + half), strict=True))
 
 
@@ -195,15 +217,16 @@ _FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
-def tables(title: str, spec: Spec, fits: Fits, query: str) -> list[Table]:
+def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
     """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit.
 
-    `query` gives the rows that were fitted.
+    `titles` are theirs; `query` gives the rows that were fitted. `levels`: those of factors are no controls, and shown.
     """
     if not fits:
         return []
-    every = coefficients(fits)
-    shown = _in_order(set(every["name"][_of_interest(every["name"])]), spec)
+    every = coefficients(fits, levels)
+    asked = every["name"][_of_interest(every["name"], levels)]
+    shown = list(dict.fromkeys(asked)) if levels else _in_order(set(asked), spec)
     notes = [
         f"{', '.join(key.values()) or 'all rows'}: {note}"
         for key, fit in fits
@@ -214,14 +237,15 @@ def tables(title: str, spec: Spec, fits: Fits, query: str) -> list[Table]:
     scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
     units = f", {' and '.join(scored)} z-scored" if scored else ""
     tests = int(every[HOLM].notna().sum())
-    over = f"over the {tests} coefficients of table 3, all fits together"
+    which = "" if levels else " that are no level of a factor"
+    over = f"over the {tests} coefficients{which}, all fits together"
     brief = f"{about}; coefficient (standard error) {scale}{units}; * p < 0.05, ** p < 0.01; "
     long = f"{about}; {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
     brief_rows = [[*key.values(), *_counts(fit), *_cells(every, place, shown)] for place, (key, fit) in enumerate(fits)]
     return [
         Table(
             name="regression",
-            title=title,
+            title=titles[0],
             by=texts(spec.per),
             columns=texts(["rows", "clusters", *shown], len(spec.per)),
             lines=brief_rows,
@@ -232,7 +256,7 @@ def tables(title: str, spec: Spec, fits: Fits, query: str) -> list[Table]:
         ),
         Table(
             name="coefficients",
-            title=EVERY,
+            title=titles[1],
             by=[*spec.per, Column("coefficient of", lambda row: row["name"])],
             columns=[Column(name.replace("_", " "), partial(_figure, name)) for name in _FIGURES],
             about=f"{long}p holm: Holm's correction {over}",
@@ -243,18 +267,18 @@ def tables(title: str, spec: Spec, fits: Fits, query: str) -> list[Table]:
     ]
 
 
-def coefficients(fits: Fits) -> pd.DataFrame:
+def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
     """The coefficients of every fit with its keys, its place in `fits` as `fit`, and p by Holm's correction.
 
     Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
-    Levels of factors are controls, and the intercept answers no question.
+    Levels of factors are controls unless `levels` are asked for, and the intercept answers no question.
     """
     parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)
         for place, (key, fit) in enumerate(fits)
     ]
     every = pd.concat(parts, ignore_index=True)
-    return every.assign(**{HOLM: holm(every["p"].where(_of_interest(every["name"])))})
+    return every.assign(**{HOLM: holm(every["p"].where(_of_interest(every["name"], levels)))})
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
@@ -262,8 +286,8 @@ def _in_order(names: Container[str], spec: Spec) -> list[str]:
     return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
-def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:
-    return ~names.astype(str).str.contains("[T.", regex=False) & (names != "Intercept")
+def _of_interest(names: pd.Series[Any], levels: bool) -> pd.Series[Any]:
+    return (levels | ~names.astype(str).str.contains("[T.", regex=False)) & (names != "Intercept")
 
 
 def _counts(fit: Fit | Refused) -> list[str]:

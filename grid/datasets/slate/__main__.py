@@ -42,6 +42,7 @@ def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
         print(card(dataset, seeds), end="")
         return
     empty(folder)
+    print(f"measuring {len(seeds):,} libraries for the card, about half a minute each", file=sys.stderr, flush=True)
     for path in export(dataset, folder, card(dataset, seeds)):
         print(path)
 

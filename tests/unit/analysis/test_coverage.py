@@ -89,6 +89,6 @@ def test_no_study_shaped_rows_end_their_regression() -> None:
     kinds = set()
     for seed in range(2, 8):
         fits = regression.fits(pd.DataFrame(study_shaped.episodes(seed)), SHIPPED)
-        regression.tables("table 3", SHIPPED, fits, "query")
+        regression.tables(("table 3", "table 3"), SHIPPED, fits, "query")
         kinds |= {type(found) for _, found in fits}
     assert kinds == {regression.Fit, regression.Refused}

@@ -473,5 +473,5 @@ def test_a_level_alone_is_pooled_with_nobody() -> None:
 def test_notes_say_of_which_rows_a_fit_was(key: dict[str, str], said: str) -> None:
     refusal: regression.Fit | regression.Refused = regression.Refused("too few")
     fits = [(key, refusal), ({"dataset": "other"}, fitted(simulated.episodes(40)))]
-    table, *_ = regression.tables("title", PLANNING_HORIZON, fits, "SELECT")
+    table, *_ = regression.tables(("title", "title"), PLANNING_HORIZON, fits, "SELECT")
     assert table.notes[0] == f"{said}: not fitted: too few"

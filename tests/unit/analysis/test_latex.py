@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs a Te
 
 def compiled(folder: Path, tables: list[str]) -> str:
     """The log of a document with all tables, which must not have an error."""
-    preamble = r"\documentclass{article}\usepackage{booktabs,graphicx}\usepackage[T1]{fontenc}\begin{document}"
+    preamble = r"\documentclass{article}\usepackage{booktabs}\usepackage[T1]{fontenc}\begin{document}"
     body = "\n".join(rf"{table}\clearpage" for table in tables)
     (folder / "all.tex").write_text(f"{preamble}\n{body}\n\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "all.tex"]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def test_without_a_command_it_says_which_there_are() -> None:
     said = run()
     assert said.returncode == 0
     assert all(f"  {name} " in said.stdout for name in main.COMMANDS)
+
+
+def test_it_tells_its_version() -> None:
+    assert run("--version").stdout == run("-V").stdout == f"agent-grid {metadata.version('agent-grid')}\n"
+
+
+def test_whoever_reads_no_further_is_shown_no_traceback() -> None:
+    script = "import sys; from launch.main import main; sys.argv = ['agent-grid', '--help']; sys.exit(main())"
+    reading, writing = os.pipe()
+    os.close(reading)  # as `| head` does once it has its lines
+    ended = subprocess.run([sys.executable, "-c", script], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (128 + 13, "")
 
 
 def test_an_unknown_command_is_told_with_the_nearest() -> None:
