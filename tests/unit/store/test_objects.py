@@ -273,7 +273,7 @@ def test_a_bucket_that_refuses_is_told_of_before_a_sweep(
     with objects.failing(s3, lambda asked, path: 403 if asked == method else 0) as url:
         through(url, monkeypatch)
         with pytest.raises(ConfigError, match=r"store\.root='s3://.*AccessDenied: as planned") as raised:
-            root.expect_usable("store.root")
+            root.expect_usable("store.root", str(root))
         with pytest.raises(StoreError, match=f"{root}.*AccessDenied"):
             store.write(root, chunk("a")) if method == "PUT" else store.read(root, "episodes")
     through(s3, monkeypatch)
@@ -285,7 +285,7 @@ def test_a_store_that_heeds_no_condition_is_refused(s3: str, root: Address, monk
     with objects.failing(s3, lambda asked, path: 200 if asked == "PUT" else 0) as url:
         through(url, monkeypatch)
         with pytest.raises(ConfigError, match="writes on a condition"):
-            root.expect_usable("store.root")
+            root.expect_usable("store.root", str(root))
 
 
 @pytest.mark.usefixtures("bucket")
@@ -293,12 +293,12 @@ def test_a_bucket_that_is_not_there_is_named() -> None:
     gone = folder_at("s3://nowhere-at-all/results")
     assert isinstance(gone, Address)
     with pytest.raises(ConfigError, match=r"s3://nowhere-at-all/results.*NoSuchBucket"):
-        gone.expect_usable("store.root")
+        gone.expect_usable("store.root", str(gone))
     with pytest.raises(StoreError, match="s3://nowhere-at-all/results"):
         store.check_there(gone)
 
 
 def test_it_is_seen_before_anything_is_written_whether_it_is_usable(root: Address) -> None:
-    root.expect_usable("store.root")
+    root.expect_usable("store.root", str(root))
     assert contents(root) == {}
     assert not root.exists()
