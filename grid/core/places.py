@@ -44,7 +44,7 @@ _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # in which a request is tried again
 _REQUEST_SECONDS = 120
 _STEADY_SECONDS = 5.0
 _NEVER = ('"0"', "1")  # tag and version of no object
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
+_READ = ("AWS_", "GOOGLE_", "AZURE_")  # how what the library takes from the environment begins
 _LONGEST = 200  # characters of what a store says
 
 
@@ -144,7 +144,8 @@ class Address(PosixPath):
         from obstore.exceptions import BaseError
 
         try:
-            return _store_of(f"{scheme}://{bucket[0]}", seconds, *map(os.environ.get, _ENDPOINTS))
+            told = sorted(one for one in os.environ.items() if one[0].startswith(_READ))
+            return _store_of(f"{scheme}://{bucket[0]}", seconds, hash(tuple(told)))
         except (ValueError, BaseError) as error:  # an account that is not told, a key that is none
             raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
@@ -390,14 +391,13 @@ class _Object(io.RawIOBase):
 
 
 @lru_cache(maxsize=16)
-def _store_of(address: str, seconds: int, *endpoints: str | None) -> ObjectStore:
-    """A bucket by its address; what stands in the environment is taken from there."""
+def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
+    """A bucket by its address, as the environment is now; an endpoint that is named there may speak plain HTTP."""
     from obstore.store import from_url
 
-    plain = any(one and one.startswith("http://") for one in endpoints)
     return from_url(
         address,
-        client_options={"timeout": timedelta(seconds=_REQUEST_SECONDS), "allow_http": plain},
+        client_options={"timeout": timedelta(seconds=_REQUEST_SECONDS), "allow_http": True},
         retry_config={"retry_timeout": timedelta(seconds=seconds), "max_retries": seconds},
     )
 
