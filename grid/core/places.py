@@ -225,8 +225,8 @@ class Address(PosixPath):
         )
 
     def lstat(self) -> os.stat_result:
-        """As `stat`: there are no links."""
-        return self.stat()
+        """As `stat`, and asked for now, whatever a listing told."""
+        return Address(self).stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether there is such an object, or one below it."""
