@@ -75,11 +75,8 @@ def main() -> int:
     parser.add_argument("--figures", type=Path, help="a folder for every figure as PDF and SVG, for papers")
     arguments = parser.parse_args()
     try:
-        if len(arguments.results) == 2 and arguments.into is None:
-            _compare(arguments)
-            return 0
-        folder = _gathered(arguments.results, arguments.into, arguments.follow)
-        _report(folder, arguments)
+        with places.steady():
+            _run(arguments)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
@@ -88,6 +85,14 @@ def main() -> int:
     finally:
         gc.enable()
     return 0
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if len(arguments.results) == 2 and arguments.into is None:
+        _compare(arguments)
+        return
+    folder = _gathered(arguments.results, arguments.into, arguments.follow)
+    _report(folder, arguments)
 
 
 def _compare(arguments: argparse.Namespace) -> None:

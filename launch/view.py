@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from analysis.viewer.addresses import HOST, PORT
 from grid.core.errors import ConfigError, GridError, one_line
-from grid.core.places import folder_at
+from grid.core.places import folder_at, steady
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
@@ -40,9 +40,8 @@ def main() -> int:
     folders = [arguments.results, *([arguments.other] if arguments.other else [])]
     try:
         _check(arguments, folders)
-        if arguments.export:
-            return _export(arguments, folders)
-        return _serve(arguments, folders)
+        with steady():
+            return _export(arguments, folders) if arguments.export else _serve(arguments, folders)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from grid.core.errors import StoreError
-from grid.core.places import Address, file_system
+from grid.core.places import Address, file_system, list_anew
 from grid.store import Table, check_there, metrics, sql
 from grid.store.files import File, whole
 from grid.store.schema import PARTS, TABLES
@@ -75,6 +75,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
             return use([_pattern(file) for file in found], _rows(root, table, found, names))
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             last = error
+            list_anew()
     raise StoreError(f"{root / table}: cannot be read ({last})")
 
 

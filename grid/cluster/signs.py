@@ -1,21 +1,26 @@
 """Files in the results folder by which a driver and its workers, on whatever machines, hear of each other.
 
 Each file has one writer, is written in place, and is opened anew to be read: so network file systems show what is new.
+In an object store they are objects, and each request costs something: workers say less there, and ask less.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from grid.core.errors import StoreError
+from grid.core.places import Address
 
 FOLDER = ".run"
 _GO, _STOP = "go", "stop"
+_OBJECT_SECONDS = 4.0  # between two times that an object is written or asked for: a driver listens every five
 
 
 @dataclass(frozen=True)
@@ -91,14 +96,22 @@ class Speaker:
     def __init__(self, root: Path, run_id: str, attempt_id: str) -> None:
         self._order = root / FOLDER / run_id
         self._file = root / FOLDER / f"{run_id}-{attempt_id}"
+        self._every = _OBJECT_SECONDS if isinstance(root, Address) else 0.0
+        self._said = self._asked = -math.inf
 
     def say(self, sign: Sign) -> None:
         """Replace what was said."""
+        if not sign.blocked and time.monotonic() - self._said < self._every:
+            return
+        self._said = time.monotonic()
         with suppress(OSError):  # a driver that has gone, or a disk that takes no more: its rows will say so
             self._file.write_text(json.dumps(asdict(sign)))
 
     def told_to_stop(self) -> bool:
         """Whether the driver said so, or has ended."""
+        if time.monotonic() - self._asked < self._every:
+            return False
+        self._asked = time.monotonic()
         try:
             return self._order.read_text() == _STOP
         except FileNotFoundError:

@@ -15,9 +15,11 @@ import datetime as dt
 import errno
 import hashlib
 import io
+import math
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -40,8 +42,9 @@ _ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCH
 _INSTALL = "installed, as addresses of object stores need it: pip install 'agent-grid[objects]'"
 _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # in which a request is tried again; those that tell whether it works
 _REQUEST_SECONDS = 120
+_STEADY_SECONDS = 5.0
 _NEVER = ('"0"', "1")  # tag and version of no object
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
+_READ = ("AWS_", "GOOGLE_", "AZURE_")  # how what the library takes from the environment begins
 _LONGEST = 200  # characters of what a store says
 
 
@@ -104,13 +107,13 @@ class Address(PosixPath):
     def __str__(self) -> str:
         return super().__str__().replace(":/", "://", 1)
 
-    def expect_usable(self, key: str) -> None:
-        """Raise ConfigError, for the key that it is the value of, where nothing can be read or written there.
+    def expect_usable(self, key: str, given: str) -> None:
+        """Raise ConfigError, for the key and its value that it was made of, if nothing can be read or written there.
 
         Nothing is written: it is asked for on a condition that does not hold, which tells who may, and whether
         conditions count.
         """
-        store = self._store(_FIRST_SECONDS, key)
+        store = self._store(_FIRST_SECONDS, key, given)
         import obstore
         from obstore.exceptions import NotFoundError, PreconditionError
 
@@ -124,23 +127,27 @@ class Address(PosixPath):
                     return
                 obstore.delete(store, probe)
         except OSError as error:
-            raise ConfigError(key, str(self), f"what can be read and written ({error.strerror})") from None
-        raise ConfigError(key, str(self), "a store that writes on a condition, which keeps two writers apart")
+            allowed = f"a folder of a bucket that can be read and written to ({error.strerror})"
+            raise ConfigError(key, given, allowed) from None
+        raise ConfigError(key, given, "a store that writes on a condition, which keeps two writers apart")
 
     @property
     def _key(self) -> str:
         return "/".join(self.parts[2:])
 
-    def _store(self, seconds: int = _PATIENCE_SECONDS, key: str = "results") -> ObjectStore:
+    def _store(self, seconds: int = _PATIENCE_SECONDS, key: str = "results", given: str = "") -> ObjectStore:
         scheme, bucket = self.parts[0].removesuffix(":"), self.parts[1:2]
         if scheme not in SCHEMES or not bucket:
-            raise ConfigError(key, str(self), _ALLOWED)
+            raise ConfigError(key, given or str(self), _ALLOWED)
         if find_spec("obstore") is None:
             raise ConfigError("obstore", None, _INSTALL)
+        from obstore.exceptions import BaseError
+
         try:
-            return _store_of(f"{scheme}://{bucket[0]}", seconds, *map(os.environ.get, _ENDPOINTS))
-        except ValueError as error:
-            raise ConfigError(key, str(self), f"{_ALLOWED} ({error})") from None
+            told = sorted(one for one in os.environ.items() if one[0].startswith(_READ))
+            return _store_of(f"{scheme}://{bucket[0]}", seconds, hash(tuple(told)))
+        except (ValueError, BaseError) as error:  # an account that is not told, a key that is none
+            raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
     def _info(self) -> Mapping[str, Any]:
         """Size, time and tag of the object, as a listing told them, if it did; raises FileNotFoundError."""
@@ -152,6 +159,12 @@ class Address(PosixPath):
         return self._told
 
     def _below(self) -> Iterator[Address]:
+        found = _listings.of(self)
+        if found is None:
+            found = _listings.keep(self, [*self._listed()])
+        return iter(found)
+
+    def _listed(self) -> Iterator[Address]:
         import obstore
 
         with _as_errors_of_files(self):
@@ -200,7 +213,7 @@ class Address(PosixPath):
         try:
             told = self._info()
         except FileNotFoundError:
-            if next(self._below(), None) is None:
+            if next(iter(_listings.of(self) or self._listed()), None) is None:
                 raise
             return os.stat_result((stat.S_IFDIR | 0o700, *[0] * 9))
         seconds, tag = told["last_modified"].timestamp(), str(told["e_tag"] or told["version"])
@@ -212,8 +225,8 @@ class Address(PosixPath):
         )
 
     def lstat(self) -> os.stat_result:
-        """As `stat`: there are no links."""
-        return self.stat()
+        """As `stat`, and asked for now, whatever a listing told."""
+        return Address(self).stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether there is such an object, or one below it."""
@@ -302,6 +315,53 @@ class Address(PosixPath):
         return found
 
 
+class _Listings:
+    """What was listed a moment ago, for commands that only read and ask for the same again and again (`steady`)."""
+
+    def __init__(self) -> None:
+        self.steady = False
+        self._found = dict[str, tuple[float, list[Address]]]()
+        self._objects = dict[str, Address]()
+
+    def of(self, address: Address) -> list[Address] | None:
+        """What lies below; None where it is to be listed now."""
+        when, found = self._found.get(str(address), (-math.inf, None))
+        return found if self.steady and time.monotonic() - when < _STEADY_SECONDS else None
+
+    def keep(self, address: Address, found: list[Address]) -> list[Address]:
+        if self.steady:
+            self._found[str(address)] = time.monotonic(), found
+            self._objects.update((str(one), one) for one in found)
+        return found
+
+    def object(self, address: str) -> Address:
+        """One with what its listing told of it, if that is known: it is read, and what is gone then is told of."""
+        return self._objects.get(address) or Address(address)
+
+    def forget(self) -> None:
+        self._found.clear()
+        self._objects.clear()
+
+
+_listings = _Listings()
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """Inside, what was listed counts for some seconds: for commands that only read."""
+    _listings.steady = True
+    try:
+        yield
+    finally:
+        _listings.steady = False
+        _listings.forget()
+
+
+def list_anew() -> None:
+    """Have all be listed again, as after an object was gone."""
+    _listings.forget()
+
+
 class _Object(io.RawIOBase):
     """An object that is read; what is read in one go is asked for in one."""
 
@@ -331,15 +391,14 @@ class _Object(io.RawIOBase):
 
 
 @lru_cache(maxsize=16)
-def _store_of(address: str, seconds: int, *endpoints: str | None) -> ObjectStore:
-    """A bucket by its address; what stands in the environment is taken from there."""
+def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
+    """A bucket by its address, as the environment is now; an endpoint that is named there may speak plain HTTP."""
     from obstore.store import from_url
 
-    plain = any(one and one.startswith("http://") for one in endpoints)
     return from_url(
         address,
-        client_options={"timeout": timedelta(seconds=_REQUEST_SECONDS), "allow_http": plain},
-        retry_config={"retry_timeout": timedelta(seconds=seconds)},
+        client_options={"timeout": timedelta(seconds=_REQUEST_SECONDS), "allow_http": True},
+        retry_config={"retry_timeout": timedelta(seconds=seconds), "max_retries": seconds},
     )
 
 
@@ -376,7 +435,8 @@ def _said(error: Exception) -> str:
         return one_line(f"{told[1]}: {told[2]}", _LONGEST)
     if status:
         return one_line(status[1].strip(), _LONGEST)
-    return one_line(re.sub(r"\?\S*", "", re.sub(r"<[^>]*>", " ", text)), _LONGEST)
+    asked = re.search(r"performing (\w+ [^\s?]+)\S* in .*? - (.*)", text, re.DOTALL)
+    return one_line(f"{asked[1]}: {asked[2]}" if asked else re.sub(r"\?\S*", "", text), _LONGEST)
 
 
 @lru_cache(maxsize=1)
@@ -393,22 +453,22 @@ def file_system() -> Any:
             return str(path)
 
         def _open(self, path: str, *args: Any, **keys: Any) -> Any:
-            return Address(path).open("rb")
+            return _listings.object(path).open("rb")
 
         def info(self, path: str, **keys: Any) -> dict[str, Any]:
-            return _listed(Address(path))
+            return _entry(_listings.object(path))
 
         def modified(self, path: str) -> dt.datetime:
-            return dt.datetime.fromtimestamp(Address(path).stat().st_mtime, dt.UTC)
+            return dt.datetime.fromtimestamp(_listings.object(path).stat().st_mtime, dt.UTC)
 
         def ls(self, path: str, detail: bool = True, **keys: Any) -> list[Any]:
-            found = [_listed(one) for one in Address(path).iterdir()]
+            found = [_entry(one) for one in Address(path).iterdir()]
             return found if detail else [one["name"] for one in found]
 
     return Objects()
 
 
-def _listed(address: Address) -> dict[str, Any]:
+def _entry(address: Address) -> dict[str, Any]:
     found = address.stat()
     kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
     return {"name": str(address), "size": found.st_size, "type": kind}

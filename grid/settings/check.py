@@ -156,7 +156,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     settings, found = _settings(jobs, shared), _Found(shared)
     root = folder_at(shared.store.root) / shared.name
     if isinstance(root, Address):
-        root.expect_usable("store.root")
+        root.expect_usable("store.root", shared.store.root)
     else:
         _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError, one_line
-from grid.core.places import Address
+from grid.core.places import Address, list_anew
 from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
 # One file of a table: whether its bytes are those that were written, and whether they are this version's rows.
@@ -113,6 +113,7 @@ def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) 
 def forget() -> None:
     """Have every file looked at again, as after one that broke while it was read."""
     _seen.clear()
+    list_anew()
 
 
 def name_of(source: BufferedReader | BytesIO) -> str:
@@ -271,6 +272,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
             found = _looked(paths, table, names)
             break
         except VanishedError as error:  # it was replaced by a larger one
+            list_anew()
             if time.monotonic() > until:
                 raise StoreError(f"{error}: vanished while it was read, and others before it") from None
     whole = [file for file in found if file is not None]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from grid.core.metric import Metric
 from grid.core.places import folder_at
-from grid.store.files import is_there, survey
+from grid.store.files import survey
 from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_of, part_of
 from grid.store.tables import metrics
 
@@ -59,7 +59,7 @@ def joined(query: str) -> str:
     found = query
     for whole, files in {one[0]: one[1] for one in _WHOLE.finditer(query)}.items():
         root = folder_at(files.strip("'").replace("''", "'")).parent.parent
-        own = {name: metric for name, metric in metrics(root).items() if name not in PARTS} if is_there(root) else {}
+        own = {name: metric for name, metric in metrics(root).items() if name not in PARTS}
         old = any(not file.of_now for file in survey(root, "episodes").files)
         source = f"read_parquet({files}, union_by_name = true)" if old else files
         found = found.replace(whole, selected(source, named(query, own), own, old))

@@ -44,6 +44,7 @@ from grid.cluster.fleet import Fleet, Totals
 from grid.cluster.metrics import Meters
 from grid.cluster.worker import Report
 from grid.core.errors import ErrorKind, StoreError
+from grid.core.places import steady
 from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
@@ -121,7 +122,8 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         if report:
-            print_screen(plan.root, console)
+            with steady():
+                print_screen(plan.root, console)
         return complete(checked, console, sum(pending.values()), warn=not report)
 
 

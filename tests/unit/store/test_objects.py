@@ -19,6 +19,9 @@ import pytest
 
 from analysis.viewer.reading import ask, connect
 from grid import store
+from grid.cells import paying
+from grid.core import places
+from grid.core.engine import ACTOR
 from grid.core.errors import ConfigError, StoreError
 from grid.core.places import Address, beside, folder_at
 from grid.store import compacting, holding, scanning
@@ -28,6 +31,7 @@ from tests.support.objects import contents, copied
 from tests.unit.store.test_compaction_kills import small_files
 from tests.unit.store.test_store import chunk, episode
 
+WRITTEN = Path(__file__).parents[2] / "data" / "version_16"
 TABLES: tuple[store.Table, ...] = get_args(store.Table)
 RUN: store.RunRecord = {
     "started_at": "2026-01-01T00:00:00+00:00", "command": "sweep", "git_commit": None, "versions": {}, "seed": 0,
@@ -48,6 +52,7 @@ def read_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(module, "SMALL", 0)
 
 
+@pytest.mark.long
 def test_objects_are_the_files_that_a_folder_would_have(root: Address, tmp_path: Path) -> None:
     for place in (root, tmp_path / "name"):
         for cell in ("a", "b"):
@@ -60,6 +65,7 @@ def test_objects_are_the_files_that_a_folder_would_have(root: Address, tmp_path:
     assert list(drafts.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("read_in")
 def test_what_is_read_is_what_a_folder_would_give(root: Address, tmp_path: Path) -> None:
     small_files(tmp_path / "name", 3)
@@ -80,6 +86,7 @@ def test_what_is_read_is_what_a_folder_would_give(root: Address, tmp_path: Path)
     assert told[0] == told[1]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("read_in")
 def test_a_merged_object_holds_what_it_replaces_once(
     root: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -250,6 +257,7 @@ def through(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
 
 
+@pytest.mark.long
 def test_requests_that_are_refused_now_and_then_are_made_again(
     s3: str, root: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +281,7 @@ def test_a_bucket_that_refuses_is_told_of_before_a_sweep(
     with objects.failing(s3, lambda asked, path: 403 if asked == method else 0) as url:
         through(url, monkeypatch)
         with pytest.raises(ConfigError, match=r"store\.root='s3://.*AccessDenied: as planned") as raised:
-            root.expect_usable("store.root")
+            root.expect_usable("store.root", str(root))
         with pytest.raises(StoreError, match=f"{root}.*AccessDenied"):
             store.write(root, chunk("a")) if method == "PUT" else store.read(root, "episodes")
     through(s3, monkeypatch)
@@ -285,7 +293,7 @@ def test_a_store_that_heeds_no_condition_is_refused(s3: str, root: Address, monk
     with objects.failing(s3, lambda asked, path: 200 if asked == "PUT" else 0) as url:
         through(url, monkeypatch)
         with pytest.raises(ConfigError, match="writes on a condition"):
-            root.expect_usable("store.root")
+            root.expect_usable("store.root", str(root))
 
 
 @pytest.mark.usefixtures("bucket")
@@ -293,12 +301,69 @@ def test_a_bucket_that_is_not_there_is_named() -> None:
     gone = folder_at("s3://nowhere-at-all/results")
     assert isinstance(gone, Address)
     with pytest.raises(ConfigError, match=r"s3://nowhere-at-all/results.*NoSuchBucket"):
-        gone.expect_usable("store.root")
+        gone.expect_usable("store.root", str(gone))
     with pytest.raises(StoreError, match="s3://nowhere-at-all/results"):
         store.check_there(gone)
 
 
 def test_it_is_seen_before_anything_is_written_whether_it_is_usable(root: Address) -> None:
-    root.expect_usable("store.root")
+    root.expect_usable("store.root", str(root))
     assert contents(root) == {}
     assert not root.exists()
+
+
+# What stays, and who else reads.
+
+
+def test_a_ledger_of_money_is_a_file_beside_it(root: Address) -> None:
+    ledger = paying.Ledger(root, "setting", "try")
+    ledger.write("asked", ACTOR)
+    assert paying.tab_of(root, "setting", "try").unheard[ACTOR] == 1
+    assert (beside(root) / ".money").is_dir()
+    assert not root.exists()
+    (line,) = paying.settle(root)
+    assert "1 calls were at servers then" in line
+    assert store.read(root, "attempts").num_rows == 1
+    assert not (beside(root) / ".money").exists()
+
+
+@pytest.mark.long
+def test_a_folder_of_version_16_is_read_there_and_gone_on_with(root: Address) -> None:
+    copied(WRITTEN, root)
+    store.check(root)
+    for table in TABLES:
+        assert store.read(root, table).equals(store.read(WRITTEN, table))
+    query = "SELECT count(*) AS n, sum(reasoning_tokens) AS told FROM $files"
+    assert ask(connect(root), root, "episodes", query, {}) == ask(connect(WRITTEN), WRITTEN, "episodes", query, {})
+    before = store.read(root, "episodes").num_rows
+    store.write(root, {"episodes": [episode("new")]})
+    store.compact(root)
+    assert store.read(root, "episodes").num_rows == before + 1
+
+
+def test_listings_count_for_a_moment_where_nothing_is_written(root: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write(root, {"episodes": [episode("a")]})
+    with places.steady():
+        assert store.read(root, "episodes").num_rows == 1
+        store.write(root, {"episodes": [episode("b")]})
+        assert store.read(root, "episodes").num_rows == 1
+        monkeypatch.setattr(places, "_STEADY_SECONDS", 0.0)
+        assert store.read(root, "episodes").num_rows == 2
+
+
+def test_what_was_replaced_since_it_was_listed_is_listed_again(root: Address) -> None:
+    for cell in ("a", "b"):
+        store.write(root, {"episodes": [episode(cell)]})
+    with places.steady():
+        assert store.read(root, "episodes").num_rows == 2
+        store.compact(root)
+        assert sorted(store.read(root, "episodes", ["cell_id"])["cell_id"].to_pylist()) == ["a", "b"]
+
+
+def test_several_folders_are_gathered_into_one_here(root: Address, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        store.write(root / name, chunk(name))
+    store.gather(tmp_path / "both", [root / "one", root / "two"])
+    assert store.read(tmp_path / "both", "episodes").num_rows == 2
+    with pytest.raises(ConfigError, match=r"--into='s3://.*a folder of a file system"):
+        store.gather(root / "both", [root / "one", root / "two"])
