@@ -327,6 +327,8 @@ class Fleet:
         asked = {key: self._models[key].replicas for key in team}
         while placed((share for key in team for share in self._shares_of(key)), machines) is None:
             most = max((self._models[key] for key in team), key=lambda one: one.replicas)
+            if most.replicas == 1:  # a machine has gone since they were seen to have a place
+                break
             most.replicas -= 1
         for key, count in asked.items():
             if (one := self._models[key]).replicas < count:
