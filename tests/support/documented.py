@@ -36,7 +36,7 @@ RUN: Mapping[str, Sequence[str]] = {
     FIRST: _SMALL,
     "agent-grid report results/first": (),
     "agent-grid report results/first --wide": (),
-    "agent-grid report results/first --tables tables": (),
+    "agent-grid report results/first --tables tables --figures figures": (),
     "agent-grid report results/first --follow": (),
     "agent-grid report results/first results/mine --into results/both": (),
     "agent-grid report results/first results/mine": (),

@@ -242,6 +242,26 @@ def test_pages_say_things_in_plain_words() -> None:
             assert not [phrase for phrase in ODD if phrase in text], page
 
 
+@pytest.mark.long
+def test_pages_hold_what_they_take_from_the_code() -> None:
+    stale = [
+        path.name
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if facts.written(text := path.read_text(encoding="utf-8")) != text
+    ]
+    assert stale == [], "python -m docs.facts writes them anew"
+
+
+def test_what_is_written_is_replaced_and_a_built_page_has_it_once() -> None:
+    page = "before\n\n<!-- facts keys cluster/inline -->\n\nafter\n\n<!-- facts keys cluster/inline -->\n"
+    written = facts.written(page)
+    assert facts.written(written) == written
+    assert facts.expanded(written) == facts.expanded(page)
+    assert written.count("| `cluster.kind` |") == facts.expanded(written).count("| `cluster.kind` |") == 2
+    assert facts.asked(written, "keys") == ["cluster/inline"] * 2
+    assert "\nafter\n" in written
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [("<!-- facts nothing x -->\n", "one of keys"), ("a <!-- facts keys x -->\n", "stand alone on a line")],

@@ -1,0 +1,14 @@
+"""Write what pages take from the code into their files: `python -m docs.facts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.facts import written
+
+for page in sorted(Path(__file__).parents[1].glob("*.md")):
+    before = page.read_text(encoding="utf-8")
+    after = written(before)
+    if after != before:
+        page.write_text(after, encoding="utf-8")
+        print(f"wrote {page.name}")
