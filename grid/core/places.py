@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SCHEMES = ("s3", "gs", "az")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder there"
-_INSTALL = "installed, as addresses of object stores need it: pip install 'agent-grid[objects]'"
+_INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
 _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # in which a request is tried again; those that tell whether it works
 _REQUEST_SECONDS = 120
 _STEADY_SECONDS = 5.0
@@ -140,7 +140,7 @@ class Address(PosixPath):
         if scheme not in SCHEMES or not bucket:
             raise ConfigError(key, given or str(self), _ALLOWED)
         if find_spec("obstore") is None:
-            raise ConfigError("obstore", None, _INSTALL)
+            raise ConfigError(key, given or str(self), _INSTALL)
         from obstore.exceptions import BaseError
 
         try:

@@ -157,8 +157,10 @@ class _Name:
         owner: Any = None
         with suppress(ValueError):
             owner = loads(content.decode())
+        if not isinstance(owner, dict):  # nobody knows whether it is held
+            owner = {"cache": content.hex()}
         passed = (dt.datetime.now(dt.UTC) - found["last_modified"]).total_seconds()
-        return _Seen(owner if isinstance(owner, dict) else {}, _tag(found), passed)
+        return _Seen(owner, _tag(found), passed)
 
     def _write(self, owner: Mapping[str, Any], tag: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """Raises FileExistsError where the object is not the one with this tag; None: where there is any."""

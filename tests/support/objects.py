@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -87,8 +87,8 @@ def contents(root: Path) -> dict[str, bytes]:
 
 @contextmanager
 def failing(url: str, fault: Fault) -> Iterator[str]:
-    """The address of what passes requests on to a server, or answers as the fault says."""
-    inner = urlsplit(url)
+    """The address of what passes requests on to a server, one at a time, or answers as the fault says."""
+    inner, alone = urlsplit(url), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -98,14 +98,14 @@ def failing(url: str, fault: Fault) -> Iterator[str]:
             status = fault(self.command, self.path)
             if status:
                 code = {403: "AccessDenied", 503: "SlowDown"}.get(status, "InternalError")
-                told = f"<Error><Code>{code}</Code><Message>as planned</Message></Error>"
-                self._answer(status, {"ETag": '"tag"'}, told.encode())
+                why = f"<Error><Code>{code}</Code><Message>as planned</Message></Error>"
+                self._answer(status, {"ETag": '"tag"'}, why.encode())
                 return
-            server = http.client.HTTPConnection(str(inner.hostname), inner.port)
-            server.request(self.command, self.path, body, dict(self.headers.items()))
-            found = server.getresponse()
-            self._answer(found.status, dict(found.getheaders()), found.read())
-            server.close()
+            with alone, closing(http.client.HTTPConnection(str(inner.hostname), inner.port)) as server:
+                server.request(self.command, self.path, body, dict(self.headers.items()))
+                found = server.getresponse()
+                told = found.read()
+            self._answer(found.status, dict(found.getheaders()), told)
 
         def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
             self.send_response_only(status)

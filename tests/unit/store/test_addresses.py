@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from operator import methodcaller
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
+from grid.core import places
 from grid.core.errors import ConfigError
 from grid.core.places import Address, folder_at
 from grid.store.__main__ import main
@@ -78,6 +80,30 @@ def test_an_address_keeps_its_slashes_in_names_parents_and_other_processes() -> 
 def test_a_folder_stays_what_it_is(given: str) -> None:
     assert folder_at(given) == Path(given)
     assert type(folder_at(given)) is type(Path(given))
+
+
+def test_without_the_library_an_address_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    ended = in_process.launch("sweep", tmp_path, "-m", "store.root=s3://bucket/results")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert "store.root='s3://bucket/results': a folder" in ended.err
+    assert "pip install 'agent-grid[objects]'" in ended.err
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("given", ["az://container/results", "s3://"])
+def test_what_names_no_store_is_refused_by_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for name in os.environ:
+        if name.startswith("AZURE_"):
+            monkeypatch.delenv(name)
+    ended = in_process.launch("sweep", tmp_path, "-m", f"store.root={given}")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert f"store.root='{given}': a folder" in ended.err
+    assert files(tmp_path) == {}
 
 
 def test_nothing_is_asked_of_a_refused_address() -> None:

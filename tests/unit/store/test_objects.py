@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -203,8 +204,17 @@ def test_a_writer_that_still_writes_its_name_is_left_alone(
             pass
 
 
-def test_of_many_at_once_one_holds_it(root: Address, tmp_path: Path) -> None:
-    """Each from a cache of its own, so that nothing but the object keeps them apart."""
+def test_of_many_at_once_one_holds_it(s3: str, root: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each from a cache of its own, so that nothing but the object keeps them apart.
+
+    Requests reach the server one at a time: moto looks at a condition, and writes in a second step.
+    """
+    with objects.failing(s3, lambda method, path: 0) as url:
+        through(url, monkeypatch)
+        assert_one_holds(root, tmp_path)
+
+
+def assert_one_holds(root: Address, tmp_path: Path) -> None:
     ready, over = threading.Barrier(8), threading.Barrier(8)
     ended = list[str]()
 
@@ -228,6 +238,12 @@ def test_of_many_at_once_one_holds_it(root: Address, tmp_path: Path) -> None:
         thread.join()
     assert ended.count("held") == 1
     assert all("another sweep is writing" in one for one in ended if one != "held")
+
+
+def test_a_name_that_nobody_can_read_is_somebody_s(root: Address) -> None:
+    (root / ".lock").write_bytes(b'{"cache": "some')
+    with pytest.raises(StoreError, match="another sweep is writing to this name;"), store.locked(root):
+        pass
 
 
 def test_who_was_taken_over_does_not_let_go_of_the_other_s(
@@ -367,3 +383,40 @@ def test_several_folders_are_gathered_into_one_here(root: Address, tmp_path: Pat
     assert store.read(tmp_path / "both", "episodes").num_rows == 2
     with pytest.raises(ConfigError, match=r"--into='s3://.*a folder of a file system"):
         store.gather(root / "both", [root / "one", root / "two"])
+
+
+def test_an_object_is_read_as_a_file_is(root: Address, tmp_path: Path) -> None:
+    """In whatever steps, from wherever to wherever, and beyond its end."""
+    chance, content = random.Random(0), bytes(range(200))
+    for place in (root, tmp_path):
+        (place / "file").write_bytes(content)
+    with (root / "file").open("rb") as there, (tmp_path / "file").open("rb") as here:
+        for _ in range(60):
+            if chance.random() < 0.5:
+                offset, whence = chance.choice([(chance.randrange(250), 0), (-chance.randrange(200), 2)])
+                assert there.seek(offset, whence) == here.seek(offset, whence)
+            count = chance.choice([1, 7, 64, 300, -1])
+            assert there.read(count) == here.read(count)
+            assert there.tell() == here.tell()
+    with pytest.raises(OSError, match="written whole"):
+        (root / "file").open("w")
+
+
+def test_names_below_are_told_as_a_folder_s(root: Address, tmp_path: Path) -> None:
+    for place in (root, tmp_path / "name"):
+        for name in ("a.parquet", "b.json", "c/d.parquet", "c/e/f.json", "cc.parquet"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(name)
+    for verb in ("glob", "rglob"):
+        for pattern in ("*.parquet", "c*", "nothing"):
+            first, second = (
+                {one.relative_to(place).as_posix() for one in getattr(place, verb)(pattern) if one.is_file()}
+                for place in (root, tmp_path / "name")
+            )
+            assert first == second
+    assert {one.name for one in root.iterdir()} == {"a.parquet", "b.json", "cc.parquet"}
+    for name in (".", "a.parquet", "c", "nothing", "a"):
+        there, here = ((place / name if name != "." else place) for place in (root, tmp_path / "name"))
+        assert [there.exists(), there.is_file(), there.is_dir()] == [here.exists(), here.is_file(), here.is_dir()]
+    (root / "b.json").replace(root / "c" / "g")
+    assert [(root / "b.json").exists(), (root / "c" / "g").read_text()] == [False, "b.json"]
