@@ -279,7 +279,7 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
     settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
-    planner = settings["planner"].map(shown_labels.plain)
+    planner = settings["planner"].map(shown_labels.plain, na_action="ignore")
     if settings["retriever"].nunique() > 1:
         planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have none
     pool = settings["pool"].fillna(ALL)

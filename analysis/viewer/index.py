@@ -245,7 +245,7 @@ def _settings(rows: pa.Table) -> Sequence[Setting]:
     frame = pd.DataFrame(rows.to_pylist())
     configs = dict(zip(frame["setting_id"], frame["config"], strict=True))
     told = told_apart(frame.astype(dict.fromkeys(APART, "category")), lambda: configs)
-    frame = frame.assign(planner=told.astype(str), model=frame["model"].map(short(frame["model"])))
+    frame = frame.assign(planner=told.astype(str), model=frame["model"].map(short(frame["model"].dropna())))
     frame = frame.assign(disturbed=frame["robustness"] != "none")
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner"])
     return [

@@ -1,7 +1,8 @@
 """Where models are served is no part of what they are: settings go on under the ids that rows from before have.
 
 Up to version 0.1 the address of a server was in the ids of its cells. Where a folder has such rows of a setting, its
-further cells get such ids too, whatever its address is now, and keep the labels.
+further cells get such ids too, whatever its address is now, and keep the labels. It stands apart from `check`, which
+needs no rows.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ def test_one_setting_without_m(cluster: None, tmp_path: Path) -> None:
 
 
 def test_gpus_that_are_missing_leave_no_folder(cluster: None, tmp_path: Path) -> None:
-    values = ("dataset=null_cases", "dataset.limit=1", "trials=1", "model=qwen3-4b-instruct", "planner=react")
+    model = ("model=smollm2-135m", "model.device=cuda")
+    values = ("dataset=null_cases", "dataset.limit=1", "trials=1", "planner=react", *model)
     ended = in_process.launch("sweep", tmp_path, *values)
     assert ended.status == 2, ended.err
     (line,) = ended.err.splitlines()

@@ -207,7 +207,7 @@ def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Pa
     assert [one.name for one in drawings.drawings(tmp_path) if one.section == FIRST_SECTION] == []
     spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
     regression, _ = study.tables(tmp_path, spec)
-    assert regression.title == "regression coefficients", "no coefficients of the paper's beside another formula's"
+    assert regression.title == "regression: success ~ depth + C(last_step)", "no coefficients of the paper's beside it"
     assert regression.rows[0][:5] == ["kqa_synthetic", "lexical", "tools_forgiving", "150", "50"]
 
 

@@ -32,7 +32,7 @@ def given_keys(folder: Path, *more: str) -> list[str]:
         (["nosuch"], "nosuch=None: KEY=VALUE"),
         (["seed=["], "seed='[': a value that can be read"),
         (["model.api_key=sk-secret"], None),
-        (["cluster=nosuch"], "cluster='nosuch': one of address, local"),
+        (["cluster=nosuch"], "cluster='nosuch': one of address, inline, local"),
         (["order=plans"], "order='plans': "),
         (["retriever=nosuch"], "retriever='nosuch': one of bm25, dense, "),
         (["retriever.nosuch=1"], "retriever.nosuch='1': no such key"),
