@@ -234,8 +234,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         # At its end asyncio twice writes out the task, with its result: of a chunk that is a millisecond a cell.
         found.append(await work)
 
-    with asyncio.Runner(loop_factory=CaseLoop) as runner:
-        runner.run(kept())
+    # Where uvloop is installed, as vLLM has it, Ray sets its policy, under which no other loop can start a process.
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(None)
+    try:
+        with asyncio.Runner(loop_factory=CaseLoop) as runner:
+            runner.run(kept())
+    finally:
+        asyncio.set_event_loop_policy(before)
     return found[0]
 
 

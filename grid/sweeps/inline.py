@@ -40,12 +40,13 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
     """As `session.run_checked`.
 
     Raises:
-        ConfigError: `budget.money` is given, which nothing counts here; a package that is not installed.
+        ConfigError: `budget.money` or `fail_fast` is given, which nothing counts here; a package that is not installed.
         EngineError: a server that does not answer.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
-    if "money" in plan.dollars:
-        raise ConfigError("cluster", "inline", "local or address, where budget.money is given")
+    for key, given in (("budget.money", plan.dollars.get("money")), ("fail_fast", plan.fail_fast)):
+        if given is not None:
+            raise ConfigError("cluster", "inline", f"local or address, where {key} is given")
     expect_installed(plan.settings)
     with store.locked(plan.root):
         done = plan.finished()

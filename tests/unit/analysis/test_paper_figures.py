@@ -48,6 +48,7 @@ def test_a_figure_is_a_vector_file_as_wide_as_a_column_or_the_text(tmp_path: Pat
     assert (pdf.read_bytes(), svg.read_text()) == before, "the same bytes for the same rows"
 
 
+@pytest.mark.long
 def test_captions_have_two_lines_figures_align_and_nothing_is_lost(tmp_path: Path) -> None:
     simulated.write(tmp_path, count=30)
     tables = print_report(tmp_path, Console(file=io.StringIO()))

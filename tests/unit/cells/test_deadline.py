@@ -169,3 +169,24 @@ def test_a_stopped_process_uses_no_time(monkeypatch: pytest.MonkeyPatch) -> None
         return late
 
     assert run(case()) < 5
+
+
+def test_a_process_is_started_under_another_librarys_policy() -> None:
+    """As uvloop's, which Ray sets in its workers where vLLM has brought it."""
+
+    class Foreign(asyncio.DefaultEventLoopPolicy):
+        def get_child_watcher(self) -> Any:
+            raise NotImplementedError
+
+    async def said() -> bytes:
+        process = await asyncio.create_subprocess_exec("echo", "hello", stdout=asyncio.subprocess.PIPE)
+        return (await process.communicate())[0]
+
+    asyncio.set_event_loop_policy(Foreign())
+    try:
+        with pytest.raises(NotImplementedError):
+            asyncio.run(said())
+        assert run(said()) == b"hello\n"
+        assert isinstance(asyncio.get_event_loop_policy(), Foreign), "it is as it was"
+    finally:
+        asyncio.set_event_loop_policy(None)

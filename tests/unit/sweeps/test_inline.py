@@ -24,6 +24,7 @@ def swept(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> grid.Res
     return grid.sweep(*SMALL, "cluster=inline", "name=here", *more)
 
 
+@pytest.mark.long
 def test_rows_are_there_and_the_same_again_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,6 +57,8 @@ def test_rows_are_there_and_the_same_again_runs_nothing(
 
 
 def test_what_needs_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="where fail_fast is given"):
+        swept(tmp_path, monkeypatch, "fail_fast=3")
     with pytest.raises(ConfigError, match=r"cluster='inline'.*where budget\.money is given"):
         swept(tmp_path, monkeypatch, "budget.money=1")
     with pytest.raises(ConfigError, match=r"cluster='inline'.*this needs a cluster"):

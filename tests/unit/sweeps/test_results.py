@@ -22,6 +22,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> grid.Results:
     return grid.load(folder)
 
 
+@pytest.mark.long
 def test_tables_are_those_of_the_report_by_their_names_or_how_these_begin(results: grid.Results) -> None:
     names = [table.name for table in results.tables()]
     assert results.table(names[0]).name == names[0]
