@@ -93,6 +93,18 @@ class CaseLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self.clock))
         self.set_task_factory(_task)
 
+    async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
+        """As any loop's of Python's own, whatever policy a library has set.
+
+        Where vLLM has brought uvloop, Ray and others set its policy, which watches the children of its own loops alone.
+        """
+        before = asyncio.get_event_loop_policy()
+        asyncio.set_event_loop_policy(None)
+        try:
+            return await super().subprocess_exec(*arguments, **options)
+        finally:
+            asyncio.set_event_loop_policy(before)
+
     def close(self) -> None:
         """As any loop's."""
         super().close()
@@ -234,14 +246,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         # At its end asyncio twice writes out the task, with its result: of a chunk that is a millisecond a cell.
         found.append(await work)
 
-    # Where uvloop is installed, as vLLM has it, Ray sets its policy, under which no other loop can start a process.
-    before = asyncio.get_event_loop_policy()
-    asyncio.set_event_loop_policy(None)
-    try:
-        with asyncio.Runner(loop_factory=CaseLoop) as runner:
-            runner.run(kept())
-    finally:
-        asyncio.set_event_loop_policy(before)
+    with asyncio.Runner(loop_factory=CaseLoop) as runner:
+        runner.run(kept())
     return found[0]
 
 

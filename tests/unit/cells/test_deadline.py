@@ -182,11 +182,16 @@ def test_a_process_is_started_under_another_librarys_policy() -> None:
         process = await asyncio.create_subprocess_exec("echo", "hello", stdout=asyncio.subprocess.PIPE)
         return (await process.communicate())[0]
 
+    async def anew() -> bytes:
+        asyncio.set_event_loop_policy(Foreign())  # as a server does that is started in the loop
+        return await said()
+
     asyncio.set_event_loop_policy(Foreign())
     try:
         with pytest.raises(NotImplementedError):
             asyncio.run(said())
         assert run(said()) == b"hello\n"
+        assert run(anew()) == b"hello\n"
         assert isinstance(asyncio.get_event_loop_policy(), Foreign), "it is as it was"
     finally:
         asyncio.set_event_loop_policy(None)
