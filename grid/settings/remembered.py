@@ -24,6 +24,7 @@ from grid.datasets.question_answering import Nearest, question_words
 from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
 from grid.retrievers.scored import bm25_texts
 from grid.settings.make import make
+from grid.settings.served import as_stored
 from grid.settings.setting import MEMORY, Setting
 from grid.store.steps import step_of
 
@@ -117,8 +118,8 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
         return None
     how, digest = _made(given), given.get(DIGEST)
     if digest is None:
-        return _read(how, setting.unremembered_id, version)
-    return _as_checked(how, setting.unremembered_id, version, digest)
+        return _read(how, _own(how, setting), version)
+    return _as_checked(how, _own(how, setting), version, digest)
 
 
 def with_contents(setting: Setting, memory: Memory | None) -> Setting:
@@ -139,6 +140,16 @@ def line_of(setting: Setting) -> str | None:
 
 def _made(given: Mapping[str, Any]) -> Remembering:
     return cast(Remembering, make(MEMORY, {key: value for key, value in given.items() if key not in (DIGEST, HELD)}))
+
+
+def _own(how: Remembering, setting: Setting) -> str:
+    """The id that the same setting without its memory, of whose work that is made, has in the memory's folder."""
+    config = {key: value for key, value in setting.config.items() if key != MEMORY}
+    try:
+        (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])
+    except StoreError as error:
+        raise StoreError(f"memory.path: {error}") from None
+    return found.id
 
 
 @lru_cache(maxsize=32)

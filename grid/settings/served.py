@@ -1,8 +1,7 @@
 """Where models are served is no part of what they are: settings go on under the ids that rows from before have.
 
 Up to version 0.1 the address of a server was in the ids of its cells. Where a folder has such rows of a setting, its
-further cells get such ids too, whatever its address is now, and keep the labels. It stands apart from `check`, which
-needs no rows.
+further cells get such ids too, whatever its address is now, and keep the labels.
 """
 
 from __future__ import annotations
@@ -26,6 +25,12 @@ _BESIDE = ("seed", "budget")
 def addresses(config: Mapping[str, Any]) -> dict[str, str]:
     """Where the models of a setting's roles are asked, by role; of those that are no server's nothing."""
     return {role: config[role][ADDRESS] for role in _ROLES if config.get(role) and config[role].get(ADDRESS)}
+
+
+def as_in(setting: Setting, setting_id: str) -> Setting:
+    """The setting of some rows by the id that they have, with addresses if that has them."""
+    then = replace(setting, placed=addresses(setting.config))
+    return then if then.id == setting_id else setting
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
@@ -69,6 +74,6 @@ def _with_addresses(root: Path) -> Iterator[Setting]:
         config: Any = loads(row["config"])
         labels = {role: row[role] for role in _ROLES if row[role] is not None}
         groups = {name: part for name, part in config.items() if name not in _BESIDE}
-        setting = Setting(groups, labels, config["seed"], config["budget"], placed=addresses(groups))
-        if setting.id == row["setting_id"]:
+        setting = as_in(Setting(groups, labels, config["seed"], config["budget"]), row["setting_id"])
+        if setting.placed:
             yield setting

@@ -47,7 +47,7 @@ What is in files, and which server a program is, does: the versions of dataset a
 """
 NO_ANSWER = frozenset(
     {
-        *("pipeline_parallel_size", "max_parallel_loading_workers", "load_format", "download_dir", "enforce_eager"),
+        *("pipeline_parallel_size", "max_parallel_loading_workers", "download_dir", "enforce_eager"),
         *("max_num_batched_tokens", "max_num_partial_prefills", "cpu_offload_gb", "swap_space", "disable_log_stats"),
         *("compilation_config", "block_size", "num_gpu_blocks_override", "async_scheduling", "scheduling_policy"),
     }
@@ -115,11 +115,6 @@ class Setting:
         config["planner"] = {key: value for key, value in config["planner"].items() if key != "solved"}
         config = {key: value for key, value in config.items() if key not in (*FURTHER, CRITIC)}
         return self._digest(influential(config))
-
-    @cached_property
-    def unremembered_id(self) -> str:
-        """The id of the same setting without its memory: it is made of that one's work."""
-        return self._digest(influential({key: value for key, value in self.config.items() if key != MEMORY}))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
         at = {role: {**config[role], ADDRESS: place} for role, place in self.placed.items() if role in config}

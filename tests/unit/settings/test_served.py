@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,20 @@ from grid import store
 from grid.cells.run import Stamp, killed_cell
 from grid.core.errors import ConfigError, ErrorKind
 from grid.settings.build import build
-from grid.settings.check import Checked, check_sweep
+from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.plan import Plan
-from grid.settings.served import as_stored
+from grid.settings.served import as_in, as_stored
 from grid.settings.setting import Cell, Setting
 from tests.support.configs import job, yaml
 
 HERE, THERE, ELSEWHERE = "http://127.0.0.1:8795/v1", "http://localhost:8795/v1", "http://host:1/v1"
 
 
-def sweep(root: Path, *addresses: str, **model: Any) -> Checked:
+def sweep(root: Path, *addresses: str, further: Mapping[str, Any] | None = None, **model: Any) -> Checked:
     fake = yaml("model", "openai_http") | {"model": "fake-1"} | model
-    react = yaml("planner", "react")
-    return check_sweep(
-        [job(root, model={**fake, "base_url": one}, planner=react, dataset__limit=1) for one in addresses]
-    )
+    values = {"planner": yaml("planner", "react"), "dataset__limit": 1} | dict(further or {})
+    jobs = [job(root, model={**fake, "base_url": one}, **values) for one in addresses]
+    return check_sweep([Job(one.config, {**one.labels, "memory": "traces"}) for one in jobs])
 
 
 def before(setting: Setting) -> Setting:
@@ -53,6 +53,21 @@ def test_the_address_is_in_no_id_and_a_name_of_ones_own_is(tmp_path: Path) -> No
     assert sweep(tmp_path, HERE, identity=None).plan.settings[0].id == one.id
     assert sweep(tmp_path, HERE, identity="quantized").plan.settings[0].id != one.id
     assert before(one).id != before(other).id
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_a_memory_is_found_by_either_id(tmp_path: Path, old: bool) -> None:
+    plan = sweep(tmp_path / "first", HERE, further={"part": "validation", "dataset__limit": 4}).plan
+    write(plan, before(plan.settings[0]) if old else plan.settings[0])
+    memory = yaml("memory", "traces") | {"path": str(plan.root)}
+    checked = sweep(tmp_path, THERE, further={"part": "test", "dataset__limit": 4, "memory": memory})
+    assert checked.plan.settings[0].config["memory"]["held"] == {"traces": 0, "cases": 1}
+
+
+def test_rows_are_told_by_the_id_that_they_have(tmp_path: Path) -> None:
+    setting = sweep(tmp_path, HERE).plan.settings[0]
+    assert as_in(setting, before(setting).id) == before(setting)
+    assert as_in(setting, setting.id) == setting
 
 
 def test_two_addresses_in_one_sweep_are_no_two_models(tmp_path: Path) -> None:
