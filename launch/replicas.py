@@ -44,10 +44,11 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
         raise ConfigError("model", label, "a model that replicas hold; this one runs in each worker, and loads nothing")
     engine, found = cast(HostedEngine, built), pool.find(label, model)
     if not found:
+        replicas = pool.count(engine, config.cluster.replicas)
         if not config.cluster.grows_to:
-            gpus.check(label, config.cluster.replicas, pool.bundles(engine))
+            gpus.check(label, replicas, pool.bundles(engine))
         seconds = config.cluster.ready_seconds
-        found = pool.start(label, model, engine, config.cluster.replicas, ready_seconds=seconds, detached=True)
+        found = pool.start(label, model, engine, replicas, ready_seconds=seconds, detached=True)
     say = partial(console.print, markup=False, soft_wrap=True)
     try:
         late = wait([found], config.cluster.ready_seconds, say)

@@ -83,7 +83,7 @@ def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
 def _others(cells: pd.DataFrame) -> Iterator[str]:
     told = cells[cells[list(SOURCE)].notna().any(axis=1)].astype(dict.fromkeys(_TEXTS, object))
     for model, own in told.groupby("model", sort=True):
-        places = _counted(own["engine_version"].str.rpartition("@")[2])
+        places = _counted(own["engine_version"].str.extract(r"@([^@]+)$", expand=False))
         if len(places) > 1:
             yield f"{model}: its cells were served at {_shown(places)}"
         asked = sorted({version.rpartition("@")[0] for version in own["engine_version"].dropna()})

@@ -39,10 +39,8 @@ _LATEX = {
 }  # fmt: skip
 _MARKED = re.compile(r".*[\d\]]([*†]+)")
 _TWO_LINES = 130  # characters of a caption
-_TEXT_POINTS, _LABEL_POINTS = (
-    345.0,
-    120.0,
-)  # of a line of the article class; of a label, before it wraps
+_TEXT_POINTS = 345.0  # of a line of the article class
+_LABEL_POINTS = 120.0  # of a label, before it wraps
 _CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
 """What LaTeX's T1 fonts have besides ASCII."""

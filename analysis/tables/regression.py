@@ -107,6 +107,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
     degrees = None
     if few and clusters < EACH * len(params):
         degrees = clusters - len(params)
+        if degrees < 1:
+            raise AnalysisError(f"{clusters} clusters for {len(params)} coefficients: run cases of more clusters")
         notes.append(
             f"only {clusters} clusters for {len(params)} coefficients, which need {EACH} each: bias-reduced covariance "
             f"(Mancl and DeRouen 2001) and Student's t with {degrees} degrees of freedom; take it for a hint"

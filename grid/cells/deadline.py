@@ -94,21 +94,30 @@ class CaseLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_task)
 
     async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
-        """As any loop's of Python's own, whatever policy a library has set.
-
-        Where vLLM has brought uvloop, Ray and others set its policy, which watches the children of its own loops alone.
-        """
-        before = asyncio.get_event_loop_policy()
-        asyncio.set_event_loop_policy(None)
-        try:
+        """As any loop's of Python's own, whatever policy a library has set."""
+        with _own_policy():
             return await super().subprocess_exec(*arguments, **options)
-        finally:
-            asyncio.set_event_loop_policy(before)
+
+    async def subprocess_shell(self, *arguments: Any, **options: Any) -> Any:
+        """As `subprocess_exec`."""
+        with _own_policy():
+            return await super().subprocess_shell(*arguments, **options)
 
     def close(self) -> None:
         """As any loop's."""
         super().close()
         self.clock.close()
+
+
+@contextmanager
+def _own_policy() -> Iterator[None]:
+    """Python's own policy: that of uvloop, which vLLM brings and Ray then sets, watches children of its loops alone."""
+    before = asyncio.get_event_loop_policy()
+    asyncio.set_event_loop_policy(None)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop_policy(before)
 
 
 class CaseTime:

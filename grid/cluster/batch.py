@@ -158,19 +158,23 @@ class Run:
                 self._fleet.done(lane.team)
 
     def _fail(self, lane: Lane, why: str) -> None:
-        """The next cells of a lane whose models cannot be had."""
-        work = lane.next()
-        if work is None:
-            lane.ended = True
-            return
-        attempt_id = uuid.uuid4().hex
-        built = build(work.setting, self._plan.budget)
-        rows = [
-            killed_cell(built, work.setting, cell, self._stamp, attempt_id, ErrorKind.INFRASTRUCTURE, why)
-            for cell in work.cells
-        ]
+        """Rows of cells of a lane whose models cannot be had: as many as are made until others are to be looked at."""
+        until, attempt_id = time.monotonic() + _TURN_SECONDS, uuid.uuid4().hex
+        rows, failed = list[dict[str, Any]](), Counter[str]()
+        while not lane.ended and time.monotonic() < until:
+            work = lane.next()
+            if work is None:
+                lane.ended = True
+                continue
+            built = build(work.setting, self._plan.budget)
+            failed[work.setting.id] += len(work.cells)
+            for cell in work.cells:
+                row = killed_cell(built, work.setting, cell, self._stamp, attempt_id, ErrorKind.INFRASTRUCTURE, why)
+                rows.append(row)
         store.write(self._plan.root, {"episodes": rows})
-        self._tell(Report(work.setting.id, len(rows), failed=len(rows), unknown=len(rows)))
+        for setting_id, cells in failed.items():
+            self._tell(Report(setting_id, cells, failed=cells, unknown=cells))
+        self._compact(1)
 
     def _bound(self) -> int:
         """Chunks that may be in flight; machines come and go."""

@@ -84,11 +84,6 @@ class Hosted:
         """The GPUs of each process of one replica."""
         return list(pool.bundles(self.engine))
 
-    @property
-    def asked(self) -> int | None:
-        """The replicas that its own config asks for; None where it leaves that to the sweep's."""
-        return getattr(self.engine, "replicas", None)
-
 
 class Load(threading.Thread):
     """A model that is being loaded; `taken`: whether what became of it was looked at."""
@@ -306,7 +301,7 @@ class Fleet:
             lacking = [self._models[key] for key in team if key not in self.pools]
             gpus.expect_place({one.label: one.bundles for one in lacking}, self._machines())
         for one in self._models.values():
-            one.replicas = 1 if one.engine.home == "gateway" else one.asked or self._replicas
+            one.replicas = pool.count(one.engine, self._replicas)
         for team in teams:
             self._shrink(team)
         shares = {key: self._shares_of(key) for key in self._models}

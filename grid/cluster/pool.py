@@ -61,7 +61,7 @@ def start(
         label: the model's name for people.
         model: the config of the model group.
         engine: the same, built.
-        replicas: how many; a gateway always has one.
+        replicas: how many (`count`).
         ready_seconds: for loading.
         detached: whether it outlives this program.
         turn: tells pools of one program apart: a name is taken until Ray has forgotten who had it.
@@ -69,17 +69,16 @@ def start(
     """
     import ray
 
-    count = 1 if engine.home == "gateway" else replicas
     stem = pool_name(model) if detached else f"{pool_name(model)}-{ray.get_runtime_context().get_job_id()}-{turn}"
     environment = {name: os.environ[name] for name in engine.environment if name in os.environ}
-    hosting = Hosting(label, max((os.cpu_count() or 1) // count, 1), ready_seconds, environment)
+    hosting = Hosting(label, max((os.cpu_count() or 1) // replicas, 1), ready_seconds, environment)
     lifetime = "detached" if detached else None
     remote = ray.remote(
         num_cpus=0,  # those who ask wait, so that their CPUs are free
         max_restarts=_RESTARTS,
         concurrency_groups={CONTROL: 16},
     )(actor)
-    names = [f"{stem}-{index}" for index in range(count)]
+    names = [f"{stem}-{index}" for index in range(replicas)]
     places = {name: _place(name, bundles(engine), lifetime) for name in names if engine.gpus}
     handles = {
         name: remote.options(
@@ -88,6 +87,13 @@ def start(
         for name in names
     }
     return Pool(label, model, tuple(names), handles, detached)
+
+
+def count(engine: HostedEngine, asked: int) -> int:
+    """How many replicas a model is to have: one of a gateway, else as many as its config says, or as are `asked`."""
+    if engine.home == "gateway":
+        return 1
+    return getattr(engine, "replicas", None) or asked
 
 
 def bundles(engine: HostedEngine) -> tuple[float, ...]:
@@ -110,7 +116,7 @@ def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
     if place is None:
         return {}
     alone = len(place.bundle_specs) == 1
-    there = PlacementGroupSchedulingStrategy(place, 0, placement_group_capture_child_tasks=True)
+    there = PlacementGroupSchedulingStrategy(place, 0, placement_group_capture_child_tasks=not alone)
     return {"num_gpus": engine.gpus if alone else 0, "scheduling_strategy": there}
 
 

@@ -97,7 +97,8 @@ class Replica:
             return
         self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
         self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
-        os.environ.setdefault("RAY_ADDRESS", ray.get_runtime_context().gcs_address)  # for engines over several machines
+        if len(getattr(self._engine, "bundles", ())) > 1:  # it starts processes by Ray
+            os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
         self._metrics = ReplicaMetrics(name, self._again)
         self._attempts: dict[str, Usage] = {}  # the latest at the end
         self._loading: asyncio.Task[float | None] | None = None

@@ -40,7 +40,11 @@ class Occupancy:
 
 
 class HostedEngine(Engine, Protocol):
-    """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends."""
+    """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends.
+
+    It may also have `replicas`, how many there are to be of it (None: as many as the sweep says), and `bundles`, the
+    GPUs of each process that it starts (without: one process has all of `gpus`).
+    """
 
     @property
     def gpus(self) -> float:

@@ -19,9 +19,9 @@ from tests.support.commands import files
 
 ELSEWHERE = "ftp://there/results"
 COMMANDS = [
-    ["sweep", "-m", f"store.root={ELSEWHERE}"],
-    ["sweep", "-m", f"store.root={ELSEWHERE}", "dry_run=true"],
-    ["sweep", "-m", f"cases=failed_of:{ELSEWHERE}/default"],
+    ["sweep", f"store.root={ELSEWHERE}"],
+    ["sweep", f"store.root={ELSEWHERE}", "dry_run=true"],
+    ["sweep", f"cases=failed_of:{ELSEWHERE}/default"],
     ["report", f"{ELSEWHERE}/default"],
     ["report", f"{ELSEWHERE}/default", f"{ELSEWHERE}/other"],
     ["view", f"{ELSEWHERE}/default"],
@@ -86,7 +86,7 @@ def test_without_the_library_an_address_is_refused_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "find_spec", lambda name: None)
-    ended = in_process.launch("sweep", tmp_path, "-m", "store.root=s3://bucket/results")
+    ended = in_process.launch("sweep", tmp_path, "store.root=s3://bucket/results")
     assert (ended.status, ended.err.count("\n")) == (2, 1)
     assert "store.root='s3://bucket/results': a folder" in ended.err
     assert "pip install 'agent-grid[objects]'" in ended.err
@@ -100,7 +100,7 @@ def test_what_names_no_store_is_refused_by_its_reason(
     for name in os.environ:
         if name.startswith("AZURE_"):
             monkeypatch.delenv(name)
-    ended = in_process.launch("sweep", tmp_path, "-m", f"store.root={given}")
+    ended = in_process.launch("sweep", tmp_path, f"store.root={given}")
     assert (ended.status, ended.err.count("\n")) == (2, 1)
     assert f"store.root='{given}': a folder" in ended.err
     assert files(tmp_path) == {}

@@ -23,7 +23,7 @@ LEFT_OUT = ("analysis.viewer.inspect_logs",)
 ONCE = {"match", "fullmatch"}
 BOUNDED = {"grid.text.left_calls._CLOSING.search": 400}
 """Those that are fed the end of a text only, and how many characters of it."""
-SIZE, LONG = 24, 600
+SIZE, LONG = 24, 300
 MOST_GROWTH = 2.5
 
 
