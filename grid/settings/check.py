@@ -48,6 +48,7 @@ from grid.settings.remembered import line_of, with_contents
 from grid.settings.roles import expect_prices, is_named, judging, listed_lines, models, restoring, with_roles
 from grid.settings.served import as_stored
 from grid.settings.setting import ADDRESS, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
+from grid.settings.weights import with_weights
 
 MOST_REASONS = 50
 """Kinds of reasons that are told apart."""
@@ -287,7 +288,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
-    return with_ordering(config, with_roles(config))
+    return with_weights(with_ordering(config, with_roles(config)))
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from grid.core.moved import named_first
 from grid.core.types import to_json
 from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
+from grid.settings.weights import FOLDERS, IDENTITY, was_read
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
@@ -33,6 +34,8 @@ WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 """The keys of a dataset that say which of its cases are run."""
 ADDRESS = "base_url"
 """The key of a model that says where it is asked. What it is, its name says, and `identity` where two have one name."""
+PLACES = (ADDRESS, *FOLDERS)
+"""The keys of a model that say where it is."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in (*DATA, *WHERE, *WHICH_CASES)),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price", ADDRESS)),
@@ -68,7 +71,7 @@ LATER: Mapping[str, Any] = {
     "dataset.plan_f1": "links",
     "dataset.servers": None,
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
-    **{f"{role}.identity": None for role in ("model", *ASKED)},
+    **{f"{role}.{IDENTITY}": None for role in ("model", *ASKED)},
 }
 """Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
@@ -85,8 +88,8 @@ class Setting:
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
     for) make the id. Config and labels also have those of FURTHER that change something, and the roles that the setting
     asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
-    behind each group and the metrics: it is part of the cells' ids. `placed` are the addresses of roles' models, where
-    ids of rows from before have them (`served`).
+    behind each group and the metrics: it is part of the cells' ids. `placed` says where roles' models are, by
+    key, where ids of rows from before have it (`served`).
     """
 
     config: Mapping[str, Any]
@@ -94,12 +97,12 @@ class Setting:
     seed: int
     budget: Mapping[str, int] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
-    placed: Mapping[str, str] = field(default_factory=dict)
+    placed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits of all that can change a result of this setting, but for code."""
-        return self._digest(influential(self.config))
+        return self._digest(self.config)
 
     @cached_property
     def seed_id(self) -> str:
@@ -114,11 +117,14 @@ class Setting:
         config["dataset"] = {key: value for key, value in config["dataset"].items() if key not in _BEHIND}
         config["planner"] = {key: value for key, value in config["planner"].items() if key != "solved"}
         config = {key: value for key, value in config.items() if key not in (*FURTHER, CRITIC)}
-        return self._digest(influential(config))
+        return self._digest(config)
 
     def _digest(self, config: Mapping[str, Any]) -> str:
-        at = {role: {**config[role], ADDRESS: place} for role, place in self.placed.items() if role in config}
-        return _digest({"config": {**config, **at}, "seed": self.seed, "budget": dict(self.budget)})
+        roles = [role for role in self.placed if role in config]
+        found = influential({**config, **{role: _by_folder(config[role]) for role in roles}})
+        for role in roles:
+            found[role] |= {key: place for key, place in self.placed[role].items() if key == ADDRESS}
+        return _digest({"config": found, "seed": self.seed, "budget": dict(self.budget)})
 
     @cached_property
     def code_id(self) -> str:
@@ -189,8 +195,15 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
     return others if told == "text" else others | {"history": told}
 
 
+def _by_folder(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model as before weights were read for what they are: told apart by its folders' names."""
+    return {key: value for key, value in model.items() if not (key == IDENTITY and was_read(value))}
+
+
 def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model with what of its engine's own arguments can change an answer, if there is any."""
+    """A model with what of its engine's own arguments can change an answer; without folders if an identity stands."""
+    if model.get(IDENTITY):
+        model = {key: value for key, value in model.items() if key not in FOLDERS}
     serving = model.get("serving")
     given = serving.get("engine_args") if isinstance(serving, Mapping) else None
     told = {name: value for name, value in (given or {}).items() if name not in NO_ANSWER}

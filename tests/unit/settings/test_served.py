@@ -31,13 +31,15 @@ def sweep(root: Path, *addresses: str, further: Mapping[str, Any] | None = None,
 
 def before(setting: Setting) -> Setting:
     """As ids were made once: with the address."""
-    return replace(setting, placed={"model": setting.config["model"]["base_url"]})
+    return replace(setting, placed={"model": {"base_url": setting.config["model"]["base_url"]}})
 
 
 def write(plan: Plan, setting: Setting, cells: int = 1) -> None:
     """Rows of a setting, of cells that ended without a result."""
     built, stamp = build(setting, plan.budget), Stamp("test", None)
-    told = replace(setting, labels={**setting.labels, "model": f"fake[base_url={setting.config['model']['base_url']}]"})
+    told = replace(
+        setting, labels={**setting.labels, "model": f"fake[base_url={setting.config['model'].get('base_url')}]"}
+    )
     (case_ids,) = plan.case_ids.values()
     every = (
         Cell(case_ids[0], trial, f"{trial:x}{setting.id[1:]}", f"{trial:x}{setting.id[1:]}", "")
@@ -104,3 +106,55 @@ def test_rows_without_an_address_in_their_ids_and_other_models_change_nothing(tm
     write(checked.plan, setting)
     write(checked.plan, before(sweep(tmp_path, HERE, model="fake-2").plan.settings[0]))
     assert as_stored(checked.plan.root, [setting]) == ([setting], [])
+
+
+def local(root: Path, folder: Path, **model: Any) -> Checked:
+    """A sweep of a model in a folder of one's own."""
+    given = yaml("model", "local") | {"path": str(folder)} | model
+    return check_sweep([job(root, model=given, planner=yaml("planner", "react"), dataset__limit=1)])
+
+
+def weights(folder: Path, text: str = "some") -> Path:
+    """A folder as of a model: nobody loads it before a cell runs."""
+    folder.mkdir(parents=True)
+    for name in ("config.json", "tokenizer_config.json", "model.safetensors"):
+        (folder / name).write_text(text)
+    return folder
+
+
+def by_folder(setting: Setting) -> Setting:
+    """As ids were made once: with the folder's name."""
+    model = {key: value for key, value in setting.config["model"].items() if key != "identity"}
+    return replace(setting, config={**setting.config, "model": model})
+
+
+def test_a_folder_of_weights_is_what_its_files_hold(tmp_path: Path) -> None:
+    one, copy, other = (weights(tmp_path / name, name[0]) for name in ("here", "home/there", "other"))
+    first, same, changed = (local(tmp_path, folder).plan.settings[0] for folder in (one, copy, other))
+    assert first.id == same.id != changed.id
+    assert by_folder(first).id != by_folder(same).id
+    (copy / ".cache").write_text("hidden")
+    (copy / "README.md").write_text("for people")
+    assert local(tmp_path, copy).plan.settings[0].id == first.id
+    (copy / "model.safetensors").write_text("longer")
+    assert local(tmp_path, copy).plan.settings[0].id != first.id
+    assert local(tmp_path, copy, identity="mine").plan.settings[0].config["model"]["identity"] == "mine"
+
+
+def test_a_folder_that_is_not_here_tells_by_its_name(tmp_path: Path) -> None:
+    one, other = (local(tmp_path, tmp_path / name).plan.settings[0] for name in ("a", "b"))
+    assert one.config["model"]["identity"] is None
+    assert one.id != other.id
+    named = [local(tmp_path, tmp_path / name, identity="mine").plan.settings[0].id for name in ("a", "b")]
+    assert named[0] == named[1]
+
+
+def test_rows_by_a_folders_name_are_gone_on_with_there_alone(tmp_path: Path) -> None:
+    folder, moved = weights(tmp_path / "folder"), weights(tmp_path / "moved")
+    plan = local(tmp_path, folder).plan
+    then = by_folder(plan.settings[0])
+    write(plan, then)
+    assert local(tmp_path, folder).plan.settings[0].id == then.id
+    assert as_in(plan.settings[0], then.id).id == then.id
+    assert local(tmp_path, moved).plan.settings[0].id == plan.settings[0].id
+    assert local(tmp_path, folder, identity="mine").plan.settings[0].id not in (then.id, plan.settings[0].id)
