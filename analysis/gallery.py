@@ -22,7 +22,7 @@ INDEX, KEPT = "index.html", "gallery.json"
 STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"
 _OURS = " (ours)"
 _THEIRS = 3
-"""Models of the paper's that a line names."""
+"""Models of the paper that a line names at most."""
 _TOLD = (
     "one row a preset of conf/experiment, each run at a small size, so that intervals are wide; cells ok: those that "
     "ended with an answer, right or wrong; seconds: from the composing to the page, of all commands that it took"
@@ -30,7 +30,7 @@ _TOLD = (
 
 
 class Counts(NamedTuple):
-    """How many settings, cases, cells that ended well and others the rows of a results folder are of."""
+    """The numbers of settings, cases, cells that ended well, and other cells in a results folder."""
 
     settings: int = 0
     cases: int = 0
@@ -43,9 +43,9 @@ NONE = Counts()
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index says of a preset; `published` are papers and tables, `command` runs what was run.
+    """What the index says about a preset; `published` are papers and tables, `command` is the command that was run.
 
-    `verdict` are lines of its report, `image` its first figure, in base64.
+    `verdict` are lines of its report, `image` is its first figure, in base64.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Entry:
 
     @property
     def figures(self) -> list[str]:
-        """Counts and seconds, as texts; of what did not run none."""
+        """Counts and seconds as texts; dashes if it did not run."""
         ran = any(self.counts)
         return [*(f"{count:,}" if ran else "–" for count in self.counts), f"{self.seconds:,.0f}" if ran else "–"]
 
 
 def counts(folder: Path) -> Counts:
-    """Those of a results folder.
+    """The counts of a results folder.
 
     Raises:
         StoreError: it cannot be read.
@@ -96,14 +96,14 @@ def published(names: Sequence[str]) -> list[str]:
 
 
 def _called(names: Sequence[str]) -> list[str]:
-    """Tables under one word, then figures, which are named so."""
+    """The tables after one word, `table` or `tables`, then the figures, whose own names begin with `figure`."""
     figures = [name for name in names if name.startswith("figure")]
     others = [name for name in names if name not in figures]
     return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures
 
 
 def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
-    """What the order of methods is, and the row of a published table with ours.
+    """What the order of methods is, and a row of a published table beside ours.
 
     Raises:
         AnalysisError: there is no such file of analysis/papers/tables, or it has no such row.
@@ -118,7 +118,7 @@ def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None
 
 
 def _lines(table: Table, row: Sequence[str]) -> list[str]:
-    """The first metric of a row that both have, else that ours have: theirs, then ours."""
+    """A line with the row's first metric that both have, or else that ours have: the paper's values, then ours."""
     names = [*table.labels, *table.figures]
     rows = [dict(zip(names, cells, strict=True)) for cells in table.rows if list(cells[: len(row)]) == list(row)]
     ours = [one for one in rows if one["model"].endswith(_OURS)]
@@ -135,16 +135,16 @@ def _lines(table: Table, row: Sequence[str]) -> list[str]:
 
 
 def image(drawings: Sequence[Drawing]) -> tuple[str, str]:
-    """The first figure in base64, for a page that loads nothing, and its title; empty texts where there is none."""
+    """The first figure in base64, for a page that loads nothing, and its title; empty texts if there is no figure."""
     first = next(iter(drawings), None)
     return (base64.b64encode(first.svg.encode()).decode(), first.title) if first else ("", "")
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """What a gallery kept of its presets; nothing where there is none.
+    """The entries that a gallery kept about its presets; none if there is no gallery.
 
     Raises:
-        StoreError: the file is no gallery's.
+        StoreError: the file is not one that a gallery wrote.
     """
     path = folder / KEPT
     try:
@@ -159,7 +159,7 @@ def read(folder: Path) -> dict[str, Entry]:
 
 
 def write(folder: Path, entries: dict[str, Entry], lines: Sequence[str]) -> Path:
-    """Write the index, and what it is made of; returns its path.
+    """Write the index, and the file of entries from which it is made; return the path of the index.
 
     Raises:
         StoreError: the folder cannot be written to.

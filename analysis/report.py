@@ -39,7 +39,7 @@ from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
-"""How the names of tables begin that a terminal is spared unless it is asked for all."""
+"""The beginnings of the names of tables that a terminal shows only if it is asked for all."""
 _WITHOUT = "no published figures are shown, as no language model answered (--papers shows them)"
 
 
@@ -53,20 +53,20 @@ def print_report(
     papers: bool | None = None,
     by: Sequence[str] = (),
 ) -> list[Table]:
-    """Print every table that applies, and where data lie; returns the tables.
+    """Print every table that applies, and where the data are; return the tables.
 
     Args:
         root: a results folder.
         console: where they are printed; one of fewer than 100 columns counts as one of 100.
-        analysis: a regression to fit besides.
+        analysis: a further regression to fit.
         all_columns: print every table with all its columns, on lines as long as they need. Otherwise columns are left
             out, and tables that do not fit the console are named instead.
-        unknown: `left_out` or `failure`: how cells count of which nobody can tell whether they succeeded. None: as
-            `unknowns.counted` says, left out where it says nothing.
-        metrics: names of metrics that have a table of their own, as those have that a plugin declared.
-        papers: whether published figures stand beside. None: where a language model answered, so that nobody compares
-            a simulated policy with a real model by accident.
-        by: columns of episodes, or names of `by_value.SHORT`: success is told by their values too.
+        unknown: `left_out` or `failure`: how cells count whose success is not known. None: as `unknowns.counted` says,
+            left out if it says nothing.
+        metrics: names of metrics that get a table of their own, as metrics that a plugin declared do.
+        papers: whether published figures are shown beside ours. None: if a language model answered, so that nobody
+            compares a simulated policy with a real model by accident.
+        by: columns of episodes, or names of `by_value.SHORT`: success is also shown by their values.
 
     Raises:
         AnalysisError: `analysis` names a column that is not there, or nobody declared one of `metrics`.
@@ -97,7 +97,7 @@ def _print_report(
     for line in provenance.lines(root):
         console.print(shown(line), markup=False)
     for line in warned(root):
-        console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
+        console.print(shown(line), soft_wrap=True, markup=False)  # commands in them can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
     found = _tables(root, episodes, plan, analysis, named, beside, by)
@@ -116,7 +116,7 @@ def _print_report(
 
 
 def warned(root: Path) -> list[str]:
-    """What is to be known of answers, and of cells of which nobody can tell whether they succeeded; a line each."""
+    """Warnings about answers, and about cells whose success is not known; one line each."""
 
     def made() -> list[str]:
         return [*answers.unreadable(root), *unknowns.warnings(load.episodes(root)), *answers.served(root)]
@@ -125,7 +125,7 @@ def warned(root: Path) -> list[str]:
 
 
 def _places(root: Path, all_columns: bool) -> list[str]:
-    """Where the rest is."""
+    """The places of everything else."""
     how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does report.html"
     rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
     return [rows] if all_columns else [how, rows]
@@ -169,7 +169,7 @@ def _tables(
 
 
 def _trajectories(root: Path) -> list[Table]:
-    """What was called against the reference's calls, where anything is known of that."""
+    """Tables of the calls against the reference's calls, if anything is known about them."""
     cells = trajectories.read(root)
     return [*trajectories.tables(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
@@ -214,7 +214,7 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
 
 
 def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
-    """To ReAct; and to its control for those who asked whether a case was resolved, where both ran."""
+    """Differences to ReAct; and to its control, for planners that asked whether a case was resolved, if both ran."""
     found = []
     for reference in (rates.REFERENCE, "retry"):
         paired = rates.compared(cases, reference)
@@ -226,7 +226,7 @@ def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
 
 
 def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """For each data set that several models ran on with one planner."""
+    """A table for each data set on which several models ran with one planner."""
     if episodes["model"].nunique() < 2:
         return []
     found = []

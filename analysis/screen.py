@@ -1,7 +1,7 @@
-"""The first screen after a sweep: what ran, how planners compare, what disturbances take, and where all else is.
+"""The first screen after a sweep: what ran, how planners compare, what disturbances cost, and where all else is.
 
-It fits 45 lines of 100 columns however many planners, data sets and disturbances there are: what it leaves out it
-counts, and `analysis.report` has all of it.
+It fits into 45 lines of 100 columns however many planners, data sets and disturbances there are: it counts what it
+leaves out, and `analysis.report` has all of it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
 LINES = 45
-"""So many it takes at most, of READABLE columns."""
+"""The lines that it takes at most, with READABLE columns."""
 _WARNINGS, _ROWS, _PLACES, _DISTURBANCES = 3, 18, 4, 3
-"""Lines of these that are shown, and pairs of a model and a data set; the rest is counted."""
+"""The numbers of warnings, rows, pairs of a model and a data set, and disturbances shown; the rest is counted."""
 _NAME, _BAR = 26, 21
 _WIDTHS = (_NAME, 7, _BAR, 24, 9, 6)
-"""Columns of a planner's name, its success, a drawn interval, a difference, what a case costs, failed cells.
+"""The widths of a planner's name, its success, a drawn interval, a difference, a case's cost, failed cells.
 
 A longer name has a line of its own.
 """
@@ -45,7 +45,7 @@ _FURTHER = (
     "n_messages",
     *OF_CASES.values(),
 )
-"""What is read of every episode: of a million only what is shown."""
+"""The columns that are read of every episode: of a million episodes only what is shown."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
     "minus {}: percentage points on the cases that both ran, *: the 95% interval excludes 0, †: also by Holm's "
@@ -58,7 +58,7 @@ _TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, a run of a 
 
 
 def print_screen(root: Path, console: Console) -> None:
-    """Print it: at most `LINES` lines where a console has `READABLE` columns.
+    """Print the screen: at most `LINES` lines if the console has `READABLE` columns.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -107,7 +107,7 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
     )
     more = 0
     for (model, dataset), own in places[:_PLACES]:
-        plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells stand first
+        plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells come first
         yield Text(shown(_heading(f"{model} on {dataset}", plain)))
         here = {"model": model, "dataset": dataset, "robustness": plain["robustness"].iloc[0]}
         results, own_cases = (frame[(frame[[*here]] == pd.Series(here)).all(axis=1)] for frame in (settings, cases))
@@ -125,9 +125,9 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner that others are compared with: `rates.REFERENCE`, or the first by name of which one form ran.
+    """The planner that others are compared with: `rates.REFERENCE`, else the first by name that ran in only one form.
 
-    Nothing where there is none.
+    An empty text if there is none.
     """
     forms = Counter(load.name_of(str(planner)) for planner in cells["planner"].unique())
     alone = sorted(name for name, count in forms.items() if count == 1)
@@ -143,7 +143,7 @@ def _heading(place: str, plain: pd.DataFrame) -> str:
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
-    """What the baselines reach that ask no model; nothing where none has a success."""
+    """The success of the baselines that ask no model; an empty text if none has a success."""
     known = [
         f"{row['planner']} {100 * row['success_mean']:.1f}"
         for row in baselines(root, plain).to_dict("records")
@@ -153,7 +153,7 @@ def _without_model(root: Path, plain: pd.DataFrame) -> str:
 
 
 def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
-    """A line for each setting; two where its planner's name is long."""
+    """A line for each setting; two lines if its planner's name is long."""
     less, cost = _less(cases, reference), "money" if priced else "tokens"
     costs = cases.groupby("planner", observed=True)[cost].mean()
     asked = _asking(cases)
@@ -175,7 +175,7 @@ def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced
 
 
 def _asking(cells: pd.DataFrame) -> set[str]:
-    """The planners that asked, in any case, whether it was resolved: they are on other terms than those who did not."""
+    """The planners that asked, in any case, whether it was resolved: their terms differ from those of the others."""
     asked = cells["planner"][cells[rates.CHECKS].fillna(0) > 0]
     return set(map(str, asked.unique()))
 
@@ -190,7 +190,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
-    """By planner, how its success differs from the reference's."""
+    """The difference of each planner's success from the reference's, by planner."""
     paired = rates.compared(cases, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
@@ -216,9 +216,9 @@ def _column(share: float) -> int:
 
 
 def _lost(cases: pd.DataFrame) -> Iterator[str]:
-    """A line for each disturbance: what it takes from each planner's success, the most first.
+    """A line for each disturbance: how it changes each planner's success, the largest loss first.
 
-    It is held against the setting whose success stands above, which is undisturbed if any is.
+    It is compared with the setting whose success is shown above, which is undisturbed if any setting is.
     """
     lines = []
     places = list(cases.groupby(["model", "dataset"], sort=False, observed=True))
@@ -255,7 +255,7 @@ def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
 
 
 def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
-    """As many as fit a line; how many others there are, and what is said of them."""
+    """A line with as many texts as fit; then how many others there are, described by `others`."""
     for count in range(len(told), 0, -1):
         rest = f", and {len(told) - count:,} {others}" * (count < len(told))
         line = start + ", ".join(told[:count]) + rest
@@ -265,7 +265,7 @@ def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
 
 
 def _places(root: Path) -> list[str]:
-    """Where the rest is."""
+    """The places of everything else."""
     return [
         f"all tables, and a page with figures: agent-grid report {root}",
         f"episodes, step by step: agent-grid view {root}",

@@ -1,6 +1,6 @@
 """What a report says first, in sentences that can be quoted: who solves most, by how much, at what cost, how surely.
 
-All of it is read off the tables of results, differences and costs, so that it says what these say.
+All of it is read from the tables of results, differences and costs, so that it says what these say.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from grid.core.untrusted import shown
 NAME = "success"
 _SURE, _UNSURE = "also after Holm's correction", "but not after Holm's correction"
 _MOST = 8
-"""Pairs of a model and a data set that are told; the tables have all."""
+"""Pairs of a model and a data set that are described; the tables have all."""
 _NAMED = 4
 _PANELS, _PLANNERS = 6, 30
-"""Of the figure: more are in the tables alone."""
+"""Panels and planners of the figure at most; others are in the tables alone."""
 _NAME = 34  # characters of a planner
 Row = dict[Any, Any]
 
@@ -53,7 +53,7 @@ def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row
 
 
 def _undisturbed(values: pd.DataFrame) -> list[Row]:
-    """The rows of the first robustness setting, which is the one without disturbances where that ran."""
+    """The rows of the first robustness setting, which is the one without disturbances if that ran."""
     return [row for row in values.to_dict("records") if row["robustness"] == values["robustness"].iloc[0]]
 
 
@@ -77,7 +77,7 @@ def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> It
 
 
 def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """One planner: what it solves, more than the reference by how much, and at how many times its tokens."""
+    """One planner: what it solves, how much more than the reference, and at how many times its tokens."""
     planner = str(row["planner"])
     interval = bounds(row["success_low"], row["success_high"], missing="")
     told = f"{planner} solves most, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
@@ -96,7 +96,7 @@ def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """Who cannot be told from the reference, and how many cases would settle the largest difference."""
+    """The planners not told apart from the reference, and how many cases would settle the largest difference."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)
@@ -110,12 +110,12 @@ def _disturbed(row: Row) -> str:
 
 
 def _ran(table: Table) -> list[Row]:
-    """The undisturbed rows that a planner made."""
+    """The undisturbed rows of planners, without those of baselines."""
     return [row for row in _undisturbed(table.values) if not pd.isna(row["cells"])]
 
 
 def drawings(found: Sequence[Table]) -> list[Drawing]:
-    """Success of every planner with its interval, a panel a model and data set, a marker a robustness setting."""
+    """Success of every planner with its interval: a panel per model and data set, a marker per robustness setting."""
     shown_here = [table for table in found if table.name.startswith("results ")][:_PANELS]
     drawn = [table for table in shown_here if table.values["cells"].notna().any()]
     if not drawn:

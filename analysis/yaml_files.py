@@ -16,13 +16,16 @@ MAX_DEPTH = 20
 
 
 class Checked(BaseModel):
-    """Values as they are, without conversion; other keys are refused. Made ready at first use: few reports read any."""
+    """Values as they are, without conversion; other keys are refused.
+
+    The class is made ready at first use, because few reports read any of these files.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def place_of(path: Path) -> str:
-    """How errors name a file."""
+    """The name of a file in errors."""
     return one_line(path, 200)
 
 
@@ -44,7 +47,7 @@ def read(path: Path) -> object:
 
 
 def refused(place: str, error: ValidationError) -> AnalysisError:
-    """All that is wrong with values, by their keys; a key that is missing has no value to show."""
+    """The error that lists all wrong values by their keys; a key that is missing has no value to show."""
     told = []
     for one in error.errors():
         key = ".".join(map(str, one["loc"])) or "the file"
@@ -54,7 +57,7 @@ def refused(place: str, error: ValidationError) -> AnalysisError:
 
 
 def _check_size(text: str, place: str) -> None:
-    """Raise AnalysisError for what would take long or much memory to parse, however short it is."""
+    """Raise AnalysisError for a text that would take long or much memory to parse, however short it is."""
     if len(text) > MAX_CHARACTERS:
         raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
     depth = 0

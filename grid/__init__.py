@@ -1,8 +1,8 @@
 """The experiment grid for tool-using LLM agents.
 
-`from grid import sweep, load` runs what the command line would (`sweep("planner=react,egb_logits")`) and reads what it
-left (`load("results/default")`). What planners, data sets, robustness settings and engines of your own are written with
-has its names here as well; each is loaded when it is first asked for, and all else in the package is private.
+`from grid import sweep, load` runs sweeps like the command line (`sweep("planner=react,egb_logits")`) and reads their
+results (`load("results/default")`). The names for writing your own planners, data sets, robustness settings and engines
+are here as well; each is loaded when it is first used, and everything else in the package is private.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 _beside.find()
 CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
-"""The folder of the config's files: `conf/` in a checkout, and of this package where it is installed."""
+"""The folder of the config's files: `conf/` of a checkout, or of this package if it is installed."""
 FACE = {
     "grid.core.engine": (
         *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
@@ -125,12 +125,12 @@ FACE = {
     "grid.worlds.functions": ("Function",),
     "grid.worlds.lookup": ("LookupSimulator", "build_entries"),
 }
-"""The public names by the modules that have them."""
+"""The public names by the modules that define them."""
 _MODULES = {name: module for module, names in FACE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, loaded when it is first asked for."""
+    """The value of a public name, loaded when it is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

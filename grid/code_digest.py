@@ -1,10 +1,11 @@
-"""What a class's results depend on in code: a digest of the definitions that it reaches, whatever files they stand in.
+"""The code that a class's results depend on: a digest of the definitions that it reaches, in whatever files they are.
 
-A definition is what a module binds at its top: a function, a class, a constant. It reaches what it names, followed
-through imports and the faces of packages; where a name cannot be followed, the whole module that it comes from. What a
-module does to it at its top (`TABLE[key] = value`) counts too, what another module does to it does not. Names
-of modules and files, imports, docstrings, comments, formatting and annotations do not count, so that moving code
-changes nothing, nor does code beside it that is not reached.
+A definition is a name that a module binds at its top level: a function, a class, a constant. It reaches the definitions
+that it names, followed through imports and the public names of packages; if a name cannot be followed, it reaches the
+whole module that the name comes from. Changes that a module makes to its own definition at the top level
+(`TABLE[key] = value`) count too; changes by another module do not. Names of modules and files, imports, docstrings,
+comments, formatting and annotations do not count. So moving code does not change the digest, and neither does code
+nearby that is not reached.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _CODE = (".py", ".pyc", ".pyi")
 _READERS = ("importlib.resources", "pkgutil")
 _OUTSIDE = ("decorator_list", "args", "bases", "keywords")
-"""Fields of functions and classes that are read outside them; their names are no local ones."""
+"""Fields of functions and classes that are evaluated outside them; the names in them are not local names."""
 _DROPPED = frozenset({"ctx", "kind", "type_comment", "type_params", "simple"})
 _ANNOTATIONS = frozenset({"annotation", "returns"})
 _TYPING_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -37,7 +38,7 @@ _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
-    """A definition: the module that binds it, and its name there; without a name, the whole module."""
+    """A definition: the module that binds it, and its name there; if the name is None, the whole module."""
 
     module: str
     name: str | None
@@ -47,18 +48,18 @@ class Name(NamedTuple):
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits of the code that some definitions reach in their own packages.
 
-    Data files of a package (word lists and the like), beside its modules and in plain folders, belong to the
-    definitions that name `__file__` or `importlib.resources`, but for a project's `conf`. Read once in a process: a
-    class is not loaded twice either.
+    Data files of a package (word lists, for example), beside its modules and in folders without modules, belong to the
+    definitions that name `__file__` or `importlib.resources`, except those in a project's `conf`. Code is read once in
+    a process, because a class is not loaded twice either.
 
     Args:
-        names: dotted names of definitions, or of modules, of which all counts; nothing is imported by being digested.
-        also: further packages whose definitions count where they are reached.
+        names: dotted names of definitions, or of modules, which count as a whole; digesting imports nothing.
+        also: further packages whose definitions count if they are reached.
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
     found = reached(names, own)
     digests, kinds = {one: part.digest for one, part in found.items()}, 0
-    while len(set(digests.values())) > kinds:  # each round tells apart what names different things one step further on
+    while len(set(digests.values())) > kinds:  # each round distinguishes definitions by references one step further on
         kinds = len(set(digests.values()))
         digests = {one: _hash(part.digest, *part.named(digests)) for one, part in found.items()}
     roots = {digests[_found(name, own)] for name in names}
@@ -66,7 +67,7 @@ def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
 
 
 def digest_of(*definitions: Callable[..., object]) -> str:
-    """The digest of some functions or classes and of what they reach, in their own packages and this one."""
+    """The digest of some functions or classes and of the definitions they reach, in their own packages and this one."""
     return code_digest(tuple(f"{one.__module__}.{one.__qualname__}" for one in definitions))
 
 
@@ -85,20 +86,20 @@ def reached(names: Sequence[str], own: frozenset[str]) -> dict[Name, Definition]
 
 @dataclass(frozen=True)
 class Definition:
-    """A digest of a definition's own text, and what it names, in the order of naming; a module has no text."""
+    """A digest of a definition's own text, and the definitions that it names, in their order; a module has no text."""
 
     digest: str
     names: tuple[Name, ...]
 
     def named(self, digests: Mapping[Name, str]) -> list[str]:
-        """The digests of what it names; the order of definitions in a module does not count."""
+        """The digests of the definitions that it names; for a module, their order does not count."""
         found = [digests[one] for one in self.names]
         return found if self.digest else sorted(set(found))
 
 
 @lru_cache(maxsize=65_536)
 def definition(one: Name, own: frozenset[str]) -> Definition:
-    """One definition of the packages `own`, or all of a module."""
+    """One definition of the packages `own`, or a whole module."""
     module = _module(one.module)
     if one.name is None:
         return Definition("", tuple(dict.fromkeys(_whole(module, own))))
@@ -113,7 +114,7 @@ def definition(one: Name, own: frozenset[str]) -> Definition:
 
 
 def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
-    """All that a module binds, does and has from other modules of the packages `own`."""
+    """Everything that a module binds, does at its top level, and imports from modules of the packages `own`."""
     yield from (Name(module.name, name) for name in [*module.bound, *module.loose])
     for name in module.imports:
         yield from _imported_too(module, name, own)
@@ -121,7 +122,7 @@ def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
 
 
 def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[Name]:
-    """What a module imports under a name, which it may bind once more: `f = wrapped(f)`."""
+    """The definition that a module imports under a name, which it may also bind itself: `f = wrapped(f)`."""
     if name in module.imports:
         source, attribute = module.imports[name]
         target = _member(source, [attribute] if attribute else [], own)[0]
@@ -131,9 +132,9 @@ def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[N
 
 @dataclass
 class _Module:
-    """What a module binds at its top, by name; `loose` are its statements that bind nothing, by their place.
+    """The top-level bindings of a module, by name; `loose` are its statements that bind nothing, by their place.
 
-    `face` are the imports for types of a package's `__init__`, which may load these names once they are asked for.
+    `face` are the imports for type checkers in a package's `__init__`, which may load these names on first use.
     """
 
     name: str
@@ -184,10 +185,10 @@ def _module(name: str) -> _Module:
 
 
 def _parsed(path: Path) -> ast.Module:
-    """A file's tree, tried again where Python 3.11 counts the depth of another thread's tree as this one's.
+    """A file's syntax tree, tried again if Python 3.11 counts the depth of another thread's tree as this one's.
 
-    It keeps one count for all threads, so that of two which parse at once, as whoever prints a traceback does, either
-    may be told a SystemError.
+    Python 3.11 has one count for all threads. So if two threads parse at once (printing a traceback parses too), either
+    may get a SystemError.
     """
     for _ in range(_TRIES - 1):
         with suppress(SystemError):
@@ -196,7 +197,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _found(dotted: str, own: frozenset[str]) -> Name:
-    """What a dotted name stands for: the longest part that is a module, and what that binds."""
+    """The definition of a dotted name: in the longest part that is a module, the name that the rest means."""
     parts = dotted.split(".")
     for place in range(len(parts), 0, -1):
         module = ".".join(parts[:place])
@@ -206,9 +207,9 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """What `module.name.name…` is, and the names that are left; the whole module where nobody knows.
+    """The definition of `module.name.name…`, and the names that are left; the whole module if it cannot be followed.
 
-    What is not of the packages `own` has no module, and its dotted name is what is left.
+    For a name outside the packages `own`, the module is empty, and the whole dotted name is left.
     """
     seen: set[tuple[str, ...]] = set()
     while module.partition(".")[0] in own and names and (module, *names) not in seen:
@@ -232,7 +233,7 @@ def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Nam
 
 
 def _star(module: _Module, name: str, own: frozenset[str]) -> str | None:
-    """The module that a name comes from by `import *`, of one or through several."""
+    """The module that a name comes from by `import *`, directly or through several modules."""
     waiting, seen = [*module.stars], set[str]()
     while waiting:
         one = waiting.pop()
@@ -246,7 +247,7 @@ def _star(module: _Module, name: str, own: frozenset[str]) -> str | None:
 
 
 class _Scope(NamedTuple):
-    """A function, lambda, comprehension or class: what it binds, and what it imports."""
+    """The scope of a function, lambda, comprehension or class: the names that it binds, and those that it imports."""
 
     of_class: bool
     names: set[str]
@@ -254,7 +255,7 @@ class _Scope(NamedTuple):
 
 
 class _Writer:
-    """Writes statements so that only what can change a result shows: names of their own packages as what they are."""
+    """Writes only the parts of statements that can change a result; names of own packages become their definitions."""
 
     def __init__(self, module: _Module, own: frozenset[str]) -> None:
         self._module, self._own = module, own
@@ -285,7 +286,7 @@ class _Writer:
             self._body(node.orelse)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for _, target in () if self._scopes else _imported(node, self._module.package):
-                self._target(target, [])  # a condition's; a function's are followed where they are used
+                self._target(target, [])  # imports of a condition; those of a function are followed where it uses them
         else:
             before, self._annotated = self._annotated, self._annotated or _registers(node)
             self.text.append(f"({type(node).__name__}")
@@ -306,7 +307,7 @@ class _Writer:
             self._value(value)
 
     def _around(self, name: str) -> _Scope | None:
-        """The innermost function around that binds or imports it, or the class whose body this is."""
+        """The innermost enclosing function that binds or imports a name, or the class directly around, if that does."""
         last = len(self._scopes) - 1
         for place in range(last, -1, -1):
             scope = self._scopes[place]
@@ -338,7 +339,7 @@ class _Writer:
         self.text.append(f"{type(value).__name__} {value!r}")
 
     def _reference(self, chain: Sequence[str]) -> bool:
-        """Write what a name stands for that is imported or bound at the module's top; False for any other name."""
+        """Write the definition of a name that is imported or bound at the module's top level; False for other names."""
         first, *rest = chain
         self._reads_files |= first == "__file__"
         scope = self._around(first)
@@ -367,7 +368,7 @@ class _Writer:
 
 
 def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
-    """What counts of a node, the same in all versions of Python: no empty fields, annotations only where asked for."""
+    """The fields of a node that count, the same in all versions of Python: no empty ones, annotations only if asked."""
     for name in node._fields:
         if name in _DROPPED or (name in _ANNOTATIONS and not annotated):
             continue
@@ -377,7 +378,7 @@ def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
 
 
 def _chain(node: ast.AST) -> list[str]:
-    """`a.b.c` as its names; empty for anything else."""
+    """The names in `a.b.c`; empty for anything else."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
         names.append(node.attr)
@@ -386,7 +387,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _bound(statement: ast.stmt, package: str = "") -> Iterator[str]:
-    """The names that a statement at a module's top binds, inside conditions and attempts by imports too."""
+    """The names that a statement at a module's top level binds; inside conditions and `try`, also those of imports."""
     if isinstance(statement, _Function | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, _Compound):
@@ -413,7 +414,7 @@ def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements inside a condition, an attempt, a loop or the like, but for those that are for types only."""
+    """The statements inside a compound statement (condition, `try`, loop), except those for type checkers only."""
     inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body
@@ -421,7 +422,7 @@ def _parts(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement changes what is bound elsewhere: `TABLE[key] = value`, on its own or inside others."""
+    """Whether a statement changes something bound elsewhere (`TABLE[key] = value`), itself or by a statement in it."""
     if isinstance(statement, _Compound):
         return any(_acts(inner) for inner in _parts(statement))
     if isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -431,7 +432,7 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 def _scope(node: ast.AST, package: str) -> _Scope:
-    """What a function, a lambda, a class or a comprehension binds for itself, and what it imports."""
+    """The names that a function, a lambda, a class or a comprehension binds locally, and those that it imports."""
     found, outer, imports = set[str](), set[str](), dict[str, tuple[str, str | None]]()
     if isinstance(node, _Comprehension):
         return _Scope(False, {word for one in node.generators for word in _words(one.target)}, imports)
@@ -458,14 +459,14 @@ def _scope(node: ast.AST, package: str) -> _Scope:
 
 
 def _registers(node: ast.AST) -> bool:
-    """Whether a function is registered with another one, as singledispatch has it, which looks at annotations."""
+    """Whether a function is registered with another one, as for singledispatch, which reads annotations."""
     return isinstance(node, _Function) and any(
         "register" in _chain(one.func if isinstance(one, ast.Call) else one)[1:] for one in node.decorator_list
     )
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement does nothing for who imports its module."""
+    """Whether a statement has no effect if its module is imported."""
     main = isinstance(statement, ast.If) and "__name__" in _words(statement.test)
     typing = isinstance(statement, ast.If) and not _parts(statement)
     faces = isinstance(statement, ast.Assign) and [*_bound(statement)] == ["__all__"]
@@ -481,7 +482,7 @@ def _words(node: ast.AST) -> set[str]:
 
 
 def _nested_stars(statement: ast.stmt, package: str) -> Iterator[str]:
-    """The modules that a condition or an attempt at a module's top takes everything from."""
+    """The modules of `import *` in conditions and `try` at a module's top level."""
     for inner in _parts(statement) if isinstance(statement, _Compound) else []:
         if isinstance(inner, ast.ImportFrom):
             yield from (target[0] for name, target in _imported(inner, package) if name == "*")
@@ -489,7 +490,7 @@ def _nested_stars(statement: ast.stmt, package: str) -> Iterator[str]:
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """The names that an import binds, each with its module and, where it is of one, the attribute."""
+    """The names that an import binds, each with its module and, for `from` imports, the attribute."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             first = alias.name.partition(".")[0]
@@ -503,7 +504,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
 
 @lru_cache(maxsize=16_384)
 def _file(name: str) -> Path | None:
-    """The file of a module; None for what is none, an attribute of one or a folder without `__init__.py`."""
+    """The file of a module; None if the name is no module, but an attribute or a folder without `__init__.py`."""
     above, _, last = name.rpartition(".")
     if not above:
         spec = find_spec(name)
@@ -513,7 +514,7 @@ def _file(name: str) -> Path | None:
 
 
 def _folders(package: str) -> list[Path]:
-    """The folders that a package's modules stand in. No package is imported."""
+    """The folders with a package's modules. No package is imported."""
     above, _, last = package.rpartition(".")
     if not above:
         spec = find_spec(package)
@@ -524,7 +525,7 @@ def _folders(package: str) -> list[Path]:
 def _data(module: _Module) -> list[str]:
     """Digests of the data files beside a module or above it in its package, and in folders there that are no packages.
 
-    Each with its name from that folder on. What a setting takes of its project's `conf` is in its config.
+    Each has the file's path from that folder on. `conf` is left out: the values that a setting uses are in its config.
     """
     found, depth = [], module.name.count(".") + (module.path.name == "__init__.py")
     for folder in module.path.parents[:depth]:

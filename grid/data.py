@@ -1,9 +1,9 @@
-"""What a data set holds: `agent-grid data DATASET [dataset.KEY=VALUE ...] --stats | --check | --show N`.
+"""The contents of a data set: `agent-grid data DATASET [dataset.KEY=VALUE ...] --stats | --check | --show N`.
 
-Of any data set the cases, the tools and what was skipped; whether each case is resolved by its own reference's calls;
-and whole cases. One whose folder has a module `stats` says more there, by functions that take the data set:
-`tables(dataset)` beside its paper's figures, `broken(dataset)` a line a rule that does not hold, and
-`written(dataset, case_id)` the lines of a case.
+For any data set it shows counts of cases, tools and skipped records; whether the calls of each case's reference resolve
+the case; and whole cases. A data set whose folder has a module `stats` shows more, by functions of this module:
+`tables(dataset)` gives tables beside its paper's figures, `broken(dataset)` a line for each rule that does not hold,
+and `written(dataset, case_id)` the lines of a case.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from grid.text.references import resolve
 from grid.worlds.layers import close
 
 _CHECKED = 300
-"""Cases that `--check` runs, of a larger data set the first so many."""
+"""The number of cases that `--check` runs; in a larger data set these are the first ones."""
 _MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
-"""What a data set's own code raises of a case that it did not expect."""
+"""The errors that a data set's own code raises for a case that it did not expect."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 1 where a rule does not hold, 2 where there is nothing to read."""
+    """Run the command; the exit status is 1 if a rule does not hold, and 2 if there is nothing to read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a file of conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.path=FOLDER dataset.limit=20")
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _made(name: str, values: Sequence[str]) -> Dataset:
-    """The data set of a file with the values given; raises ConfigError."""
+    """The data set of a config file with the given values; raises ConfigError."""
     changed = OmegaConf.from_dotlist(list(values))
     for group in changed:
         if group != "dataset" or not isinstance(changed[group], DictConfig):
@@ -77,7 +77,7 @@ def _made(name: str, values: Sequence[str]) -> Dataset:
 
 
 def stats(console: Console, dataset: Dataset) -> None:
-    """Print counts, what was skipped by reason, and the data set's own tables."""
+    """Print counts, skipped records by reason, and the data set's own tables."""
     console.print(counts(dataset))
     if dataset.skipped:
         table = Table("skipped", "reason", title="skipped")
@@ -89,7 +89,7 @@ def stats(console: Console, dataset: Dataset) -> None:
 
 
 def counts(dataset: Dataset) -> Table:
-    """How many cases, clusters, tools and calls of references; of more than `_CHECKED` cases the calls of the first."""
+    """The numbers of cases, clusters, tools and references' calls (these only of the first `_CHECKED` cases)."""
     ids = dataset.case_ids()
     problems = [dataset.problem(one) for one in ids[:_CHECKED]]
     calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]
@@ -109,7 +109,7 @@ def counts(dataset: Dataset) -> Table:
 
 
 def check(console: Console, dataset: Dataset) -> bool:
-    """Print each rule that does not hold; whether all do."""
+    """Print each rule that does not hold; return whether all rules hold."""
     broken, ran = list[str](), 0
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         broken.append("dataset.outline=given, and its cases have no outline (`provides`)")
@@ -131,10 +131,10 @@ def check(console: Console, dataset: Dataset) -> bool:
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """What cannot be meant of a case and its reference, whatever its world makes of it."""
+    """The faults of a case and its reference that are certain, however its world reacts: a line for each."""
     if not problem.case.query.strip():
         yield "it has no query"
-    if problem.reference.unsolvable:  # a tool that its calls would take may be gone
+    if problem.reference.unsolvable:  # a tool of its calls may be missing on purpose
         return
     for step, call in problem.reference.calls.items():
         if call is None or call.tool in (FINISH, GIVE_UP):
@@ -148,13 +148,13 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
 
 
 def _by_calls(problem: Problem) -> bool:
-    """Whether calls alone resolve a case: no answer is to be told, nobody says more, and no plan is judged."""
+    """Whether calls alone can resolve a case: it needs no answer, has no further message, and no plan is judged."""
     case = problem.case
     return not (case.answered or case.messages or case.diagnosed or problem.reference.told)
 
 
 def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
-    """A case as a person reads it: as the data set's own module writes it, else each call with what it returns."""
+    """The lines of a case for people: those of the data set's own module, else each call with its result."""
     own = _own(dataset, "written", dataset, case_id)
     if own is not None:
         yield from own
@@ -168,7 +168,7 @@ def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
 
 
 async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observation]], State]:
-    """The reference's calls by step, as written, with what each returned, and the state that they end in."""
+    """The reference's calls by step, as written, with each call's result, and the state after all of them."""
     world = problem.world
     state, outcomes = world.start(), dict[str, Mapping[str, Json]]()
     found: dict[str, tuple[ToolCall, Observation]] = {}
@@ -183,7 +183,7 @@ async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observa
 
 
 def _own(dataset: Dataset, name: str, *arguments: object) -> Any:
-    """What the data set's module `stats` says by a function; None where it has none."""
+    """The result of a function of the data set's module `stats`; None if there is no such function."""
     package = type(dataset).__module__.rpartition(".")[0]
     module = f"{package}.stats"
     if package == "grid.datasets" or find_spec(module) is None:

@@ -1,9 +1,9 @@
-"""Packages of the user's own whose classes a config may name: which are allowed, and where they lie.
+"""The user's own packages whose classes a config may name: which packages are allowed, and where they lie.
 
-A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, as ours. It is a
-folder where the user stands (or on PYTHONPATH), which a cluster's machines are sent, or part of an installed
-distribution, which they must have in the same version. A driver allows plugins; an environment variable tells them to
-all other processes of its sweep.
+A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, like ours. It is a
+folder in the user's current folder (or on PYTHONPATH), which is sent to a cluster's machines, or part of an installed
+distribution, which the machines must have in the same version. A driver allows plugins; an environment variable passes
+them to all other processes of its sweep.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.core.errors import ConfigError, UnfinishedError
 KEY = "plugins"
 VARIABLE = "AGENT_GRID_PLUGINS"
 ENTRY_POINTS = "agent_grid.plugins"
-"""The group in which a distribution declares its package: any name, and the package's."""
+"""The group of entry points in which a distribution declares its package: any name, with the package as its value."""
 _OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
 _MOST_BYTES = 100 * 2**20
 _PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or installed"
@@ -39,9 +39,9 @@ _PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or insta
 
 @dataclass(frozen=True)
 class Plugin:
-    """A package by name. `folder` is the package's on the driver; a `distribution` that it is part of, and its version.
+    """A package by name, with its `folder` on the driver, and its `distribution` with `version` if it is part of one.
 
-    Without a distribution the folder is what counts.
+    Without a distribution, the folder counts.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Plugin:
 
     @property
     def conf(self) -> Path:
-        """Where its YAML lies; there need not be any."""
+        """The folder of its YAML, which need not exist."""
         return Path(self.folder) / "conf"
 
 
 def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
-    """From here on a config may name classes of these packages, and of all that installed distributions declare.
+    """Allow configs to name classes of these packages, and of all packages that installed distributions declare.
 
-    Nothing is imported. Child processes are told by VARIABLE.
+    Nothing is imported. Child processes learn of the packages by VARIABLE.
 
     Raises:
-        ConfigError: a package that is not there, or that hides another, or a YAML that does.
+        ConfigError: a package that is not there, or a package or a YAML that hides another one.
     """
     _forget()
     declared = _declared()
@@ -75,7 +75,7 @@ def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """At the end the plugins are allowed that were at the beginning."""
+    """Allow the same plugins at the end of the context as at its beginning."""
     told, finders = os.environ.get(VARIABLE), [finder for finder in sys.meta_path if isinstance(finder, _Folders)]
     try:
         yield
@@ -97,10 +97,10 @@ def _told(text: str) -> Mapping[str, Plugin]:
 
 
 def plugin_of(target: str) -> Plugin | None:
-    """The plugin that a dotted name lies in.
+    """The plugin that a dotted name belongs to; None if there is none.
 
     Raises:
-        UnfinishedError: this machine has another version of it than the driver, or none.
+        UnfinishedError: this machine does not have the plugin, or has a version other than the driver's.
     """
     plugin = allowed().get(target.partition(".")[0])
     if plugin and plugin.distribution:
@@ -110,7 +110,7 @@ def plugin_of(target: str) -> Plugin | None:
 
 @lru_cache(maxsize=64)
 def _expect(plugin: Plugin) -> None:
-    """Raise UnfinishedError where the installed version is not the driver's."""
+    """Raise UnfinishedError if the installed version is not the driver's."""
     try:
         here = version(plugin.distribution)
     except PackageNotFoundError:
@@ -126,7 +126,7 @@ def _expect(plugin: Plugin) -> None:
 
 
 class _Folders(MetaPathFinder):
-    """Finds the plugins that are folders, and nothing else that lies beside them."""
+    """Finds the plugins that are folders, and nothing else beside them."""
 
     def __init__(self, plugins: Mapping[str, Plugin]) -> None:
         self._plugins = plugins
@@ -134,13 +134,13 @@ class _Folders(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Where a plugin is; its own parts are found from there as ever."""
+        """The spec of a plugin; its submodules are then found from there in the usual way."""
         plugin = self._plugins.get(fullname)
         return PathFinder.find_spec(fullname, [str(Path(plugin.folder).parent)]) if plugin else None
 
 
 def _forget() -> None:
-    """Nothing is allowed any more."""
+    """Allow no plugins any more."""
     os.environ.pop(VARIABLE, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Folders)]
 
@@ -151,7 +151,7 @@ def _declared() -> dict[str, Distribution]:
 
 
 def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
-    """Where a package is; raises ConfigError."""
+    """The plugin for a package's name; raises ConfigError."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
     check_name(key, name)
     here, spec = Path.cwd() / name, find_spec(name)
@@ -173,7 +173,7 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
 
 
 def _check_size(name: str, folder: Path) -> None:
-    """Raise ConfigError for a folder that is too large to be sent to every machine."""
+    """Raise ConfigError if a folder is too large to be sent to every machine."""
     total = 0
     for path in folder.rglob("*"):
         total += path.stat().st_size if path.is_file() else 0
@@ -183,7 +183,7 @@ def _check_size(name: str, folder: Path) -> None:
 
 
 def check_name(key: str, name: str) -> None:
-    """Raise ConfigError for what cannot be a plugin's name."""
+    """Raise ConfigError if a name cannot be a plugin's name."""
     check_module(key, name)
     if name in _OURS:
         raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
@@ -192,7 +192,7 @@ def check_name(key: str, name: str) -> None:
 
 
 def check_module(key: str, name: str) -> None:
-    """Raise ConfigError for what cannot be a module's name."""
+    """Raise ConfigError if a name cannot be a module's name."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
 
@@ -215,7 +215,7 @@ def _packages(folder: Path) -> list[str]:
 
 
 def _check_files(plugins: Mapping[str, Plugin]) -> None:
-    """Raise ConfigError for a YAML that another one of the same group and name would hide."""
+    """Raise ConfigError if a YAML has the same group and name as another one, and would hide it."""
     holders = dict.fromkeys(_files(CONF), "agent-grid")
     for plugin in plugins.values():
         for file in _files(plugin.conf):

@@ -1,12 +1,12 @@
 """How far scorers of plans agree: `python launch/agreement.py results/<name> [--labels FILE]`.
 
-Without labels the judge of `dataset.scorer=both` is held against what is computed; with a file of human labels (JSON
-Lines or CSV, `analysis/stats/agreement.py`) every scorer is held against them. Tables are printed, and written to
-the folder `agreement` of the results as CSV, with all figures as JSON.
+Without labels the judge of `dataset.scorer=both` is compared with the computed scores; with a file of human labels
+(JSON Lines or CSV, `analysis/stats/agreement.py`) every scorer is compared with them. Tables are printed, and written
+to the folder `agreement` of the results as CSV, with all figures as JSON.
 
-`python launch/agreement.py model@evaluator=NAME` holds a judge against labels made by mutation: chains whose errors are
+`python launch/agreement.py model@evaluator=NAME` compares a judge with labels made by mutation: chains whose errors are
 known because they were put there. Half of them are right, half are mutated (`grid.worlds.programs.mutations`). Verdicts
-and errors are held against what was done to the chain, grades against the symbolic scorer's.
+and errors are compared with the mutation of the chain, grades with those of the symbolic scorer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ DONE, CANNOT_RUN = 0, 2
 
 
 def main() -> int:
-    """Exit status 0, or 2 where there is nothing to compare."""
+    """Exit status 0, or 2 if there is nothing to compare."""
     parser = argparse.ArgumentParser(
         prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def _only(given: Sequence[str]) -> Path:
-    """The folder of results; raises ConfigError where that is not all that is given, StoreError for one of none."""
+    """The folder of results; raises ConfigError if more is given, and StoreError if the folder has no results."""
     if len(given) != 1:
         raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of who is asked")
     store.check_there(root := folder_at(given[0]))
@@ -96,11 +96,11 @@ def _only(given: Sequence[str]) -> Path:
 
 
 def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
-    """The tables of a results folder, and what must be known of them.
+    """The tables of a results folder, and notes on them.
 
     Raises:
-        AnalysisError: there is nothing to compare, or labels and episodes do not go together.
-        DataError: a label that is wrong.
+        AnalysisError: there is nothing to compare, or labels and episodes do not match.
+        DataError: a label is wrong.
         StoreError: the folder cannot be read.
     """
     frame = plans.episodes(root)
@@ -117,7 +117,7 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
 
 
 def write(folder: Path, found: Sequence[Table]) -> Path:
-    """A CSV for each table, and all figures as JSON. Raises AnalysisError where they cannot be written."""
+    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if they cannot be written."""
     every: dict[str, Any] = {}
     try:
         folder.mkdir(exist_ok=True)
@@ -133,14 +133,14 @@ def write(folder: Path, found: Sequence[Table]) -> Path:
 
 
 def _plain(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows; null where a figure is not known."""
+    """The rows; a figure that is not known is null."""
     return [
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in values.astype(object).to_dict("records")
     ]
 
 
-# A judge of plans against labels made by mutation.
+# Comparing a judge of plans with labels made by mutation.
 
 
 _AT_ONCE = 32
@@ -150,7 +150,7 @@ MUTATION = "mutation"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A chain with what is true of it; `what` was done to it, `cluster` its goal family."""
+    """A chain with its true verdict; `what` is the mutation, `cluster` the goal family."""
 
     case_id: str
     cluster: str
@@ -162,7 +162,7 @@ class Labelled:
 
 
 def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
-    """Ask with and without the reference; the tables of both against the labels."""
+    """Ask with and without the reference; returns the tables that compare both with the labels."""
     evaluating = evaluator(keys, informed=True)
     chains = list(labelled(count, seed))
     progress = Console(stderr=True)
@@ -181,7 +181,7 @@ def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
 
 
 def labelled(count: int, seed: int) -> Iterator[Labelled]:
-    """So many chains, a case's right one and one mutation of it; families and categories have their shares."""
+    """Yield `count` chains, for each case the right one and one mutation; families and categories keep their shares."""
     data = ApbSynthetic(families=["holistic", "stepwise", "extraneous", "costs"])
     made = 0
     for case_id in data.case_ids():
@@ -223,7 +223,7 @@ async def _both(
 
 
 def compared(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> Comparison:
-    """The verdicts beside the labels."""
+    """The comparison of the verdicts with the labels."""
     rows = [
         {**_parts("said", said), **_parts("true", one.truth), "same": float(one.what == _RIGHT), "model": one.family}
         for one, said in zip(chains, verdicts, strict=True)
@@ -243,7 +243,7 @@ def _parts(who: str, of: Verdict | None) -> dict[str, float | None]:
 
 
 def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> list[list[str]]:
-    """By what was done to a chain: how many, and the share of them that is called wrong."""
+    """The number of chains with each mutation, and the share of them that is called wrong."""
     rows = []
     for what in sorted({one.what for one in chains}):
         pairs = [(one, said) for one, said in zip(chains, verdicts, strict=True) if one.what == what and said]

@@ -1,6 +1,6 @@
 """Measurements, with their spread: `agent-grid bench overhead|scale|choose|labels|...`.
 
-Figures alone go to stdout, as wide as launch/readme.py takes them; what shows progress goes to stderr.
+Only figures go to stdout, no wider than launch/readme.py accepts; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ def main() -> int:
     for name, text in BENCHMARKS.items():
         told = text.replace("%", "%%")
         command = commands.add_parser(name, help=told, description=told)
-        if name in sys.argv[1:]:  # the others' imports take seconds
+        if name in sys.argv[1:]:  # the imports of all others would take seconds
             import_module(f"launch.benchmarks.{name}").add_arguments(command)
     arguments = parser.parse_args()
     with _figures() as figures:
         console = Console(file=figures, width=WIDTH, highlight=False)
         import_module(f"launch.benchmarks.{arguments.benchmark}").run(arguments, console)
-    if active_children():  # Python would wait for vLLM's process, which ends when this one has
+    if active_children():  # Python would wait for vLLM's process, which only ends after this one
         os._exit(0)
     return 0
 
 
 def _figures() -> TextIO:
-    """The real stdout; what engines, Ray and processes of their own print there goes to stderr from now on."""
+    """The real stdout; from now on the output of engines, Ray and their processes goes to stderr instead."""
     sys.stdout.flush()
     figures = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout = sys.stderr  # its lines come at once
+    sys.stdout = sys.stderr  # stderr shows lines at once
     return figures
 
 

@@ -1,11 +1,11 @@
 """Give a sweep's episodes to another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
-setting has one, or several of 1,000 cells where it is large; cells are samples, trials epochs. It needs the extra:
+setting has one log, or several of 1,000 cells if it is large; cells are samples, trials are epochs. It needs the extra:
 pip install 'agent-grid[inspect]'.
 
-`otel`: traces of OpenTelemetry, sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, as a sweep with tracing=otel
-sends them; with --content also prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
+`otel`: traces of OpenTelemetry, sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, like those of a sweep with
+tracing=otel; with --content also prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of i
 
 
 def main() -> int:
-    """Exit status 0, 1 where a collector did not take all, or 2 where the folder cannot be read or written to."""
+    """Exit status 0, 1 if a collector did not accept all, or 2 if the folder cannot be read or written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=[INSPECT, OTEL], help="whose format")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _traced(root: Path, content: bool) -> int:
-    """Send all episodes; exit status 1 where a collector did not take them."""
+    """Send all episodes; returns exit status 1 if a collector did not accept all."""
     from grid import store
     from grid.sweeps import traces
 
@@ -60,11 +60,11 @@ def _traced(root: Path, content: bool) -> int:
 
 
 def export(root: Path, into: Path) -> int:
-    """Write the logs, all or none; those of an earlier export are replaced. Returns how many there are.
+    """Write the logs, all or none; they replace those of an earlier export. Returns the number of logs.
 
     Raises:
         ConfigError: inspect_ai is not installed.
-        StoreError: the results cannot be read, hold no episodes, or `into` cannot be written to or holds other files.
+        StoreError: the results cannot be read or have no episodes, or `into` cannot be written to or has other files.
     """
     from grid import store
 
@@ -92,7 +92,7 @@ def export(root: Path, into: Path) -> int:
 
 
 def _check_target(into: Path) -> None:
-    """Raise StoreError where an export would remove anything but an earlier one."""
+    """Raise StoreError if the export would remove anything except an earlier export."""
     try:
         others = [path.name for path in into.iterdir() if path.suffix != ".eval"] if into.is_dir() else []
         wrong = others[:1] or ([into.name] if (into.exists() and not into.is_dir()) or into.is_symlink() else [])

@@ -1,7 +1,7 @@
 """Run every preset of conf/experiment at a small size, and write an index of all reports.
 
-`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all that these files allow, each into
-results/gallery/PRESET, with its report; the same command again continues. Overrides are those of a sweep, and are of
+`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all presets that these files allow, each into
+results/gallery/PRESET, with its report; the same command again continues. Overrides are those of a sweep, and apply to
 all presets.
 """
 
@@ -37,23 +37,24 @@ from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError
 from grid.core.untrusted import shown
 from grid.sweeps.progress import read_told
 
-if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
+if TYPE_CHECKING:  # these imports take seconds, and a mistyped argument should not wait for them
     from analysis.gallery import Entry
     from analysis.page.drawing import Drawing
     from analysis.page.table import Table
 
 
-# What the gallery runs of each preset of conf/experiment, and what that reproduces: `conf/gallery.yaml`.
+# How the gallery runs each preset of conf/experiment, and what the preset reproduces: `conf/gallery.yaml`.
 
 
 FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: the files of analysis/published/tables that it reproduces, or why there are none, how it is small.
+    """One preset: the files of analysis/published/tables that it reproduces, or why there are none; and its small size.
 
-    `row` are the labels of the first file's row that the index shows; `runs` further overrides of each command into
-    the one folder; `left_out` why the gallery does not run it.
+    `small` are overrides for the small size. `row` has the labels of the first file's row that the index shows. `runs`
+    has further overrides for each command; all commands write to one folder. `left_out` says why the gallery does not
+    run the preset.
     """
 
     published: list[str] = Field(default_factory=list)
@@ -79,7 +80,7 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
 
     Raises:
         AnalysisError: the file cannot be read, or a key or value is wrong.
-        ConfigError: a preset is in one of the two alone.
+        ConfigError: a preset is in only one of the two.
     """
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
@@ -94,10 +95,10 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
 
 
 def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]:
-    """Those that are named, in the order of `presets`; all where none are.
+    """The named presets, in the order of `presets`; all presets if none is named.
 
     Raises:
-        ConfigError: there is no preset of a name.
+        ConfigError: there is no preset with a name.
     """
     for name in only:
         if name not in presets:
@@ -108,7 +109,7 @@ def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]
 
 
 def about(name: str, folder: Path = FOLDER) -> str:
-    """What the head of a preset's file says that it is, before its commands."""
+    """The description in the head of a preset's file, before its commands."""
     lines: list[str] = []
     for line in (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
         if not line.startswith("#") or line.startswith("#   "):
@@ -124,7 +125,7 @@ _OWN = ("name", "store.root", "experiment")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for."""
+    """The content of the command line."""
 
     presets: dict[str, Preset]
     into: Path
@@ -133,7 +134,7 @@ class Wanted:
 
 @dataclass
 class _Run:
-    """What came of a preset so far; what it prints is kept in `log`."""
+    """The results of a preset so far; its output is kept in `log`."""
 
     folder: Path
     log: StringIO = field(default_factory=StringIO)
@@ -144,7 +145,7 @@ class _Run:
 
 
 def main() -> int:
-    """Exit status 0 where all that could run is complete, 1 where it is not, 2 for what cannot be asked."""
+    """Exit status 0 if all presets that could run are complete, 1 if not, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("overrides", nargs="*", help="of all presets, as for a sweep: paths.NAME=FOLDER, model=NAME")
     parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="these presets alone")
@@ -162,10 +163,10 @@ def main() -> int:
 
 
 def _wanted(given: argparse.Namespace) -> Wanted:
-    """What is asked for; words with `=` behind `--only` are overrides.
+    """Read the command line; words with `=` after `--only` are overrides.
 
     Raises:
-        ConfigError: no such preset, a limit below 1, an override that is the gallery's own.
+        ConfigError: there is no such preset, a limit is below 1, or the gallery sets an override's key itself.
     """
     from grid.sweeps import arguments
 
@@ -187,7 +188,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
 
 
 def _run_all(wanted: Wanted) -> int:
-    """Run the presets one after the other, the index after each."""
+    """Run the presets one after the other, and write the index after each."""
     from rich.console import Console
 
     from analysis import gallery
@@ -211,7 +212,7 @@ def _run_all(wanted: Wanted) -> int:
 
 
 def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before: Entry | None) -> tuple[Entry, bool]:
-    """Run one preset; what the index says of it, and whether it was interrupted. What it prints goes to a file."""
+    """Run one preset; returns its entry of the index, and whether it was interrupted. Its output goes to a file."""
     from analysis import gallery
 
     started, ran = time.monotonic(), _Run(wanted.into / name)
@@ -231,18 +232,18 @@ def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before
 
 
 def _overrides(name: str, more: Sequence[str], preset: Preset, wanted: Wanted) -> list[str]:
-    """One command of a preset: the user's overrides come last."""
+    """The overrides of one command of a preset; the user's own come last."""
     own = [f"+experiment={name}", f"name={name}", f"store.root={wanted.into}", *SMALL, *preset.small, *more]
     return _last_of_each([*own, *wanted.overrides])
 
 
 def _last_of_each(overrides: Sequence[str]) -> list[str]:
-    """Each key once, with what is said of it last: Hydra takes no key twice."""
+    """The last override of each key, as Hydra accepts no key twice."""
     return list({text.partition("=")[0].lstrip("+"): text for text in overrides}.values())
 
 
 def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> tuple[str, str]:
-    """Run and report; the state, and why it is no better. One preset's error does not end the others."""
+    """Run and report a preset; returns its state and the reason for it. An error does not end the other presets."""
     from analysis import gallery
 
     try:
@@ -255,11 +256,11 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
             folders = ", ".join(re.findall(r"paths\.\w+=FOLDER", error.allowed)) or "dataset.path=FOLDER"
             return gallery.LEFT_OUT, f"no folder is given for its data ({folders})"
         return gallery.FAILED, one_line(error, 1_000)
-    except UnfinishedError:  # no cluster: there is none for the others either
+    except UnfinishedError:  # without a cluster the other presets cannot run either
         raise
     except GridError as error:
         return gallery.FAILED, one_line(error, 1_000)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told of this preset
+    except Exception as error:  # noqa: BLE001 - any error is reported for this preset
         traceback.print_exc(file=ran.log)
         return gallery.FAILED, one_line(f"{type(error).__name__}: {error}", 1_000)
     if ran.interrupted:
@@ -270,7 +271,7 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
 
 
 def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> None:
-    """The sweeps of a preset, on one cluster for all presets, and its report."""
+    """Run the sweeps of a preset, on one cluster for all presets, and make its report."""
     from rich.console import Console
 
     from analysis.figures import drawings
@@ -294,16 +295,16 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
 
 
 def _was_interrupted(folder: Path) -> bool:
-    """Whether the sweep stopped before its last cell: Ctrl-C lets what is in flight end."""
+    """Whether the sweep stopped before its last cell: after Ctrl-C only the cells in flight end."""
     try:
         told = read_told(folder)
-    except (OSError, ValueError):  # nothing was to be run
+    except (OSError, ValueError):  # no cell was left to run
         return False
     return told["done"] < told["cells"]
 
 
 def _with_results(told: Entry, preset: Preset, ran: _Run) -> Entry:
-    """With what the folder holds, and what its report says first."""
+    """The entry, with the folder's counts and the first statements of its report."""
     from analysis import gallery
     from launch.report import PAGE
 
@@ -327,7 +328,7 @@ def _keep(path: Path, text: str) -> None:
 
 
 def _lines(entries: Sequence[Entry]) -> list[str]:
-    """The head of the index: how many of what, how long, on what."""
+    """The lines at the head of the index: numbers of presets and cells, time, date, commit and CPUs."""
     from analysis import gallery
     from grid.settings.check import git_commit
 
@@ -342,11 +343,11 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     ]
 
 
-# The gallery's progress: a live line with the cells of the preset that runs; elsewhere a line a preset.
+# The gallery's progress: a live line with the running preset's cells, or without a terminal a line for each preset.
 
 
 class _Cells(ProgressColumn):
-    """What the running sweep says of its cells in its folder; it prints to a file."""
+    """The cells of the running sweep, read from its folder, as the sweep's output goes to a file."""
 
     max_refresh = 1.0
 
@@ -360,18 +361,18 @@ class _Cells(ProgressColumn):
             told = read_told(self._into / name)
         except (OSError, ValueError):
             return Text(name)
-        if told["updated_at"] < self.started:  # of a run before
+        if told["updated_at"] < self.started:  # the state of an earlier run
             return Text(name)
         return Text(f"{name}  {told['done']:,}/{told['cells']:,} cells")
 
 
 class GalleryProgress:
-    """How many presets are done, and what the one that runs does. A context manager.
+    """A display of how many presets are done, and of the running one. A context manager.
 
     Args:
         console: where it is shown.
         into: the gallery's folder.
-        presets: how many there are to run.
+        presets: the number of presets to run.
     """
 
     def __init__(self, console: Console, into: Path, presets: int) -> None:
@@ -395,13 +396,13 @@ class GalleryProgress:
             self._bar.stop()
 
     def begin(self, name: str) -> None:
-        """A preset begins."""
+        """Show that a preset begins."""
         self._cells.started = time.time()
         if self._bar:
             self._bar.update(self._task, description=name)
 
     def end(self, entry: Entry) -> None:
-        """It has ended: a line says how."""
+        """Print a line about a preset that has ended."""
         self._done += 1
         if self._bar:
             self._bar.update(self._task, completed=self._done)
@@ -411,7 +412,7 @@ class GalleryProgress:
         self.say(f"{self._done}/{self._presets} {entry.name}: {entry.state}{f' ({told})' if told else ''}")
 
     def say(self, line: str) -> None:
-        """One plain line."""
+        """Print one plain line."""
         self._console.print(shown(line), markup=False, soft_wrap=True)
 
 

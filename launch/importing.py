@@ -2,7 +2,7 @@
 
 `inspect`: logs of Inspect (UK AI Security Institute), `.eval` or `.json`; it needs the extra: pip install
 'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. Reports, views and power then
-serve them as they do sweeps. What a file does not tell is null. The same file a second time adds nothing.
+work as for sweeps. A value that a file does not have is null. Importing the same file a second time adds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LABEL = 200  # characters
 
 
 def main() -> int:
-    """Exit status 0, or 2 where a file cannot be read or the folder not written to."""
+    """Exit status 0, or 2 if a file cannot be read or the folder cannot be written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", choices=[*_TOOLS], help="whose files")
     parser.add_argument("files", type=Path, nargs="+", help="logs, or files of results")
@@ -49,12 +49,12 @@ def main() -> int:
 
 
 def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
-    """Add a file's samples to a results folder; those that it has already stay as they are.
+    """Add a file's samples to a results folder; samples that it has already are unchanged.
 
-    `labels`: the `model` and the `dataset` as rows have them; as the file says without.
+    `labels`: the labels `model` and `dataset` for the rows; without them the file's own are used.
 
     Raises:
-        ConfigError: the package that reads it is not installed, or the file has no such scorer.
+        ConfigError: the package that reads the file is not installed, or the file has no such scorer.
         DataError: the file cannot be read.
         StoreError: the folder cannot be written to, or a sweep writes to it.
     """
@@ -77,7 +77,7 @@ def _sha256(path: Path) -> str:
 
 
 def _told(source: Source, found: Found) -> list[str]:
-    """What was imported, how success was told, and what is to be known."""
+    """Lines on the imported samples, on the score that decides success, and with notes."""
     expected = f" of {source.planned:,} that were planned" if source.planned else ""
     rule = f"success by {source.success}" if source.success else "no score, and so no success"
     what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"

@@ -1,7 +1,7 @@
 """The command `agent-grid`: the project's scripts under one name.
 
 `agent-grid sweep ...` is `python launch/sweep.py ...`, and so on.
-Nothing of a command is imported before it is asked for.
+A command's modules are only imported when the command is called.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 CANNOT_RUN = 2
-_NO_READER = 128 + 13  # of SIGPIPE
+_NO_READER = 128 + 13  # a shell's status for SIGPIPE
 _COMPLETION = ("-sc", "--shell-completion")
 
 
 class Command(NamedTuple):
-    """A module with `main() -> int`, which reads `sys.argv`, and what it is for."""
+    """A module with `main() -> int`, which reads `sys.argv`, and a text on its purpose."""
 
     module: str
     text: str
@@ -49,16 +49,16 @@ COMMANDS = {
 
 
 def main() -> int:
-    """Run the command that is named; returns its exit status, 2 where there is no such command.
+    """Run the named command; returns its exit status, 2 if there is no such command.
 
-    Where whoever reads has gone (`| head`), nothing further is written, and the status is a shell's for that.
+    If the reader of the output has gone (`| head`), nothing more is written, and the status is the shell's for that.
     """
     try:
         status = _main()
         sys.stdout.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more at its end
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes stdout once more at its end
         return _NO_READER
     return status
 
@@ -79,7 +79,7 @@ def _main() -> int:
         hint = f" (did you mean {close[0]}?)" if close else ""
         print(f"error: command={name!r}: one of {', '.join(COMMANDS)}{hint}", file=sys.stderr)
         return CANNOT_RUN
-    # argparse takes a program's name from here; Hydra's tab completion takes it too, and that is for `agent-grid`.
+    # argparse reads the program's name here; Hydra's tab completion reads it too, and needs `agent-grid` alone.
     sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
     from grid.core.surroundings import usable
 
@@ -96,7 +96,7 @@ def _help(program: str) -> str:
 
 
 def _complete(program: str, given: Sequence[str]) -> int:
-    """What the shell asks behind `agent-grid`: a command's name; behind `agent-grid sweep`, what Hydra completes."""
+    """Complete a word for the shell: command names after `agent-grid`, Hydra's words after `agent-grid sweep`."""
     line = os.environ.get("COMP_LINE", "")
     words = line.split(maxsplit=2)
     begun = words[1] if len(words) > 1 else ""
@@ -104,7 +104,7 @@ def _complete(program: str, given: Sequence[str]) -> int:
         print(" ".join(name for name in COMMANDS if name.startswith(begun)))
         return 0
     if line and begun != "sweep":
-        return 0  # the shell's own: files
+        return 0  # the shell completes files itself
     os.environ["COMP_LINE"] = f"{program} {line.partition(begun)[2].lstrip()}" if line else ""
     sys.argv = [program, *given]
     status: int = import_module(COMMANDS["sweep"].module).main()

@@ -1,7 +1,7 @@
 """Begin a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-What it writes runs at once, in a package in the folder where you stand (`--package`), and `pip install` takes that: a
-`pyproject.toml` says so. Nothing is overwritten.
+The written files run at once. They are in a package in the present folder (`--package`), which `pip install` can
+install, as there is a `pyproject.toml`. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRIES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files; 2 for a name that cannot be, or where a file is there."""
+    """Write the files; returns 2 if a name is not possible, or if a file exists already."""
     parser = argparse.ArgumentParser(prog="agent-grid new", description=__doc__)
     parser.add_argument("kind", choices=sorted(_ROOMS))
     parser.add_argument("name", help="of its YAML: small letters, digits and _")
@@ -52,10 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
-    """The files that were written, below a folder.
+    """Write the files below a folder; returns their paths.
 
     Raises:
-        ConfigError: a name that cannot be a module's or a file's, or that is taken.
+        ConfigError: a name is not possible for a module or a file, or is already used.
     """
     plugins.check_name("--package", package)
     plugins.check_module("NAME", name)

@@ -2,8 +2,9 @@
 
 `agent-grid power results/PILOT --difference 5` reads how cases, clusters and trials vary from a sweep of both planners;
 `agent-grid power --simulated planner=react,egb_logits --difference 5` from the simulated policy, and `agent-grid power
---rate 0.3 --difference 5` takes what you say. The test is the report's: the paired difference over cases, its interval
-over clusters. Power is told by formula, and beside it how often the test finds the difference in simulated studies.
+--rate 0.3 --difference 5` uses the values that you give. The test is the one of the report: the paired difference over
+cases, with its interval over clusters. The table has the power by a formula, and beside it the share of simulated
+studies in which the test finds the difference.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ DONE, CANNOT_RUN = 0, 2
 
 
 def main() -> int:
-    """Exit status 0, or 2 for what cannot be answered."""
+    """Exit status 0, or 2 for a question that cannot be answered."""
     given = sys.argv[1:]
     try:
         arguments = parsed(given, __doc__)
-        from launch.power_table import answer  # not before the command line is checked: it takes seconds to import
+        from launch.power_table import answer  # only after the command line is checked, as this import takes seconds
 
         answer(arguments)
     except (GridError, HydraException, OmegaConfBaseException) as error:
@@ -42,7 +43,7 @@ def main() -> int:
 
 _MOST_TRIALS = 100
 _SIZES = (1, 100_000)
-_BETWEEN_PLANNERS = re.compile(r",(?![^\[]*\])")  # a label's changes stand in brackets
+_BETWEEN_PLANNERS = re.compile(r",(?![^\[]*\])")  # the changes in a label are in brackets
 
 
 def _number(key: str, allowed: str, holds: Callable[[float], bool]) -> Callable[[str], float]:
@@ -77,10 +78,10 @@ def _planners(text: str) -> tuple[str, ...]:
 
 
 def parsed(given: Sequence[str], about: str | None) -> argparse.Namespace:
-    """What a command line says; ends the process as argparse does for `--help` and unknown options.
+    """The arguments of a command line; for `--help` and unknown options argparse ends the process.
 
     Raises:
-        ConfigError: a value that cannot be, or parts that do not fit together.
+        ConfigError: a value is impossible, or parts do not fit together.
     """
     arguments = _parser(about).parse_intermixed_args(given)
     _check(arguments)
@@ -131,7 +132,7 @@ def _add_design(add: Callable[..., object], rate: Callable[[str], float]) -> Non
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError where the parts of a command line do not fit together."""
+    """Raise ConfigError if the parts of a command line do not fit together."""
     folders = [one for one in arguments.given if "=" not in one]
     if arguments.difference is None:
         raise ConfigError("difference", None, "the points of success that are to be seen: --difference 5")

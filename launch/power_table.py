@@ -1,6 +1,6 @@
-"""What `agent-grid power` answers.
+"""The answer of `agent-grid power`.
 
-It stands apart from the command, since it takes seconds to import and a command line is looked at before.
+It stands apart from the command, as it takes seconds to import and the command line is checked before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from grid.store.schema import LONG
 from grid.sweeps import session
 
 PLACE = ("model", "dataset", "robustness")
-"""What the two planners of a pilot share; where it has several, `key=value` says which."""
+"""Columns in which the two planners of a pilot agree; if a pilot has several values, `key=value` chooses one."""
 _TRIALS = (1, 3, 5)
 _REFERENCE, _OTHER = "the reference", "the other planner"
 _SIZE, _CASE_SD, _DIFFERENCE_SD = 1, 1.0, 0.5
@@ -49,7 +49,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class _Question:
-    """All that a table takes; `tokens` and `money` are of one trial of a case by both planners."""
+    """All input of a table; `tokens` and `money` are those of one trial of a case by both planners."""
 
     reference: str
     other: str
@@ -65,10 +65,10 @@ class _Question:
 
 
 def answer(arguments: argparse.Namespace) -> None:
-    """Print the designs that would do.
+    """Print the designs that have enough power.
 
     Raises:
-        GridError: the question cannot be answered from what is given.
+        GridError: the question cannot be answered from the arguments.
     """
     console = wide(Console(), _WIDTH)
     question = _alone(arguments) if arguments.rate is not None else _of_pilot(arguments)
@@ -137,7 +137,7 @@ def _alone(arguments: argparse.Namespace) -> _Question:
 
 
 def _expect_possible(points: float, rate: float, reference: str) -> None:
-    """Raise ConfigError where a difference of so many points leaves no rate between 0 and 1."""
+    """Raise ConfigError if a difference of so many points gives a rate that is not between 0 and 1."""
     if not 0 < rate + points / 100 < 1:
         below = f" (--difference -{points:g})" if 0 < points < 100 * rate else ""
         raise ConfigError(
@@ -188,7 +188,7 @@ def _components(question: _Question) -> list[str]:
 
 
 def _cost(question: _Question, row: Row) -> float:
-    """What makes one design cheaper than another: US dollars, else tokens, else cells."""
+    """The cost by which designs are compared: US dollars, else tokens, else cells."""
     return (question.money or question.tokens or 2) * row.claim.cases * row.trials
 
 
@@ -261,7 +261,7 @@ def _say(console: Console, *lines: str) -> None:
         console.print(shown(line), markup=False)
 
 
-# Where the pilot of `agent-grid power` comes from: a results folder, or the simulated policy in this process.
+# The source of the pilot of `agent-grid power`: a results folder, or the simulated policy in this process.
 
 
 UNDISTURBED = "none"
@@ -269,17 +269,17 @@ _READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *spending.SP
 _NAME = "power"
 _ALL = 10**9
 _GIVEN = {"robustness": "none", "trials": "3", "dataset.limit": "200", "model": "simulated"}
-"""What the simulated pilot takes where the command line says nothing else."""
+"""The keys of the simulated pilot that the command line does not give."""
 
 
 @dataclass(frozen=True)
 class Pilot:
     """Two planners on the same cases.
 
-    `told` says where they come from. `order` is the cluster of each case of the whole dataset, in the order in which
-    `dataset.limit` takes them, and None where it cannot be read (`unread` says why). `tokens` (0: not known) and
-    `money` (US dollars; None: not known) are of one trial of a case by both planners. `warnings` tell of cells of which
-    it is not known whether they succeeded, where they are many.
+    `told` names their source. `order` is the cluster of each case of the whole dataset, in the order in which
+    `dataset.limit` takes the cases, and None if the dataset cannot be read (`unread` says why). `tokens` (0: not known)
+    and `money` (US dollars; None: not known) are those of one trial of a case by both planners. `warnings` are about
+    cells of which it is not known whether they succeeded, if there are many.
     """
 
     told: str
@@ -301,15 +301,15 @@ def of_folder(
     unknown: unknowns.Unknown | None = None,
     metric: str = SUCCESS,
 ) -> Pilot:
-    """The pilot that a results folder holds; `unknown` is how its unknown cells count (`unknowns.counted`).
+    """The pilot in a results folder; `unknown` is how its unknown cells count (`unknowns.counted`).
 
-    `metric`, whose values are from 0 to 1, takes the place of success. A cell that has a share of it is taken as if it
-    had it with that chance: cells vary less than that, so that power is told too low rather than too high.
+    `metric`, whose values are from 0 to 1, replaces success. A cell with a value between is treated as a success with
+    that probability. Real cells vary less than such successes, so that the given power is too low rather than too high.
 
     Raises:
         AnalysisError: there is no such metric.
-        ConfigError: it has other values; the place or the planners are none of its, or not two, or have no case in
-            common.
+        ConfigError: the metric has other values; the folder does not have the place or the planners; or the planners
+            are not two, or have no case in common.
         StoreError: the folder cannot be read.
     """
     store.check_there(root)
@@ -322,7 +322,7 @@ def of_folder(
 
 
 def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """With a metric's values as `success`."""
+    """The rows, with a metric's values as `success`."""
     values = rows[metric].astype("float64")
     if not values.dropna().between(0, 1).all():
         told = f"{values.min():g} to {values.max():g}"
@@ -331,10 +331,10 @@ def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = SUCCESS) -> Pilot:
-    """The pilot that the simulated policy makes of a sweep's command line; `metric` as for `of_folder`.
+    """The pilot that the simulated policy makes from a sweep's command line; `metric` as for `of_folder`.
 
     Raises:
-        GridError, or what Hydra raises: it cannot run.
+        GridError, or an error of Hydra: the sweep cannot run.
     """
     given = {key: value for key, _, value in (one.partition("=") for one in overrides)}
     if given.get("model", "simulated") != "simulated":
@@ -394,7 +394,7 @@ def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> 
 
 
 def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[str, str]:
-    """The reference and the other: those that are named, or the only two there are."""
+    """The reference and the other planner: the two that are named, or the only two that exist."""
     if len(there) < 2:
         raise ConfigError("planners", ",".join(there), f"a pilot of two planners; {source} has only one")
     for label in planners:
@@ -410,7 +410,7 @@ def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[s
 
 
 def _order(config: str) -> tuple[npt.NDArray[np.int64] | None, str]:
-    """The clusters of all cases of the dataset that a row's config names, or why they cannot be read."""
+    """The clusters of all cases of the dataset in a row's config, or the reason why they cannot be read."""
     try:
         values = {**json.loads(config)["dataset"], "limit": _ALL}
         dataset = cast(Dataset, make("dataset", values))

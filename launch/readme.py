@@ -1,7 +1,7 @@
-"""The figures of README.md and BENCHMARKS.md: every block names the command that gives it, and holds what that printed.
+"""The figures of README.md and BENCHMARKS.md: every block names its command, and has the output of that command.
 
 `python launch/readme.py` lists the blocks; `write NAME...` (or `all`) runs their commands and writes what they print;
-`check NAME RESULTS` compares a block's tables with a sweep's results, and no time.
+`check NAME RESULTS` compares a block's tables with a sweep's results, but not the times.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from analysis.page.table import Table
 
 
-# What a command of README.md or BENCHMARKS.md prints, as these show it.
+# The output of a command in the form in which README.md or BENCHMARKS.md show it.
 
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
-"""Columns of a block of text, at most."""
+"""The most columns of a block of text."""
 FOLDERS = {
     "dataset.path=": "ultratool",
     "--ultratool ": "ultratool",
@@ -44,18 +44,18 @@ FOLDERS = {
     "--lats ": "lats",
     "--toolbench ": "toolbench",
 }
-"""What stands before `...` in a command where a folder of the reader's belongs, and the flag that says which."""
+"""The text before `...` in a command, where the reader puts a folder, and the flag that gives this folder."""
 RAN = "ran "
-"""How the line begins that a sweep says how long it took in."""
+"""The beginning of the line with the time that a sweep took."""
 _SWEEP = "launch/sweep.py"
 _SCRIPTS = (_SWEEP, "launch/report.py", "launch/bench.py")
 _COLOURS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE")
-_TAIL = 2_000  # characters of what a command that fails says
+_TAIL = 2_000  # characters that are shown of the output of a failed command
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures as Markdown, what is said of a sweep's times, when the command began and seconds that it took."""
+    """Figures as Markdown, the line on a sweep's times, the start of the command and the seconds that it took."""
 
     figures: str
     times: str
@@ -64,10 +64,11 @@ class Measured:
 
 
 def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | None]) -> Measured:
-    """Run a command. A sweep gives those of its tables that are shown, and its times; anything else what it prints.
+    """Run a command. A sweep gives its shown tables and its times; any other command gives its output.
 
     Raises:
-        GridError: it is none of this project's, a folder is not given, it fails, or it prints too wide a line.
+        GridError: the command is not one of this project, a folder is not given, the command fails, or it prints a line
+            that is too wide.
     """
     arguments = command_line(command, folders)
     with tempfile.TemporaryDirectory() as scratch:
@@ -87,7 +88,7 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
 
 
 def tables(results: Path, shown: Sequence[str]) -> str:
-    """A sweep's tables whose names begin as said, as Markdown; `label=value` leaves the rows that have this value.
+    """A sweep's tables whose names begin with the texts `shown`, as Markdown; `label=value` keeps the rows with it.
 
     Raises:
         GridError: the folder cannot be read, or there is no such table.
@@ -111,7 +112,7 @@ def tables(results: Path, shown: Sequence[str]) -> str:
 
 
 def _only(table: Table, kept: Mapping[str, str]) -> Table:
-    """Its rows with these values of labels."""
+    """The table with only those rows that have these values of labels."""
     places = {place: kept[label] for place, label in enumerate(table.labels) if label in kept}
     pairs = zip(table.read, table.rows, strict=True)
     lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
@@ -119,10 +120,10 @@ def _only(table: Table, kept: Mapping[str, str]) -> Table:
 
 
 def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
-    """The command as a process takes it, its folders filled in.
+    """The command as a process's arguments, with its folders filled in.
 
     Raises:
-        GridError: it runs something else than this project, or a folder is not given.
+        GridError: the command is not one of this project, or a folder is not given.
     """
     line = command.replace("\\\n", " ")
     for before, flag in FOLDERS.items():
@@ -141,7 +142,7 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
 
 
 def _said(arguments: Sequence[str], scratch: Path) -> str:
-    """What a command prints, as on any machine: no colours, one width. It may leave processes that hold the files."""
+    """A command's output, the same on any machine: no colours, one width. Child processes may keep the files open."""
     environment = {key: value for key, value in os.environ.items() if key not in _COLOURS}
     environment |= {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1"}
     out, err = scratch / "out", scratch / "err"
@@ -164,7 +165,7 @@ def _fenced(said: str) -> str:
 
 
 def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
-    """How long a sweep took, and until its first cell was done."""
+    """The line on how long a sweep took, and how long until its first cell was done."""
     from grid import store
 
     ran = " ".join(re.findall(rf"^{RAN}.*", said, re.M))
@@ -183,7 +184,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Block:
-    """A command as a reader types it, what is shown of the tables of a sweep, and what stands in its file now."""
+    """A command as a reader types it, the tables of a sweep that are shown, and the block's present content."""
 
     file: Path
     name: str
@@ -193,17 +194,17 @@ class Block:
 
     @property
     def head(self) -> str:
-        """What a reader sees first."""
+        """The first part of the block, with the command."""
         return f"```bash\n{self.command}\n```"
 
     @property
     def measured(self) -> str:
-        """Its last line."""
+        """The last line of the block, which says when it was measured."""
         return self.content.rstrip().rpartition("\n")[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 where a command fails or a table differs; 2 where a file or results cannot be read."""
+    """Exit status 0; 1 if a command fails or a table differs; 2 if a file or results cannot be read."""
     given = _parser().parse_args(arguments)
     try:
         blocks = every(FILES)
@@ -238,7 +239,7 @@ def every(files: Sequence[Path]) -> dict[str, Block]:
     """The blocks of the files by name, in their order.
 
     Raises:
-        GridError: two have one name, or a marker has no end or is no marker.
+        GridError: two blocks have the same name, or a marker has no end or a wrong form.
     """
     blocks: dict[str, Block] = {}
     for block in (block for file in files for block in _read(file)):
@@ -260,10 +261,10 @@ def _read(file: Path) -> Iterator[Block]:
 
 
 def _replace(block: Block, content: str) -> None:
-    """Write other content into a block of a file, as the file is now.
+    """Replace the content of a block in the present text of its file.
 
     Raises:
-        GridError: it has no such block any more.
+        GridError: the file has no such block any more.
     """
     text = block.file.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
@@ -281,7 +282,7 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
 
 
 def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> int:
-    """Measure one block after another; each is written as soon as it is there."""
+    """Measure one block after another; each is written as soon as it is measured."""
     failed = []
     for block in [_named(name, blocks) for name in names]:
         print(f"{block.name}:\n{_indented(block.command)}", flush=True)
@@ -317,15 +318,15 @@ def _indented(command: str) -> str:
     return "\n".join(f"  {line}" for line in command.split("\n"))
 
 
-# Which code a figure was measured with.
+# The commit with which a figure was measured.
 
 
-# They hold figures: writing one would make the code of the next one look changed.
+# These files have figures: writing a figure would make the code look changed for the next one.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 
 
 def commit_of(folder: Path) -> str | None:
-    """A checkout's short commit, `-dirty` behind it where files without figures differ; None outside a checkout."""
+    """A checkout's short commit, with `-dirty` after it if files without figures differ; None outside a checkout."""
     try:
         commit = _git(folder, "rev-parse", "--short", "HEAD")
         return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", *_NO_CODE) else commit

@@ -1,7 +1,7 @@
 """Write today's names of modules into Python, YAML and text files: `python launch/renamed.py FOLDER...`.
 
-For plugins that were written against names of before (`grid/core/moved.py`): imports, `_target_`, names in texts, and
-paths of files. Files that git ignores in a checkout are left alone; what is written is told.
+For plugins that were written with older names (`grid/core/moved.py`): imports, `_target_`, names in texts, and paths of
+files. Files that git ignores in a checkout are left alone; the names of changed files are printed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grid.core.moved import MOVED
 
 _ENDINGS = frozenset({".py", ".pyi", ".yaml", ".yml", ".toml", ".md", ".txt", ".cfg", ".ipynb", ".html", ".run", ""})
 _OWN = frozenset({"moved.py", "CHANGELOG.md", "test_moved.py"})
-"""Files that tell of old names."""
+"""Files that contain old names on purpose."""
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _notebook(text: str) -> str:
-    """A notebook whose cells have today's names; what is none, or has none of them, as it is."""
+    """A notebook with today's names in its cells; a text that is no notebook, or has no old names, is unchanged."""
     try:
         notebook = json.loads(text)
         for cell in notebook["cells"]:
@@ -75,7 +75,7 @@ def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:
 
 
 def _today(name: str, moved: Mapping[str, str]) -> str:
-    """A dotted name whose longest beginning that moved is today's."""
+    """A dotted name whose longest moved beginning is replaced by today's."""
     parts = name.split(".")
     for many in range(len(parts), 1, -1):
         old = ".".join(parts[:many])
@@ -85,7 +85,7 @@ def _today(name: str, moved: Mapping[str, str]) -> str:
 
 
 def _imports(text: str, moved: Mapping[str, str]) -> str:
-    """`from grid.datasets import base` names a module too; the name by which the file knows it stays."""
+    """Rename modules in `from grid.datasets import base` too; the name that the file uses for the module stays."""
     try:
         statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
     except SyntaxError:

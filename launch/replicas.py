@@ -38,7 +38,7 @@ from grid.sweeps.session import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
-    """Start a pool that stays, or find it running; returns when it is loaded."""
+    """Start a pool that outlives this program, or find it running; returns when it is loaded."""
     built = build_engine(model)
     if built.home == "task":
         raise ConfigError("model", label, "a model that replicas hold; this one runs in each worker, and loads nothing")
@@ -64,7 +64,7 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
 
 
 def status(label: str, found: Pool | None, console: Console) -> None:
-    """Print what the replicas of a running pool have done."""
+    """Print the figures of a running pool's replicas."""
     if not found:
         console.print(f"{label}: no pool runs with these values of the model", soft_wrap=True)
         return

@@ -24,7 +24,7 @@ from grid.core.errors import GridError, StoreError, one_line, shown_value
 from grid.core.places import folder_at
 from grid.core.surroundings import usable
 
-if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+if TYPE_CHECKING:  # drawing and fitting take seconds to import, and a mistyped argument should not wait for it
     from analysis.figures import Drawing
     from analysis.load.unknowns import Unknown
     from analysis.page.table import Table
@@ -32,13 +32,13 @@ if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
-_PATIENCE_SECONDS = 5.0  # for a file that cannot be read: it may be replaced just now, on a slow network file system
-_SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
+_PATIENCE_SECONDS = 5.0  # how long to retry an unreadable file: a slow network file system may just replace it
+_SILENT_SECONDS = 30.0  # after so long without a new state the sweep's driver, or its machine, has died
 
 
 @usable()
 def main() -> int:
-    """Exit status 0, or 2 where the folder cannot be read."""
+    """Exit status 0, or 2 if the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)
     told = "the folder of a sweep, results/<name>; two are compared"
     parser.add_argument("results", type=folder_at, nargs="+", help=told)
@@ -96,10 +96,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    """Two runs side by side.
+    """Compare two runs side by side.
 
     Raises:
-        GridError: they cannot be compared, or an option is given that belongs to one sweep.
+        GridError: they cannot be compared, or an option is given that only applies to one sweep.
     """
     if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
         option = f"--{option}"
@@ -116,10 +116,10 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Path:
-    """The one folder to report on.
+    """The single folder to report on.
 
     Raises:
-        StoreError: several without a folder for them all, or one that cannot be made.
+        StoreError: several folders are given without a folder for all of them, or that folder cannot be made.
     """
     if len(folders) == 1 and into is None:
         return folders[0]
@@ -135,7 +135,7 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
 def _report(folder: Path, arguments: argparse.Namespace) -> None:
     if arguments.follow:
         follow(folder, Console())
-    gc.disable()  # frames are in no cycles, and looking for such among all that is imported took a twelfth of a report
+    gc.disable()  # frames have no cycles, and the search for cycles among all imports took a twelfth of a report
     from grid import store
 
     store.check_there(folder)
@@ -163,9 +163,9 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 
 
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
-    """Write `report.html` into a results folder, whole or not at all; returns its path.
+    """Write `report.html` into a results folder, completely or not at all; returns its path.
 
-    Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.load.unknowns.counted` says.
+    Its figures are `drawn`, or are drawn here; they count unknown cells in the way of `analysis.load.unknowns.counted`.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -187,10 +187,10 @@ def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] |
 
 
 def write_whole(path: Path, page: str) -> None:
-    """Write a page, whole or not at all.
+    """Write a page, completely or not at all.
 
     Raises:
-        StoreError: it cannot be written.
+        StoreError: the page cannot be written.
     """
     try:
         places.write_whole(path, page, path.with_name(f".{path.name}"))
@@ -199,7 +199,7 @@ def write_whole(path: Path, page: str) -> None:
 
 
 def write_tables(folder: Path, tables: Sequence[Table]) -> None:
-    """Write every table as Markdown, CSV and LaTeX, by its name and place.
+    """Write every table as Markdown, CSV and LaTeX, with its place and name as the file's name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -210,7 +210,7 @@ def write_tables(folder: Path, tables: Sequence[Table]) -> None:
 
 
 def write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
-    """Write every figure as PDF and SVG, by its name and place.
+    """Write every figure as PDF and SVG, with its place and name as the file's name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -224,7 +224,7 @@ def _in_form(form: str, drawing: Any) -> bytes:
 
 
 def _write_all(folder: Path, parts: Sequence[Any], forms: Mapping[str, Callable[[Any], str | bytes]]) -> None:
-    """Write each part in each form, by the file's ending."""
+    """Write each part in each form; `forms` are given by the file's ending."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, part in enumerate(parts, 1):
@@ -243,10 +243,10 @@ def _analysis(name: str) -> Path:
 
 
 def follow(folder: Path, console: Console) -> None:
-    """Show the progress that a sweep writes to its folder, from wherever that can be seen, until it has ended.
+    """Show the progress that a sweep writes to its folder, from any machine with access to it, until the sweep ends.
 
     Raises:
-        StoreError: no sweep has written any, or the file that it wrote is broken or gone.
+        StoreError: no sweep has written its progress, or the file is broken or gone.
     """
     if not console.is_terminal:
         for text in _states(folder):
@@ -261,9 +261,9 @@ def follow(folder: Path, console: Console) -> None:
 
 
 def _states(folder: Path) -> Iterator[str]:
-    """Each new state as a line; and a line for each second in which there should have been one.
+    """Yield each new state as a line; and a line for each second in which a new state is overdue.
 
-    How long there was none is measured here: the sweep's machine may have another time.
+    The time without a new state is measured here, as the clock of the sweep's machine may differ.
     """
     from grid.sweeps.progress import ENDED, STOPPING, line
 
@@ -284,7 +284,7 @@ def _states(folder: Path) -> Iterator[str]:
 
 
 def _told(folder: Path, patience: float) -> Told:
-    """What the file says now; waits a little where it cannot be read."""
+    """The state in the file now; waits a little if the file cannot be read."""
     from pydantic import ValidationError
 
     from grid.sweeps.progress import FILE, read_told
@@ -308,13 +308,13 @@ def _told(folder: Path, patience: float) -> Told:
         time.sleep(_LOOK_SECONDS / 4)
 
 
-# `agent-grid report results/A results/B`: what changed from one run to the other, as tables and as a page.
+# `agent-grid report results/A results/B`: the changes from one run to the other, as tables and as a page.
 
 
 COMPARISON = "comparison.html"
-"""Its page, in the second folder: a run is compared with those before it."""
+"""The name of the comparison's page in the second folder, as a run is compared with earlier ones."""
 _WIDTHS = (100, 160, 10_000)
-"""Columns: the first in which a table has room; lists stay short in each."""
+"""Widths in columns: the first one into which a table fits is used; lists stay short in each."""
 
 
 def report_two(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:

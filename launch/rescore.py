@@ -1,9 +1,9 @@
 """Score a sweep's episodes again: `agent-grid rescore results/NAME [model@evaluator=NAME] [plugins=[mylab]]`.
 
-Metrics of stored episodes under today's scorers, or by another evaluator; the acting model is not asked. What came of
-it is kept beside the first scores, which stay as they are (docs/results.md, 'Scoring again'). Keys are those of a sweep
-that say how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`), and what
-it may cost (`budget.money=5`).
+It computes the metrics of stored episodes with today's scorers, or by another evaluator; the acting model is not asked.
+The results are kept beside the first scores, which do not change (docs/results.md, 'Scoring again'). Keys are those of
+a sweep that say how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`),
+and how much it may cost (`budget.money=5`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from launch.win_rate import ended, evaluator
 
 SAME, DIFFERS = 0, 1
 _TAKEN = (f"model@{EVALUATOR}=", f"{EVALUATOR}.", "cluster=", "cluster.", "budget.money=")
-_SHOWN = 20  # changes, the largest first
+_SHOWN = 20  # how many changes are shown, the largest first
 _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parquet' USING (scoring)"
 
 
 def main() -> int:
-    """Exit status 0; 1 where values differ though nothing changed, or who is asked stops; 2 for what cannot run."""
+    """Exit status 0; 1 if values differ though nothing changed, or if the evaluator stops; 2 if it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
     parser.add_argument("keys", nargs="*", metavar="KEY=VALUE", help="model@evaluator=NAME, plugins=[...] and the like")
@@ -67,7 +67,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
-    """A folder scored again, as the command line says. Raises as `rescore`, and for keys that are none of these."""
+    """Score a folder again with the keys of a command line. Raises like `rescore`, and ConfigError for other keys."""
     prepared([one for one in keys if one.startswith("plugins=")])
     overrides = [one for one in keys if not one.startswith("plugins=")]
     for one in overrides:
@@ -92,7 +92,7 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
 
 
 def said(found: Rescored) -> list[str]:
-    """What came of it, in lines: what is not known and why, by data set, and what was spent."""
+    """Lines on the results: unknown values with reasons, by data set, and the cost."""
     reasons, cells = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[str]](set)
     for one in found.compared:
         if one.state == UNKNOWN:
@@ -115,7 +115,7 @@ def said(found: Rescored) -> list[str]:
 
 
 def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
-    """How many values are what, by data set and metric; the largest changes, so many at most."""
+    """The number of values in each state, by data set and metric; and the largest changes, at most `most`."""
     query = _QUERY.format(root=str(root).replace("'", "''"))
     counts = Counter((one.dataset, one.metric, one.state) for one in found.compared)
     keys = sorted({key[:2] for key in counts})
@@ -139,7 +139,7 @@ def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
 
 
 def _size(one: Compared) -> float:
-    """How large a change is; of a text, and where there is one value alone, as large as any."""
+    """The size of a change; infinite if a changed value is a text, 0 if only one of the scorings has a value."""
     if isinstance(one.then, float) and isinstance(one.now, float):
         return abs(one.now - one.then)
     return float("inf") if one.state == CHANGED else 0.0

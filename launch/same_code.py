@@ -1,9 +1,9 @@
 """Have today's code count as that of an earlier checkout: `python launch/same_code.py FOLDER`.
 
-For a change to classes that a config names that changes no result, once rows before and after were compared: stored
-cells keep their ids then. What each class reaches is digested here and there; where the two differ a line goes into
-`grid/settings/same_code.txt`. A line's first digest is today's, its second the first one that ever was; of several
-robustness settings together there is none, so that such cells run again, or `accept_code=true` keeps them.
+Use it after a change to classes of configs that changes no result, once you have compared rows before and after: then
+stored cells keep their ids. The code that each class reaches is digested here and there; if the two digests differ, a
+line goes into `grid/settings/same_code.txt`. A line's first digest is today's, its second is the oldest one. Several
+robustness settings together get no line, so that such cells run again, or `accept_code=true` keeps them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What counts together in a setting, with a name for it: each class of each group, and with what it may need."""
+    """Yield names of code that counts together in a setting, with a label: each class and the code that it may need."""
     classes: dict[str, list[str]] = {}
     for group in (*GROUPS, *FURTHER):
         files = [OmegaConf.to_container(OmegaConf.load(file)) for file in (CONF / group).glob("*.yaml")]
@@ -100,7 +100,7 @@ def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _parts(outline: str = GIVEN, solved: bool = False, asks: str | None = None) -> Parts:
-    """As much of a setting's parts as its code depends on."""
+    """A stand-in for a setting's parts, with only the attributes on which its code depends."""
     found = SimpleNamespace(dataset=SimpleNamespace(outline=outline), goes_by_solved=solved, tools_ask=asks)
     return cast(Parts, found)
 
@@ -113,7 +113,7 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """What a checkout's own code makes of the same names, or of those that their modules had there."""
+    """The digests that a checkout's own code computes for the same names, or for their older names there."""
     before: dict[str, list[str]] = {}
     for old, new in MOVED.items():
         before.setdefault(new, []).append(old)

@@ -26,7 +26,7 @@ _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 @usable()
 def main() -> int:
-    """Compose, check and run what the command line says; returns the exit status."""
+    """Compose, check and run the sweep of the command line; returns the exit status."""
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
     register()
     program = "python launch/sweep.py" if sys.argv[0].endswith(".py") else "agent-grid sweep"
@@ -44,7 +44,7 @@ def main() -> int:
             run_jobs(composed)
     except SweepEnded as ended:
         return ended.status
-    except Exception as error:  # whatever cannot be composed
+    except Exception as error:  # any error of a sweep that cannot be composed
         if wanted == "1":
             raise
         print(f"error: {refusal(error, given)}", file=sys.stderr)
@@ -57,11 +57,11 @@ def main() -> int:
 
 
 def _compose() -> list[Composed]:
-    """The one setting of a command line without `-m`; none for `--cfg` and the like. With `-m` our sweeper runs all."""
+    """The single setting of a command line without `-m`; none for flags as `--cfg`. With `-m` our sweeper runs all."""
     found: list[Composed] = []
 
     @hydra.main(version_base=None, config_path=str(CONF), config_name="config")  # type: ignore[untyped-decorator]
-    def one_setting(config: DictConfig) -> None:  # Hydra prints lines of its own for what is raised in here
+    def one_setting(config: DictConfig) -> None:  # Hydra would print lines of its own for errors raised in here
         of = HydraConfig.instance().cfg.hydra
         overrides = cast(list[str], OmegaConf.to_container(of.overrides.task))
         found.append(Composed(config, dict(of.runtime.choices), overrides))

@@ -1,9 +1,9 @@
 """The entropy above which `egb_tree` should branch: `agent-grid threshold results/PILOT [results/TESTED ...]`.
 
 A pilot is a sweep of exact choices on cases that are not tested: planner=egb_logits planner.trajectories=1 trials=1.
-Its first passes are read, and the threshold is printed that tells wrong decisions from right ones best (Youden's J),
-with an interval and the keys to set. Folders of tested cases behind it are looked through first: a case that is the
-pilot's too is refused.
+Its first passes are read. The command prints the threshold that separates wrong decisions from right ones best
+(Youden's J), with an interval and the keys to set. Further folders are those of tested cases: they are read first, and
+a case that the pilot has too is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DONE, CANNOT_RUN = 0, 2
 
 
 def main() -> int:
-    """Exit status 0, or 2 where nothing can be learned, or tested cases are the pilot's."""
+    """Exit status 0, or 2 if nothing can be learned, or if tested cases are in the pilot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     told = "the pilot's results; behind them results whose cases must not be the pilot's"
     parser.add_argument("results", type=folder_at, nargs="+", metavar="RESULTS", help=told)

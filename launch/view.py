@@ -1,7 +1,7 @@
 """Look at a sweep in a browser: `agent-grid view results/<name>`, beside another one, or written as files.
 
-Settings, cases by planners, every decision beside the reference's, search trees, prompts. It runs on this machine and
-loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that open without it.
+It shows settings, cases by planners, every decision beside the reference's, search trees, prompts. It runs on this
+machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that open without it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
     from grid.sweeps.progress import Told
 
-_TRIED = 100  # ports after the usual one
-_SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
+_TRIED = 100  # how many ports are tried after the usual one
+_SILENT_SECONDS = 30.0  # after so long without a new state the sweep's driver, or its machine, has died
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 _EPISODES = 300
 
 
 def main() -> int:
-    """Exit status 0, or 2 where a folder cannot be read or an address cannot be had."""
+    """Exit status 0, or 2 if a folder cannot be read or an address cannot be used."""
     arguments = _parser().parse_args()
     folders = [arguments.results, *([arguments.other] if arguments.other else [])]
     try:
@@ -78,10 +78,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
-    """What can be said before anything is imported.
+    """Check all that can be checked before other modules are imported.
 
     Raises:
-        GridError: a folder has no results, or an option has no sense.
+        GridError: a folder has no results, or an option makes no sense.
     """
     from grid.store import check_there
 
@@ -114,8 +114,8 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         runs = _runs(folders)
         found = threading.Event()
         threading.Thread(target=_read_ahead, args=(runs, found), daemon=True).start()
-        found.wait()  # what is imported next would take the interpreter from it; rows are read without it
-        gc.disable()  # what is imported stays: to look for garbage among it takes a tenth of the time
+        found.wait()  # the next imports would compete for the interpreter; reading rows does not need it
+        gc.disable()  # imported objects stay: the search for garbage among them takes a tenth of the time
         import uvicorn
 
         from analysis.viewer.app import app
@@ -138,9 +138,9 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
 
 
 def _read_ahead(runs: Sequence[Run], found: threading.Event) -> None:
-    """Have indexes ready for the first page, and files' hashes compared before the first case is asked for.
+    """Prepare indexes for the first page, and compare files' hashes before the first case is requested.
 
-    `found` is set when the first folder's rows are about to be read.
+    `found` is set just before the first folder's rows are read.
     """
     from analysis.viewer.reading import files
 
@@ -152,17 +152,17 @@ def _read_ahead(runs: Sequence[Run], found: threading.Event) -> None:
             for table in ("cases", "steps", "nodes", "improvements", "messages", "sections"):
                 files(run.root, table)
             run.classify()
-        except GridError as error:  # the page says so too
+        except GridError as error:  # the page shows the error too
             print(f"error: {one_line(error)}", file=sys.stderr)
         finally:
             found.set()
 
 
 def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
-    """A socket that listens, on the port that is asked for or the first free one.
+    """A listening socket, on the given port or the first free one, and its port.
 
     Raises:
-        ConfigError: it is taken, or the host is not this machine's.
+        ConfigError: the port is taken, or the host is not an address of this machine.
     """
     wanted = [port] if port is not None else range(PORT, PORT + _TRIED)
     for one in wanted:
@@ -196,9 +196,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class Watch:
-    """Tells how far a folder's sweep is, from what it writes there.
+    """Reports the progress of a folder's sweep, from the file that the sweep writes there.
 
-    How long nothing was written is measured here: the sweep's machine may have another time.
+    The time without a new state is measured here, as the clock of the sweep's machine may differ.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -207,13 +207,13 @@ class Watch:
         self._changed = time.monotonic()
 
     def __call__(self) -> Progress | None:
-        """None where no sweep has written any."""
+        """The progress; None if no sweep has written any."""
         from analysis.viewer.runs import Progress
         from grid.sweeps.progress import ENDED, line, read_told
 
         try:
             told = read_told(self._folder)
-        except (OSError, ValueError):  # there is none, or it is replaced just now
+        except (OSError, ValueError):  # there is no file, or it is just being replaced
             if self._last is None:
                 return None
             told = self._last

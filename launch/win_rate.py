@@ -1,8 +1,8 @@
 """Win rates: `python launch/win_rate.py results/<name> model@evaluator=NAME [against=zero_shot]`.
 
-An evaluator says of every finished episode and that of the reference planner on the same case which one served the
-request better. What was compared before is not asked again. Further arguments are those of `launch/sweep.py` that say
-how the evaluator is asked (`evaluator.form=digits`) and where its replicas run (`cluster=address ...`).
+For every finished episode and the reference planner's episode on the same case, an evaluator says which one served the
+request better. Pairs that were compared before are not asked again. Further arguments are those of `launch/sweep.py`
+that say how the evaluator is asked (`evaluator.form=digits`) and where its replicas run (`cluster=address ...`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 
 
 def main() -> int:
-    """Exit status 0, 1 where an evaluator stopped answering, or 2 for what cannot run."""
+    """Exit status 0, 1 if an evaluator stopped answering, or 2 if it cannot run."""
     arguments = sys.argv[1:]
     return ended(lambda: _run(arguments), arguments, "what was compared stays")
 
@@ -75,7 +75,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
-    """The exit status of a command that asks an evaluator: UNFINISHED where it stopped, CANNOT_RUN for what cannot."""
+    """Run a command that asks an evaluator; exit status UNFINISHED if it stopped, CANNOT_RUN if it cannot run."""
     try:
         return run()
     except (UnfinishedError, EngineError) as error:
@@ -90,7 +90,7 @@ def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
 
 
 def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
-    """The folder, the reference planner, and what is Hydra's."""
+    """The folder, the reference planner, and the overrides for Hydra."""
     folders = [one for one in arguments if "=" not in one]
     if len(folders) != 1:
         raise ConfigError(
@@ -109,11 +109,11 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
 
 
 def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
-    """Who is asked, from the command line; `informed`: it may be who is told the truth.
+    """The evaluator of the command line; `informed`: it may be a model that is told the truth.
 
-    Raises ConfigError, or what Hydra raises.
+    Raises ConfigError, or an error of Hydra.
     """
-    from hydra_plugins.grid_sweeper import register  # which the command line alone finds
+    from hydra_plugins.grid_sweeper import register  # a module that is only found from the command line
 
     register()
     with initialize_config_dir(str(CONF), version_base=None):
@@ -138,7 +138,7 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
     return Evaluating(label, dict(model), how, shared.cluster, price, shared.budget.money)
 
 
-# Comparing the finished episodes of a sweep with those of a reference planner, by an evaluator.
+# Comparing the finished episodes of a sweep with those of a reference planner; an evaluator decides.
 
 
 _AT_ONCE = 32
@@ -147,9 +147,9 @@ _A_FILE = 256  # comparisons
 
 @dataclass(frozen=True)
 class Evaluating:
-    """Who is asked, and how: its label, its config with how it is asked, and where replicas of it run.
+    """The evaluator: its label, its model's config, the way of asking it, and the cluster for its replicas.
 
-    `most`: US dollars that it may take, by its `price`.
+    `most`: the US dollars that it may cost, according to its `price`.
     """
 
     label: str
@@ -161,21 +161,21 @@ class Evaluating:
 
     @property
     def asked(self) -> Answering:
-        """The same, however it is asked."""
+        """The model to ask, without the way of asking it."""
         return Answering(self.label, self.model, self.cluster)
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """All that tells one evaluator from another."""
+        """All values in which evaluators can differ: the way of asking, and the model's config."""
         return {**asked(self.how), **self.model}
 
 
 def compare_all(root: Path, against: str, evaluating: Evaluating, console: Console) -> str:
-    """Compare what was not compared yet; a line that says what came of it.
+    """Compare all pairs that were not compared yet; returns a line on the results.
 
     Raises:
-        ConfigError: nothing finished is by the planner `against`.
-        EngineError, UnfinishedError: the evaluator does not answer; what was compared is written.
+        ConfigError: the planner `against` has no finished episode.
+        EngineError, UnfinishedError: the evaluator does not answer; finished comparisons are written.
         StoreError: the folder cannot be read or written to, or a sweep holds it.
     """
     with store.locked(root):
@@ -223,7 +223,7 @@ class _Work:
     done: Callable[[int], object]
 
     async def run(self, left: Sequence[Pair]) -> Counter[str]:
-        """Compare the pairs, file by file; returns how many were decided by what."""
+        """Compare the pairs, file by file; returns how many were decided in which way."""
         if self.engine.home == "gateway":
             await cast(HostedEngine, self.engine).load()
             if isinstance(self.engine, Probed) and self.evaluating.how.verb == SAMPLE:
@@ -239,7 +239,7 @@ class _Work:
         return by + await self._file(part)
 
     async def _file(self, part: Sequence[tuple[Pair, Shown, Shown]]) -> Counter[str]:
-        """Compare a file's pairs and write it, also where asking ends early."""
+        """Compare a file's pairs and write the file, even if the evaluator stops early."""
         rows: list[dict[str, Any]] = []
         waiting = iter(part)
 
@@ -285,11 +285,11 @@ class _Work:
         }
 
 
-# The pairs of a sweep's finished episodes that a win rate is made of.
+# The pairs of a sweep's finished episodes from which a win rate is computed.
 
 
 _PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
-"""In all of these the two of a pair agree, and in case and trial."""
+"""Columns in which the two episodes of a pair agree, beside case and trial."""
 _SAME = [*_PLACE, "case_id", "trial"]
 _OWN = ["cell_id", "setting_id", "planner", "passed", "answer", "config"]
 _STEPS = ["cell_id", "substep_id", "substep", "chosen_tool", "thought", "written", "observation", "failed"]
@@ -297,25 +297,25 @@ _TOGETHER = 2_000  # pairs whose steps are read at once
 
 
 class Pair(NamedTuple):
-    """Two rows of `episodes`: one, and the reference planner's on the same case."""
+    """Two rows of `episodes`: a planner's own, and the reference planner's on the same case."""
 
     own: Mapping[str, Any]
     against: Mapping[str, Any]
 
     @property
     def cells(self) -> tuple[str, str]:
-        """Their ids."""
+        """The ids of both cells."""
         return self.own["cell_id"], self.against["cell_id"]
 
 
 def pairs(root: Path, against: str) -> list[Pair]:
     """Every finished episode beside that of the planner `against` with the same model, dataset, ..., case and trial.
 
-    An episode is finished whose success is known, be it that its model failed. Of several settings of that planner the
-    one counts that has the same changes in its label.
+    An episode is finished if its success is known, even if its model failed. If that planner has several settings, the
+    setting with the same changes in its label counts.
 
     Raises:
-        ConfigError: nothing finished is by that planner, or several settings of it have one label.
+        ConfigError: that planner has no finished episode, or several of its settings have one label.
         StoreError: the folder cannot be read.
     """
     known = pc.field("success").is_valid()
@@ -329,7 +329,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
 
 
 def _of(group: pd.DataFrame, against: str) -> Iterator[Pair]:
-    """The pairs in one place."""
+    """The pairs of one group, whose rows agree in the columns `_PLACE`."""
     planners = list(dict.fromkeys(group["planner"]))
     for planner in planners:
         reference = reference_of(planner, planners, against)
@@ -350,7 +350,7 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Shown]]:
-    """Each pair with what an evaluator is shown of the two."""
+    """Each pair with the parts of both episodes that an evaluator sees."""
     for start in range(0, len(wanted), _TOGETHER):
         part = wanted[start : start + _TOGETHER]
         steps = _steps(root, {cell for pair in part for cell in pair.cells})
@@ -360,7 +360,7 @@ def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Sho
 
 
 def _steps(root: Path, cells: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Those on the path, in their order, by cell."""
+    """The steps on the path of each cell, in order, by cell."""
     mine = pc.field("cell_id").isin(pa.array(sorted(cells), pa.string())) & pc.field("on_path")
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in store.read(root, "steps", [*_STEPS, "step"], mine).to_pylist():

@@ -20,9 +20,9 @@ from grid.core.engine import ASKED
 from grid.core.errors import one_line
 
 SAME = ["dataset", "robustness", "planner"]
-"""The labels that settings which are compared share."""
+"""The labels that two compared settings share."""
 ACROSS = ["model", "retriever", "pool", "refine", "memory", *ASKED]
-"""Those that they share too, but where each run has one of its own: two models are compared as well."""
+"""Labels that they share as well, unless each run has a single value and these differ: two models can be compared."""
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
 _SETTING = [*PARTS, "setting_id", "dataset_version"]
@@ -35,7 +35,7 @@ Key: TypeAlias = "tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Run:
-    """A results folder: one row a cell with `place`, that of its setting among `settings` (the labels, by place)."""
+    """A results folder: one row per cell, whose `place` is the index of its setting in `settings` (the labels)."""
 
     root: Path
     cells: pd.DataFrame
@@ -49,14 +49,14 @@ class Pair:
     labels: tuple[Mapping[str, str], Mapping[str, str]]
 
     def label(self, part: str) -> str:
-        """What both are called, or `one → other`."""
+        """The value that both have, or `one → other`."""
         first, second = (labels[part] for labels in self.labels)
         return first if first == second else f"{first} → {second}"
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The settings of two runs that are compared, and in words those that only one has."""
+    """The settings of two runs that are compared, and a line about each setting that only one run has."""
 
     runs: tuple[Run, Run]
     pairs: Sequence[Pair]
@@ -64,12 +64,12 @@ class Matched:
 
     @cached_property
     def cases(self) -> Asked:
-        """One row a case that both have of a pair (`pair`, its place), in the ids' order.
+        """One row per case that both settings of a pair have (`pair` is its place), in the order of pairs and ids.
 
-        Columns: LABELS of the pair, the cluster of the first run, `cells_a` and `cells_b`, `changed` (what is asked for
-        or its reference is not the same in both), `success` and COSTS of the first run (means over trials, `_a`) and of
-        the second (`_b`), and `flip`: UP or DOWN where more than half of the trials of one run solve it, and fewer than
-        half of the other's.
+        Columns: LABELS of the pair, the cluster of the first run, `cells_a` and `cells_b`, `changed` (the request or
+        its reference is not the same in both runs), `success` and COSTS of the first run (means over trials, `_a`) and
+        of the second (`_b`), and `flip`: UP or DOWN if more than half of one run's trials solve the case, and fewer
+        than half of the other's.
         """
         means = ", ".join(f"avg({text}) AS {name}" for name, text in _MEANS.items())
         both = ", ".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b" for name in ("cells", *_MEANS))
@@ -77,11 +77,11 @@ class Matched:
 
     @cached_property
     def versions(self) -> Asked:
-        """What each setting of both runs was made with: `pair`, LABELS, `run` and VERSIONS."""
+        """The versions with which each setting of both runs was made: `pair`, LABELS, `run` and VERSIONS."""
         return self._ask(_VERSIONS, versions=", ".join(VERSIONS))
 
     def _ask(self, template: str, **parts: str) -> Asked:
-        """What a query of the first run's cells (`e`), the `other`'s and pairs (`p`) gives, and it over their files."""
+        """Run a query over the first run's cells (`e`), the `other` run's and pairs (`p`); its text reads files."""
         apart = [name for name in _SETTING if any(run.settings[name].nunique() > 1 for run in self.runs)]
         rows = [
             [place, *map(pair.label, LABELS), *(labels[name] for labels in pair.labels for name in apart)]
@@ -121,14 +121,14 @@ def read(root: Path) -> Run:
 
 
 def matched(first: Run, second: Run) -> Matched:
-    """The settings of two runs that are compared: same planner, dataset and robustness, and same model and the like.
+    """The settings of two runs that are compared: same planner, dataset and robustness, and the same further labels.
 
-    A part of ACROSS of which each run has a single one may differ. Where one run has several settings of the same
-    labels, those of the same id are compared. Of what is left over, settings are compared that differ in what was
-    changed (`react` with `react[temperature=0]`), where there is no other such.
+    A label of ACROSS may differ if each run has a single value of it. If a run has several settings with the same
+    labels, the settings with the same id are compared. Of the remaining settings, those are compared whose labels
+    differ only in the changes in brackets (`react` with `react[temperature=0]`), if each run has only one of them.
 
     Raises:
-        AnalysisError: no setting, or no case of any setting, is in both; it names what each has.
+        AnalysisError: the runs have no setting in common, or no case of any setting; the error names what each run has.
     """
     runs = (first, second)
     shared = [part for part in PARTS if part in SAME or not _each_its_own(part, runs)]
@@ -154,7 +154,7 @@ def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
 def _paired(
     runs: tuple[Run, Run], left: tuple[set[int], set[int]], shared: Sequence[str], written: Callable[[str], str]
 ) -> list[tuple[int, int]]:
-    """Pairs of places, taken out of `left`: first those of one id, then those that are alone with their labels."""
+    """Pairs of places, removed from `left`: first settings with the same id, then those alone with their labels."""
     found: list[tuple[int, int]] = []
     for further in (["setting_id", "dataset_version"], ["setting_id"], []):
         names = [*shared, *further]
@@ -190,7 +190,7 @@ def _setting(run: Run, place: int) -> tuple[Mapping[str, str], set[str]]:
 
 
 def _turn(pair: Pair) -> tuple[str | bool, ...]:
-    """Undisturbed settings come first, as everywhere."""
+    """The order of pairs: undisturbed settings come first, as everywhere."""
     model, dataset, robustness, planner = (pair.label(part) for part in ("model", "dataset", "robustness", "planner"))
     return model, dataset, robustness != _NONE, robustness, planner
 
@@ -214,7 +214,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + more
 
 
-# What two runs differ in on the cases that both have: success, tokens, seconds and money, and which cases flipped.
+# How two runs differ on the cases that both have: success, tokens, seconds and money, and which cases flipped.
 
 
 HOLM = "p_holm"
@@ -239,12 +239,12 @@ ORDER BY ALL"""
 
 
 def compared(matched: Matched) -> pd.DataFrame:
-    """One row a pair of settings: LABELS, counts, and what changed from the first run (a) to the second (b).
+    """One row per pair of settings: LABELS, counts, and the changes from the first run (a) to the second (b).
 
-    Columns: `cases` and `clusters` that both have, `cells_a` and `cells_b` of them, `changed` (cases whose contents
-    differ), `success_a` and `success_b` with `_low` and `_high` (over the cases whose success both know: `known`),
-    their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases flipped `up` and
-    `down`; the ratios of COSTS (b / a) with bounds, NaN where one has none.
+    Columns: `cases` and `clusters` that both runs have, `cells_a` and `cells_b` (their cells), `changed` (cases whose
+    contents differ), `success_a` and `success_b` with `_low` and `_high` (over the `known` cases, whose success is
+    known in both runs), their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases
+    flipped `up` and `down`; the ratios of COSTS (b / a) with bounds, NaN if a run has no value.
     """
     rows = [
         {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))

@@ -1,4 +1,4 @@
-"""What a comparison of two runs shows: tables, a figure, and what was different about the runs."""
+"""The tables and the figure of a comparison of two runs, and what was different about the runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
-"""Rows that a terminal shows of lists."""
+"""Rows of a list that a terminal shows."""
 _LEVEL = 0.05
 _NAMED = 8  # settings that a note names
 _CUT = 60  # characters of a value in a terminal
@@ -52,7 +52,7 @@ _INTERVALS = "95% intervals by the delta method over clusters"
 
 
 def compared_tables(matched: Matched, frame: pd.DataFrame) -> list[Table]:
-    """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
+    """A table for each model and dataset: success in both runs, the difference, flips, and the costs."""
     found = []
     for (model, dataset), own in frame.groupby(LABELS[:2], sort=False):
         found.append(_compared(f"{model} on {dataset}", own, matched.cases.query, len(frame)))
@@ -107,7 +107,7 @@ def _ratio(name: str, header: str, printed: bool = True) -> Column:
 
 
 def reading(frame: pd.DataFrame) -> str:
-    """What the differences say, in a sentence for each that Holm's correction leaves."""
+    """A sentence for each difference that remains after Holm's correction, or one that says that none does."""
     left = frame[frame[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
     if left.empty:
         widest = frame["difference"].abs().max()
@@ -139,7 +139,7 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
 
 
 def flips_table(matched: Matched) -> Table:
-    """Which cases flipped, those that B lost first."""
+    """The cases that flipped, first those that B lost."""
     cases, query = matched.cases
     flips = cases.loc[cases["flip"] != "", [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]]
     flips = flips.sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
@@ -208,16 +208,16 @@ def alone_lines(matched: Matched) -> list[str]:
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"
 _NESTED = {"config": "", "code_parts": "code of "}
-"""Columns that hold JSON objects, and what stands before the names in them."""
+"""Columns that hold JSON objects, and the prefix of the names in them."""
 _ABSENT = "(not set)"
 _DEEPEST = 8
 
 
 def differing(matched: Matched) -> pd.DataFrame:
-    """One row for each thing that differs, with its values in both runs and the settings in which it does so.
+    """One row for each thing that differs, with its values in both runs and the settings in which it differs.
 
     Columns: `what` (a label, a dotted key of the config, a column of versions, or `code of` a group), `a` and `b` (all
-    values that the cells have, in their alphabet's order), and `settings` (ALL, or their planners and robustness).
+    values that the cells have, sorted), and `settings` (ALL, or their planners and robustness).
     """
     found: dict[tuple[str, str, str], list[str]] = {}
     made = matched.versions.rows
@@ -247,7 +247,7 @@ def _values(made: pd.DataFrame, labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
-    """By dotted key the values in these objects; where they disagree, all of them."""
+    """The values in these JSON objects by dotted key; if the objects disagree, all of their values."""
     every: dict[str, dict[str, None]] = {}
     for text in texts:
         for key, value in _leaves(_object(text), _DEEPEST):
@@ -256,7 +256,7 @@ def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """An object's values by their names; any other text as it stands."""
+    """A JSON object's values by name; any other text unchanged, under `text`."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):
@@ -275,12 +275,12 @@ def _leaves(found: Mapping[str, Any], depth: int, before: str = "") -> Iterator[
 # The figure of a comparison: each setting's difference in success, with its interval.
 
 
-_MOST = 60  # settings of a figure
+_MOST = 60  # settings in a figure at most
 _DRAWINGS_CUT = 70
 
 
 def compared_drawings(matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
-    """One figure of all differences that are known; none where there are none, or too many to be read."""
+    """One figure of all known differences; no figure if there are none, or too many to read."""
     known = frame[frame["difference"].notna()]
     if known.empty or len(known) > _MOST:
         return []
@@ -321,7 +321,7 @@ def _differences(known: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Its title, what it shows in sentences, its tables and figures."""
+    """The title of a comparison, its results in sentences, its tables and figures."""
 
     title: str
     lines: list[str]
@@ -332,7 +332,7 @@ class Comparison:
 def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) -> Comparison:
     """Compare the run in `first` (A) with the one in `second` (B).
 
-    `unknown` is how cells count of which nobody can tell whether they succeeded (`unknowns.counted`).
+    `unknown` says how cells count whose success is not known (`unknowns.counted`).
 
     Raises:
         AnalysisError: they are the same folder, one is empty, or they have no setting or no case in common.

@@ -1,9 +1,9 @@
 """All drawings of a results folder.
 
-`drawings` lists them, and has those of the planning-horizon study; `plans` and `search` have those of their tables.
-Figures of one table stand in its file in `tables`: cost against success in `tables/frontier`, say.
+`drawings` lists them, and draws those of the planning-horizon study; `plans` and `search` draw those of their tables.
+Figures of a single table are in that table's file in `tables`: cost against success in `tables/frontier`, for example.
 
-It imports all rooms before it. What `from analysis import figures` gave before there was a room stands here.
+It imports all rooms before it. The names that `from analysis import figures` gave before this room existed are here.
 """
 
 from analysis.figures.drawings import success_against, tokens

@@ -30,7 +30,7 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """Of the study, varied numbers, failures, calibration, trajectories, searches, plans, where each applies; of cost.
+    """The figures of study, varied numbers, failures, calibration, trajectories, searches, plans, if any; of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -57,7 +57,7 @@ def _of_trajectories(root: Path) -> list[Drawing]:
 
 
 def _of_study(root: Path) -> list[Drawing]:
-    """Success against depth and against breadth, and tokens, where both of the study's planners ran."""
+    """Success against depth and against breadth, and tokens, if both of the study's planners ran."""
     episodes = study.rows(root, [provenance.ENGINE])
     if not study.both(episodes):
         return []
@@ -78,7 +78,7 @@ def _of_study(root: Path) -> list[Drawing]:
 
 
 def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
-    """Figure 3; none where no plan's shape is known."""
+    """Figure 3; none if no plan's shape is known."""
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     if cases.empty:
         return []
@@ -92,7 +92,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
 
 
 def _correlations(cases: pd.DataFrame) -> list[str]:
-    """Of each data set in which both kinds of breadth vary: how they go together, over how many cases."""
+    """For each data set in which both kinds of breadth vary: their correlation, and over how many cases."""
     found = []
     for dataset, own in cases.groupby("dataset", sort=True, observed=True):
         if own["breadth"].nunique() > 1 and own["breadth_edges"].nunique() > 1:
@@ -101,7 +101,7 @@ def _correlations(cases: pd.DataFrame) -> list[str]:
 
 
 def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
-    """Those of §4.4, where both robustness settings ran, and §4.5."""
+    """The heatmaps of §4.4, if both robustness settings ran, and of §4.5."""
     found = []
     changes, condition = horizon.robustness_change(episodes), queries.where(study.PLANNERS)
     if not changes.empty:
@@ -116,28 +116,28 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     return [*found, Drawing("repeated-calls", title, told, svg, query)]
 
 
-# Figures of the planning-horizon study whose numbers stand in cells: figure 3, and the heatmaps of §4.4 and §4.5.
+# Figures of the planning-horizon study that print numbers in cells: figure 3, and the heatmaps of §4.4 and §4.5.
 
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
 """Colour, marker, line, and the side to which points are moved so that intervals do not hide one another."""
 _EXACT, _QUANTILES = 8, 5
-"""Up to so many different values each has a point of its own; more are binned, by quantiles."""
+"""Up to `_EXACT` different values have a point each; more are binned by quantiles."""
 _ACROSS = 3
 _LONGEST = 24  # characters of a label in front of a row or below a column
 _CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
 _LIGHT, _DIVERGING = "Blues", "RdBu"
-_BINS = 12  # at most, of breadth
-_PALE = 10.0  # points that the scale ends at, at least: what is small shall look small
-_DARK = 0.55  # of a colour map: beyond it texts are white
+_BINS = 12  # bins of breadth at most
+_PALE = 10.0  # points: the scale ends there or above, so that small values look small
+_DARK = 0.55  # part of a colour map beyond which texts are white
 
 Numbers = npt.NDArray[np.float64]
 
 
 def instances(episodes: pd.DataFrame) -> str:
-    """Figure 3: how many cases of each dataset have which depth and breadth, a panel a dataset; an SVG element.
+    """Figure 3: how many cases of each dataset have which depth and breadth, one panel per dataset; an SVG element.
 
-    Depth and breadth are counted in calls (§3.1); a cell holds its number of cases, empty ones none.
+    Depth and breadth are counted in calls (§3.1); a cell shows its number of cases, an empty cell shows nothing.
     """
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     groups = list(cases.groupby("dataset", sort=True, observed=True))
@@ -153,7 +153,7 @@ def instances(episodes: pd.DataFrame) -> str:
 def robustness(changes: pd.DataFrame) -> str:
     """§4.4: the change of success from forgiving to strict tools in points, by planner; an SVG element.
 
-    `changes` are table 4's rows; a row a dataset, a column a model.
+    `changes` are table 4's rows. The heatmap has one row per dataset and one column per model.
     """
     panels = {"FH": "change_fh", "SH": "change_sh", "SH − FH": "change_difference"}
     return _planners("robustness", changes, ["dataset"], panels, diverging=list(panels))
@@ -162,7 +162,7 @@ def robustness(changes: pd.DataFrame) -> str:
 def repeated(shares: pd.DataFrame) -> str:
     """§4.5: the share of episodes with a repeated call in %, by planner, in both definitions; an SVG element.
 
-    `shares` are table 5's rows; a row a dataset and robustness setting, a column a model.
+    `shares` are table 5's rows. The heatmap has one row per dataset and robustness setting, and one column per model.
     """
     panels = {
         f"{label}{' (points)' * (part == 'difference')}, {name}": f"{column}_{part}"
@@ -176,7 +176,7 @@ def repeated(shares: pd.DataFrame) -> str:
 def _planners(
     name: str, frame: pd.DataFrame, rows: Sequence[str], panels: dict[str, str], diverging: Sequence[str]
 ) -> str:
-    """A heatmap for each panel's column, three in a row; those not `diverging` share one scale from 0."""
+    """A heatmap for each panel's column, three in a row; panels that are not `diverging` share one scale from 0."""
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
     tables = {label: table.dropna(how="all") for label, table in tables.items()}
@@ -198,7 +198,7 @@ def _planners(
 def _panel(axis: Axes, frame: pd.DataFrame, high: float, diverging: bool) -> None:
     values = frame.to_numpy(np.float64)
     low = -high if diverging else 0.0
-    # No image: a page loads none, and these are few cells.
+    # Not an image: a page loads none, and there are few cells.
     axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
     axis.invert_yaxis()
     for (row, column), value in np.ndenumerate(values):
@@ -262,7 +262,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 
 
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
-    """Mean input and output tokens a case for FH and SH; `comparisons` are table 2's rows, the lines; an SVG element.
+    """Mean tokens in and out per case for FH and SH, one line per row of table 2 (`comparisons`); an SVG element.
 
     Bars are 95% intervals (Student's t over clusters, of the logarithm of the mean).
     """

@@ -1,9 +1,10 @@
 """Plans drawn: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6, 58 and 59).
 
-It stands apart from the list of all drawings as `tables.plans`, whose numbers it draws, does from other tables.
+It stands apart from the list of all drawings, as `tables.plans`, whose numbers it draws, does from other tables.
 
-Of figures 58 and 59 the paper's text has the captions alone. Here 58 is what each error's share of all errors is, a bar
-a model, and 59 how often each error is made in each kind of task, a line a model; both only of several models.
+The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, one
+bar per model, and figure 59 how often each error is made in each kind of task, one line per model. Both are drawn only
+for several models.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TITLES = {
 
 
 def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
-    """Figures 3 to 6, 58 and 59, each where its data are."""
+    """Figures 3 to 6, 58 and 59, each if there are data for it."""
     if cells.empty:
         return []
     first = f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
@@ -104,7 +105,7 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
 
 
 def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """A row for each of the frame's rows and ERROR_RATES: `keys`, `error` and its `share` with bounds."""
+    """A row for each row of the frame and each of ERROR_RATES: `keys`, `error` and its `share` with bounds."""
     return pd.DataFrame([
         {**{name: row[name] for name in keys}, "error": measure.header}
         | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
@@ -114,20 +115,20 @@ def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def diagnosed(cells: pd.DataFrame, families: Iterable[str]) -> Asked:
-    """The cases of some tasks whose plans were diagnosed, with how many of their plans have each error (`all_`)."""
+    """The cases of these task families with diagnosed plans, and the number of plans with each error (`all_`)."""
     condition = f"{plan_cells.within(cells, task_family=sorted(families))} AND plan_errors IS NOT NULL"
     sums = {f"all_{error}": error for error in ERRORS}
     return plan_cells.cases(cells, ERRORS, condition, ["task_family", plan_cells.MODE], sums)
 
 
 def error_shares(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting: of all errors in its plans the share of each; 0 of all where there is none."""
+    """One row per setting: each error's share of all errors in its plans; all shares are 0 if there are no errors."""
     counts = cases.groupby(SETTING, sort=False, observed=True)[[f"all_{error}" for error in ERRORS]].sum()
     return counts.div(counts.sum(axis=1), axis=0).fillna(0).set_axis([*ERRORS], axis=1).reset_index()
 
 
 def _stacked(name: str, shares: pd.DataFrame) -> str:
-    """The shares of errors as bars that are 1 high, one a model, a panel a data set, robustness and planner."""
+    """The shares of errors as bars of height 1, one bar per model, one panel per data set, robustness and planner."""
     groups = list(shares.groupby(SETTING[1:], sort=False, observed=True))
 
     def draw(axes: Sequence[Axes]) -> None:
@@ -158,7 +159,7 @@ def _lines(
     panels: Sequence[str] = SETTING[:2],
     line: str = "planner",
 ) -> str:
-    """`y` with its interval against the values of `x`, a line a `line`, a panel for each of `panels` and `further`."""
+    """`y` with its interval against `x`: a line per value of `line`, a panel per value of `panels` and `further`."""
     frame = frame.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in frame.to_dict("records")])
     groups = list(frame.groupby([*panels, *further], sort=False, observed=True))
     values = list(dict.fromkeys(map(named, frame[x])))
@@ -193,7 +194,7 @@ def _panel(
 
 
 def _title(key: Sequence[object]) -> str:
-    """What a panel is of, a line each; not that nothing was disturbed."""
+    """The title of a panel: its labels, one per line, without the label `none` of undisturbed settings."""
     parts = dict.fromkeys(NAMES.get(str(part), str(part)) for part in key if str(part) != "none")
     return "\n".join(map(shown, parts))
 

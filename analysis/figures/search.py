@@ -1,6 +1,6 @@
 """The figures of searches: anytime curves, sizes of trees, the frontier of cost and success.
 
-It stands apart from the list of all drawings as `tables.search`, whose numbers it draws, does from other tables.
+It stands apart from the list of all drawings, as `tables.search`, whose numbers it draws, does from other tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASKED = (
 def drawings(root: Path) -> list[Drawing]:
     """Figures 3 and 4, and success against cost, of each model, dataset, outline and budget.
 
-    None where nobody searched or reached a budget.
+    None if no planner searched or reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -98,9 +98,9 @@ def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told:
 
 
 _LINES = {False: "-", True: ":"}
-"""By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
+"""Line styles: dotted, with hollow markers, for planners that asked whether cases were resolved (True)."""
 _GAIN = "gain_per_second"
-_SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
+_SPREAD = 0.5  # octaves over which the planners' points at one limit are spread, so that intervals do not overlap
 
 
 class _Style(NamedTuple):
@@ -118,7 +118,7 @@ class _Style(NamedTuple):
 def anytime(curve: pd.DataFrame, name: str) -> str:
     """Success, seconds and marginal gain per second against the limit of executed calls (figure 3); an SVG element.
 
-    `curve` are the rows of `search_cells.curve`; a row of panels for each robustness setting, bars are 95% intervals.
+    `curve` are the rows of `search_cells.curve`. Each robustness setting has a row of panels; bars are 95% intervals.
     """
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
@@ -178,8 +178,8 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 def frontier(compared: pd.DataFrame, name: str) -> str:
     """Success against tokens and against seconds; an SVG element.
 
-    Undominated planners (`search_cells.compared`) are joined by a line, the others grey. A planner whose cost is 0 or
-    not known has no place.
+    A line joins the undominated planners (`search_cells.compared`); the others are grey. A planner whose cost is 0 or
+    not known is not drawn.
     """
     settings = list(compared["robustness"].unique())
     labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
@@ -198,13 +198,13 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
 
 
 def drawable(compared: pd.DataFrame) -> bool:
-    """Whether a frontier's two axes have planners to be told apart."""
+    """Whether a frontier has at least two planners with known success and costs on both axes."""
     known = compared["success"].notna() & (compared["tokens"] > 0) & (compared["seconds"] > 0)
     return int(known.sum()) > 1
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner: its place among all planners decides."""
+    """A style for each planner, by its place among all planners and by whether it asked."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)

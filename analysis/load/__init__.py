@@ -1,14 +1,14 @@
 """A results folder as data frames and as SQL, and what has to be known before its figures are read.
 
-`frames` first: episodes with labels that tell settings apart, read once for all tables; what notebooks need of it
-stands here. `queries`: how SQL is put together, run by DuckDB and shown; what a table counts is written in that table's
-own file. `unknowns`: cells of which nobody can tell whether they succeeded. Then columns that are worked out:
-`spending`, `grading`; and `baselines`: what needs no model.
+`frames` comes first: episodes with labels that tell settings apart, read once for all tables; what notebooks need from
+it can be imported from here. `queries`: how SQL is put together, run by DuckDB and shown; what a table counts is
+written in that table's own file. `unknowns`: cells whose success is not known. Then the columns that are derived:
+`spending`, `grading`; and `baselines`, which need no model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
 (settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).
 
-It imports `page` and `stats`, as notes stand under tables and shares have intervals.
+It imports `page` and `stats`, because tables have notes below them and shares have intervals.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What `frames` has, once it is asked for: `spending` needs neither pandas nor scipy, which take a while."""
+    """A name of `frames`, imported on first use: `spending` needs neither pandas nor scipy, which load slowly."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import frames

@@ -1,4 +1,4 @@
-"""What is to be known of answers: who gave them, whose tokens nobody told, and which could not be read."""
+"""Facts about answers: who gave them, which have no token counts, and which could not be read."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
 _CALLS = SPENT[ACTOR]["llm_calls"]
 _TEXTS = [*_LABELS.values(), "planner", "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
-"""How a name ends that also says which version it is: -2024-08-06, @20241022, -2411, -0613, -002."""
+"""The end of a name that includes the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
 _SHOWN = 5  # names in a line
 
 
 def served(root: Path) -> list[str]:
-    """A line for each model whose server told no tokens of answers, and each that another may have answered for.
+    """A line for each model whose server gave answers without token counts, or for which another may have answered.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -46,17 +46,17 @@ def served(root: Path) -> list[str]:
 
 
 def same_model(asked: str, answered: str) -> bool:
-    """Whether one name is the other's, which may tell a version behind it, leave out its owner, or be written large."""
+    """Whether two names mean one model: a name may have a version at its end, no owner, or capital letters."""
     return _plain(asked) == _plain(answered)
 
 
 def _plain(name: str) -> str:
-    """`openai/gpt-4o-2024-08-06` is gpt-4o, and so is `gpt-4o-latest`."""
+    """`openai/gpt-4o-2024-08-06` becomes `gpt-4o`, and so does `gpt-4o-latest`."""
     return _DATED.sub("", name.casefold().rpartition("/")[2]).removesuffix("-latest")
 
 
 def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
-    """Of agents with a model of their own: their success is theirs, and not the setting's model's."""
+    """Lines about agents that have a model of their own: their success is not that of the setting's model."""
     for planner, part in cells.groupby("planner", observed=True, sort=True):
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
@@ -104,7 +104,7 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
 
 
 def _counted(names: pd.Series[str]) -> dict[str, int]:
-    """In how many cells each name is, the most frequent first; a cell may have several."""
+    """The number of cells that have each name, the most frequent name first; a cell may have several names."""
     parts = names.dropna().str.split(BETWEEN, regex=False).explode()
     return {str(name): int(count) for name, count in parts.value_counts().items()}
 
@@ -115,13 +115,13 @@ def _shown(names: dict[str, int]) -> str:
     return ", ".join([*told[:_SHOWN], *more])
 
 
-# Answers that could not be read: a setting whose answers mostly could not has no result to speak of.
+# Answers that could not be read: if most of a setting's answers could not, the setting has no meaningful result.
 
 
 MOST = 0.5
-"""A larger share of a setting's answers is a warning."""
+"""A larger share of a setting's answers causes a warning."""
 MANY = 0.01
-"""A larger share of any row's answers is a column of its table."""
+"""If any row has a larger share of its answers, the table gets a column for it."""
 COLUMNS = ("n_messages", "cut_answers")
 """The columns of `episodes` that are read for shares of answers, besides those that every table reads."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]
@@ -135,11 +135,11 @@ FROM e JOIN a USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names 
 
 
 def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
-    """A line for each setting, and role, of whose answers more than half could not be read.
+    """A line for each setting and role if more than half of its answers could not be read.
 
     Args:
         root: the folder.
-        episodes: its cells with `n_messages`, where they have been read.
+        episodes: its cells with `n_messages`, if they have been read already.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -158,11 +158,11 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
 
 
 def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
-    """By setting and role the `answers` that were sampled, and how many of them are `unread`.
+    """By setting and role, the number of `answers` that were sampled, and how many of them are `unread`.
 
-    Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
-    answer of the acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of
-    the folder with `n_messages`, where they have been read.
+    If a cell's requests were not kept (`store.transcripts`), each decision on any branch counts as an answer of the
+    acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of the folder with
+    `n_messages`, if they have been read already.
     """
 
     def made() -> Asked:
@@ -177,7 +177,7 @@ def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """By setting, of the acting model's answers the share that is `unreadable`; NaN without any."""
+    """By setting, the share of the acting model's answers that is `unreadable`; NaN if there are no answers."""
     counted = by_setting(root, episodes).rows
     acting = counted[counted["role"] == ACTOR]
     return acting[SETTING].assign(unreadable=acting["unread"] / acting["answers"].where(acting["answers"] > 0))

@@ -1,7 +1,8 @@
-"""What needs no model: the retriever's first and its ceiling, chance, constant answers and ends, solvable cases.
+"""Baselines without a model: the retriever's first and its ceiling, chance, constant answers and ends, solvable cases.
 
-The first three come from the first passes' decisions on a followed outline, which know how many options there were and
-where the reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
+The first three come from the first passes' decisions on a followed outline. These record how many options there were
+and at which rank the reference's tool was. The planner does not matter: per substep one decision counts, the one that
+most settings met.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OF_CASES = {
     SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success",
     NOTHING: "nothing_success", TRANSFER: "transfer_success",
 }  # fmt: skip
-"""The baselines whose success is the share of cases of which a column of `episodes` is true."""
+"""The baselines whose success is the share of cases for which a column of `episodes` is true, with this column."""
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
 _RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
   avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success
@@ -63,13 +64,13 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
     `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. `retriever's
-    ceiling` is right wherever the reference's tool was offered, and succeeds where all of a case's were. The success of
-    `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
-    questions; by last function it is told in which function the question's program ends, and gives the commonest
-    answer of the training questions that end in it. `doing nothing` ends the work without a call, `transfer at once`
-    behind the one call that hands the user over to a person; the former has a row where it resolves any case. Columns:
-    `SETTING`, `cases` and the rates, NaN where not defined. No row where nothing is known: no outline was followed, or
-    the column of no case is known.
+    ceiling` is right if the reference's tool was offered, and succeeds if this holds for all calls of a case. The
+    success of `solvable cases` is their share. `constant answer` gives every question the commonest answer of the
+    training questions; `constant answer by last function` knows the function in which the question's program ends, and
+    gives the commonest answer of the training questions that end in it. `doing nothing` ends the work without a call,
+    `transfer at once` after the one call that hands the user over to a person; `doing nothing` has a row only if it
+    resolves any case. Columns: `SETTING`, `cases` and the rates, NaN if not defined. A baseline has no row if nothing
+    is known about it: no outline was followed, or its column is not known for any case.
     """
     steps = decisions(root, episodes)
     found = selects(episodes, steps)
@@ -78,7 +79,7 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
-    """The first passes' decisions on a followed outline: the table `steps` that `selects` reads."""
+    """The first passes' decisions on a followed outline: the rows of the table `steps` that `selects` reads."""
     known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
     first = episodes[episodes["status"] == "ok"].drop_duplicates(["setting_id", "dataset_version", "code", "case_id"])
     mine = pc.field("cell_id").isin(pa.array(first["cell_id"], pa.string()))
@@ -91,9 +92,10 @@ def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
 
 
 def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") -> list[str]:
-    """The queries of the baselines of which anything is known; of a substep the most frequent decision counts.
+    """The queries of the baselines about which anything is known; the most frequent decision of a substep counts.
 
-    Of those as frequent it is the one with the fewest options, then the one in which the reference's tool stands first.
+    Of equally frequent decisions, the one with the fewest options counts, then the one that ranks the reference's tool
+    first.
     """
     having = {NOTHING: " HAVING success > 0"}
     of_cases = [
@@ -105,7 +107,7 @@ def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") ->
 
 
 def named(found: pd.DataFrame) -> pd.DataFrame:
-    """What `selects` give, each by its name: with the retriever where several are, and the pool where it is not all."""
+    """The rows of `selects` by name; the retriever is added if there are several, the pool if it is not all."""
     if found.empty:
         return pd.DataFrame(columns=_COLUMNS)
     names = found["planner"].astype(str)

@@ -25,11 +25,11 @@ from grid.store.schema import APART, JOINED
 
 T = TypeVar("T")
 SETTING = ["model", "dataset", "robustness", "planner"]
-"""The labels that tell settings apart; `episodes` makes them do so."""
+"""The labels that tell settings apart; `episodes` makes sure that they do."""
 ALL = "all"
-"""The pool that labels do not name: every tool of the benchmark."""
+"""The pool that labels do not mention: every tool of the benchmark."""
 UNCHANGED = "none"
-"""What labels do not name: the plan is taken as it was written first, no other case is remembered."""
+"""The value that labels do not mention: the plan is used as it was first written, no other case is remembered."""
 _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -43,15 +43,15 @@ _FLAGS = [
     *BASELINES, "success_db",
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
-_HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
-_WHOLE_BYTES = 2 << 30  # the same of a folder that is read for all its tables, where memory has several times as much
+_HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, while a process looks at a folder
+_WHOLE_BYTES = 2 << 30  # the same for a folder that is read for all its tables, if memory is several times as large
 _SPARE = 4
 _MEMORY = Path("/proc/meminfo")
 FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
-"""The columns that no frame can do without."""
+"""The columns that every frame needs."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
 _DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
-_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # such texts of some tables
+_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # categories of some tables
 _FURTHER = [
     *_LABELS, "cell_id", "attempt_id", "behaviour", "case_digest", "draft", "error_message", "failure_patterns",
     "plan_errors", "reward_parts", "task_family", "termination", "tool_counts", "unsolvable_kind", "verdict",
@@ -66,12 +66,12 @@ def episodes(
     unknown: unknowns.Unknown | None = None,
     names: Sequence[str] = _EPISODES,
 ) -> pd.DataFrame:
-    """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN where not known.
+    """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN if not known.
 
-    Where success is not known, it is as `unknown` says (None: as `unknowns.counted` does), and the column `unknown` is
-    true. Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns
-    of the table to read besides, `where` says which rows (`grid.store.read`). `names` are the columns of every table,
-    unless only those of some are asked for (`FEW`).
+    If success is not known, it is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is
+    true. Texts are categories in alphabetical order: a million rows hold few different ones. `further` are additional
+    columns of the table to read, `where` says which rows (`grid.store.read`). `names` are the columns of every table,
+    unless only the columns of some tables are asked for (`FEW`).
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
@@ -87,7 +87,7 @@ def _of_every_row(root: Path, where: pc.Expression) -> bool:
 
 
 def _named(root: Path, where: pc.Expression | None) -> list[str]:
-    """The columns that an expression asks of."""
+    """The columns that an expression uses."""
     return [] if where is None else sorted(store.named_in(where) & {*JOINED.names, *store.metrics(root)})
 
 
@@ -119,12 +119,12 @@ def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.D
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id", CLUSTER] if name in frame},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
     )
-    pa.default_memory_pool().release_unused()  # what the table took
+    pa.default_memory_pool().release_unused()  # the memory that the table took
     return found
 
 
 def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
-    """The rows setting by setting, with the columns that are worked out."""
+    """The rows setting by setting, with the derived columns."""
     frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
     if not frame.empty:
         frame = frame.assign(planner=told_apart(frame, lambda: _configs(root)))
@@ -134,7 +134,7 @@ def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
 def rows(
     root: Path, names: Sequence[str], where: pc.Expression | None = None, categories: Sequence[str] = ()
 ) -> pa.Table:
-    """`store.read(root, "episodes", …)`, of which columns stay in memory: a report's tables ask for the same ones."""
+    """`store.read(root, "episodes", …)` with columns kept in memory, as a report's tables ask for the same ones."""
     files = store.files_of(root, "episodes")
     held = _held(folder_at(root), files)
     named = _named(root, where)
@@ -162,10 +162,10 @@ def rows(
 
 
 def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
-    """What `make` gives, made once for these rows: tables and figures are of the same numbers.
+    """The result of `make`, made once for these rows, so that tables and figures show the same numbers.
 
-    Of a folder that is too large to be held it is made each time, unless it has `few` rows however many cells there
-    are.
+    If the folder is too large to be held in memory, the result is made each time, unless it has `few` rows however many
+    cells there are.
     """
     files = store.files_of(root, "episodes")
     if not few and not _fit(files, len(_LIKELY)):
@@ -178,7 +178,7 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
 
 
 def hold(root: Path) -> None:
-    """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
+    """Read at once the columns that a report's tables are likely to ask for, if the folder is not too large."""
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(folder_at(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
@@ -186,7 +186,7 @@ def hold(root: Path) -> None:
 
 
 def _free() -> int:
-    """Bytes of memory that can be had, those of cached files too; 0 where the system does not tell."""
+    """Bytes of available memory, including that of cached files; 0 if the system does not tell."""
     with contextlib.suppress(OSError, StopIteration):
         told = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
         return 1024 * int(told.split()[1])
@@ -202,24 +202,24 @@ def _limit(root: Path) -> int:
 
 
 def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) -> bool:
-    """Whether so many columns may stay in memory."""
+    """Whether so many columns of these files may stay in memory."""
     return 8 * sum(file.rows for file in files) * columns <= limit
 
 
 @lru_cache(maxsize=2)
 def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], Any]:
-    """What was made of these files, by its name and how unknown cells are counted."""
+    """The results made from these files, by their name and by how unknown cells are counted."""
     return {}
 
 
 @lru_cache(maxsize=4)
 def _held(root: Path, files: tuple[store.File, ...]) -> dict[str, pa.ChunkedArray]:
-    """The columns that were read of these files, whose names are hashes of what they hold."""
+    """The columns that were read from these files, whose names are hashes of their contents."""
     return {}
 
 
 def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Rows of a column; a dictionary has their texts alone, in the order in which they come."""
+    """Rows of a column; a dictionary-encoded column keeps only their texts, in the order in which they occur."""
     found = column.take(places)
     if not pa.types.is_dictionary(found.type):
         return found
@@ -230,14 +230,14 @@ def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:
-    """A column as a dictionary or plainly."""
+    """A column, dictionary-encoded or as plain values."""
     if pa.types.is_dictionary(column.type) == encoded:
         return column
     return column.dictionary_encode() if encoded else column.cast(column.type.value_type)
 
 
 def answer_prefixes(root: Path) -> dict[str, str]:
-    """By model's label, what the engine puts in front of its answers, for those where it does."""
+    """What the engine puts before its answers, by the model's label, for models with such a prefix."""
     found = rows(root, ["model", "config"], categories=["model", "config"])
     pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
     prefixes = {
@@ -252,7 +252,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def models(root: Path) -> dict[str, str]:
-    """By stored label of a model how tables call it, where that is another name; raises StoreError."""
+    """The names of models in tables, by the models' stored labels, if the two differ; raises StoreError."""
 
     def made() -> dict[str, str]:
         found = shown_labels.short(map(str, rows(root, ["model"], categories=["model"])["model"].unique().to_pylist()))
@@ -262,18 +262,18 @@ def models(root: Path) -> dict[str, str]:
 
 
 def _configs(root: Path) -> dict[str, str]:
-    """The config of each setting, as rows have it, by its id."""
+    """The config of each setting, as stored in rows, by the setting's id."""
     names = ["setting_id", "config"]
     found = rows(root, names, categories=names).group_by(names).aggregate([]).to_pylist()
     return {row["setting_id"]: row["config"] for row in found}
 
 
 def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
-    """The planners' labels, with the retriever where it varies, roles where a model has several, and what settings add.
+    """The planners' labels, with the retriever if it varies, roles if a model has several, and what settings add.
 
-    That is the pool where it is not all, refinement and memory. Where labels do not suffice, what differs between the
-    settings (`react (seed=1)`): keys of their `configs`, which are asked for only then, of the data or the code; the
-    setting's id where nothing is known to differ.
+    Settings add the pool if it is not all, refinement and memory. If labels do not suffice, what differs between the
+    settings is added (`react (seed=1)`): keys of their `configs`, which are asked for only then, the data or the code;
+    or the setting's id if nothing is known to differ.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
@@ -289,7 +289,7 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
-        if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves say so already
+        if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves differ already
             called = asked.dropna().map(shown_labels.short(asked.dropna())).reindex(asked.index)
             planner = planner.where(asked.isna(), planner + f" / {role} " + called.astype(str))
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
@@ -300,7 +300,7 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
 
 
 def _differing(settings: pd.DataFrame, configs: Mapping[str, str | None]) -> pd.Series[Any]:
-    """What stands behind the labels of settings that have the same ones."""
+    """The texts to append to the labels of settings that have the same labels."""
     every = [
         {**shown_labels.of_config(configs.get(row["setting_id"])), "data": str(row["dataset_version"])[-4:],
          "code": str(row["code"])[:4]}
@@ -314,7 +314,7 @@ def _differing(settings: pd.DataFrame, configs: Mapping[str, str | None]) -> pd.
 
 
 def lengthened(root: Path) -> pd.DataFrame:
-    """The settings whose planner has a longer label than its own: `unknowns.SETTING`, `planner`, and the `label`."""
+    """The settings whose planner's label was lengthened: `unknowns.SETTING`, `planner` as stored, and the `label`."""
 
     def made() -> pd.DataFrame:
         labels = episodes(root, names=FEW)["planner"].unique()
@@ -333,12 +333,12 @@ def lengthened(root: Path) -> pd.DataFrame:
 
 
 def name_of(label: str) -> str:
-    """A label's planner without its changes and whatever stands behind it."""
+    """The planner's name in a label, without its changes and without what follows."""
     return label.partition("[")[0].partition(" ")[0]
 
 
 def places(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """The model and the dataset of rows, and these, in their order; nothing of an empty frame."""
+    """Each model and dataset of the rows with its rows, in their order; nothing for an empty frame."""
     if len(frame):
         for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
             yield str(model), str(dataset), own

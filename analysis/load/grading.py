@@ -1,4 +1,4 @@
-"""Success as planning_horizon's tables have it: an evaluator's verdict on the answer, where one was asked (its B.3)."""
+"""Success as in planning_horizon's tables: an evaluator's verdict on the answer, if one was asked for (its B.3)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from analysis.load import unknowns
 from grid.core.engine import EVALUATOR
 
 COLUMN = "graded_success"
-"""What is worked out of SOURCES: of a setting that has verdicts whether the answer is correct, else its success."""
+"""The column derived from SOURCES: if a setting has verdicts, whether the answer is correct, else its success."""
 SOURCES = ("verdict",)
-"""The columns of `episodes` that are read besides those that `load.episodes` has."""
+"""The columns of `episodes` that are read in addition to those of `load.episodes`."""
 CORRECT = "correct"
-"""The one verdict that counts: not an answer that is partially so."""
+"""The only verdict that counts as success; a partially correct answer has another verdict."""
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
-    """With COLUMN, unknown verdicts counted as unknown successes are (`unknowns`). `cells` have SOURCES."""
+    """Add COLUMN to `cells`, which have SOURCES; unknown verdicts count as unknown successes do (`unknowns`)."""
     verdict = cells["verdict"].astype(object)
     known = verdict.notna()
     right = (verdict == CORRECT).astype("float64").where(known | (unknowns.how_counted() == unknowns.FAILURE))
@@ -27,13 +27,13 @@ def added(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def taken(cells: pd.DataFrame) -> pd.DataFrame:
-    """With COLUMN, and the same as `success`."""
+    """Add COLUMN, and set `success` to it."""
     found = added(cells)
     return found.assign(success=found[COLUMN])
 
 
 def sql() -> str:
-    """COLUMN in DuckDB, of cells as `queries.latest` has them."""
+    """COLUMN in DuckDB, over cells as in `queries.latest`."""
     right = f"verdict = '{CORRECT}'"
     right = f"coalesce({right}, false)" if unknowns.how_counted() == unknowns.FAILURE else right
     over = f"OVER (PARTITION BY {', '.join(unknowns.SETTING)})"
@@ -41,9 +41,9 @@ def sql() -> str:
 
 
 def notes(cells: pd.DataFrame) -> list[str]:
-    """What success is of each data set and model with verdicts, how many could not be read, and who has none.
+    """What success means for each data set and model with verdicts, how many were unreadable, and who has none.
 
-    Nothing where no setting has any. `cells` are those of `load.episodes` with SOURCES.
+    There are no notes if no setting has verdicts. `cells` are those of `load.episodes` with SOURCES.
     """
     return [*_notes(cells.assign(graded=_has_verdicts(cells)))]
 

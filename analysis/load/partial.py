@@ -1,4 +1,4 @@
-"""Settings of which cells are missing, as a sweep was interrupted or still runs: they are marked in every report."""
+"""Settings with missing cells, because a sweep was interrupted or still runs: every report marks them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from analysis.page.table import Table
 from grid import store
 
 _NAMED = 3
-"""Settings that a line names."""
+"""Settings that a line names at most."""
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `SETTING`, and how many of its cells are `done`, of how many that are `planned`.
+    """One row per setting: `SETTING`, the number of cells that are `done`, and the number that is `planned`.
 
-    The sweep's own record says how many are planned, and which settings have no cell yet; they stand last. A folder
-    without one, made before sweeps kept it or gathered from others, shows it by its rows: planned are then as many
-    cells as the largest setting has of the same model, dataset and robustness setting.
+    The sweep's own record says how many cells are planned, and which settings have no cell yet; these come last. If a
+    folder has no record, because it was made before sweeps kept one or was gathered from other folders, its rows
+    decide: as many cells are planned as the largest setting has of the same model, dataset and robustness setting.
 
     Raises:
         StoreError: the record cannot be read.
@@ -51,14 +51,14 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_planned(results: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
-    """The settings of `rates.results` with their cells that are `planned`."""
+    """The settings of `rates.results`, with the number of their cells that are `planned`."""
     cells = plan.set_index(SETTING)["planned"]
     keys = pd.MultiIndex.from_frame(results[SETTING].astype(str))
     return results.assign(planned=cells.reindex(keys).to_numpy())
 
 
 def lines(plan: pd.DataFrame) -> list[str]:
-    """A line that says which settings are not complete; none where all are."""
+    """A line that says which settings are not complete; no line if all are."""
     missing = plan[plan["done"] < plan["planned"]]
     if missing.empty:
         return []
@@ -73,7 +73,7 @@ def lines(plan: pd.DataFrame) -> list[str]:
     ]
 
 
-# What data sets skipped, under the tables of their cases: a rate says nothing of records that are no cases.
+# Records that data sets skipped, noted under the tables of their cases: a rate says nothing about such records.
 
 
 _KINDS = 5
@@ -81,7 +81,7 @@ _KINDS = 5
 
 
 def skipped(root: Path) -> dict[str, str]:
-    """A line for each data set of which records were left out, by its label; none where nobody recorded it.
+    """A line for each data set that left out records, by the data set's label; none if nobody recorded it.
 
     Raises:
         StoreError: the record cannot be read.

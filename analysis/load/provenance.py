@@ -1,4 +1,4 @@
-"""What a results folder shows: which data and which engine, the head of its page, and what a simulated policy is."""
+"""The origin of a results folder: its data and engines, the head of its page, and notices about simulated policies."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from grid.core.engine import ASKED
 from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
-"""What is read of every episode besides the columns of other tables."""
+"""The columns that are read of every episode in addition to the columns of other tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), no language model: its figures say nothing about any",
     "simulated": "{}: a simulated policy, no language model: it is told the answers, and is right as often as planted",
     "null": "{}: an engine that makes no real answer, no language model",
 }
-"""Engines that are no language models, and what is to be said of them."""
+"""Engines that are no language models, and the sentence about each."""
 _FOLLOWS = {
     "temperature": "the server's own temperature holds, whatever planners and roles ask for",
     "seed": "trials cannot be repeated",
 }
-"""What is to be known where requests leave out a key."""
+"""The consequences if requests leave out a key."""
 _READ = "read from released or own files"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
@@ -55,7 +55,7 @@ def headline(root: Path) -> str:
 
 
 def lines(root: Path) -> list[str]:
-    """The first line, then what requests left out and which settings are not complete; raises StoreError."""
+    """The first line, then lines on what requests left out and on settings that are not complete; raises StoreError."""
 
     def made() -> list[str]:
         episodes = frames.episodes(root, COLUMNS)
@@ -65,7 +65,7 @@ def lines(root: Path) -> list[str]:
 
 
 def unsent(episodes: pd.DataFrame) -> list[str]:
-    """A line for each model whose requests leave out the temperature or the seed (`model.omit`): what follows."""
+    """A line for each model whose requests leave out the temperature or the seed (`model.omit`): the consequences."""
     found: dict[tuple[str, str], set[str]] = {}
     for text in episodes["config"].dropna().unique():
         config = json.loads(text)
@@ -85,7 +85,7 @@ def unsent(episodes: pd.DataFrame) -> list[str]:
 
 
 def first_line(episodes: pd.DataFrame) -> str:
-    """One line that names every model with its engine and every data set with its kind; of no episodes, `EMPTY`."""
+    """One line that names every model with its engine and every data set with its kind; `EMPTY` without episodes."""
     if episodes.empty:
         return EMPTY
     models = episodes[["model", "engine"]].astype(object).drop_duplicates()
@@ -96,7 +96,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """By label, of data sets that are not a paper's own: what can be held beside its figures all the same."""
+    """By label, for data sets that are not a paper's own: what can still be compared with the paper's figures."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -108,7 +108,7 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
 
 
 def model_line(name: str, engine: object) -> str:
-    """What a model is: the name of its engine, and whether that is a language model."""
+    """What a model is: its name with its engine, and whether it is a language model."""
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
     if engine in RECORDED:
@@ -118,7 +118,7 @@ def model_line(name: str, engine: object) -> str:
 
 
 def _origin(config: str | None) -> str:
-    """Of rows that were imported the file; nothing of others."""
+    """The file from which a row was imported; an empty text for other rows."""
     found = json.loads(config or "{}").get(IMPORTED)
     if not found:
         return ""
@@ -144,17 +144,17 @@ def _path(config: object) -> object:
     return found.get("dataset", {}).get("path")
 
 
-# What a report says of benchmarks whose tools are simulated, whose facts are invented, or whose user is a ticket.
+# What a report says about benchmarks with simulated tools, with invented facts, or with a ticket as their user.
 
 
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
-"""What the versions of such datasets hold."""
+"""Parts of the versions of such datasets."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
 TOLD_ALL = "the user's instructions are the ticket: an easier task, comparable with itself alone"
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """What a caption of those episodes begins with where any dataset is one of those; else nothing."""
+    """The beginning of captions about these episodes if any of their datasets is of these kinds; else empty."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): what they return is made up, no server was reached; " if simulated else "")
@@ -164,17 +164,17 @@ def notice(episodes: pd.DataFrame) -> str:
 
 
 def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
-    """What of episodes tells which policy and which data they are of, once each."""
+    """The columns of episodes that tell which policy and which data they are of, each combination once."""
     return episodes[["model", ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
-    """The tables, their captions behind what the policy and the tools of their own data sets are, and `more`.
+    """The tables, whose captions now begin with the notices about the policy and the tools of their data sets.
 
     Args:
         tables: the tables.
-        kinds: those `kinds` of all episodes of the report.
-        more: what every caption begins with besides.
+        kinds: the `kinds` of all episodes of the report.
+        more: a further beginning of every caption.
     """
     simulated, names = simulated_notice(kinds), kinds["dataset"].astype(str)
 
@@ -187,7 +187,7 @@ def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> l
 
 
 def _shown(table: Table) -> frozenset[str]:
-    """The data sets that a table says it is of; none where it says nothing."""
+    """The data sets that a table says it is about; none if it says nothing."""
     if table.data or "dataset" not in table.values:
         return table.data
     return frozenset(table.values["dataset"].dropna().astype(str))
@@ -211,9 +211,10 @@ _COMMIT = 12
 
 
 def terms(root: Path) -> list[tuple[str, str]]:
-    """Terms and what is said of them; none of a folder without episodes.
+    """Terms and their values; none for a folder without episodes.
 
-    Rows say when they were made, by which code and engine, and their seed; the sweep's record of its runs the rest.
+    Rows say when they were made, by which code and engine, and with which seed; the sweep's record of its runs says the
+    rest.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -239,14 +240,14 @@ def terms(root: Path) -> list[tuple[str, str]]:
 
 
 def _listed(texts: Iterable[str], most: int | None = None) -> str:
-    """Different texts in their order, a line each."""
+    """The different texts in their order, one per line."""
     found = list(dict.fromkeys(text for text in texts if text))
     more = [f"and {len(found) - most:,} more"] if most and len(found) > most else []
     return "\n".join([*found[:most], *more]) or _UNKNOWN
 
 
 def _cut(runs: Iterable[store.RunRecord]) -> str | None:
-    """What bounded models' answers, a line each."""
+    """The limits on models' answers below what planners asked for, one line each."""
     lines = [line for run in runs for line in run.get("cut", [])]
     return _listed(lines) if lines else None
 
@@ -282,18 +283,18 @@ def _engine(fact: dict[str, Any]) -> str:
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
 
 
-# What a report says of the simulated policy: what it is, and its estimates beside the closed form.
+# What a report says about the simulated policy: what it is, and its estimates beside the closed form.
 
 
 ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
-"""What is read of every episode besides the columns of other tables."""
+"""The columns that are read of every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
 _TOLD = "simulated policy: no language model, and told the answers"
 
 
 def simulated_notice(episodes: pd.DataFrame) -> str:
-    """What every caption begins with where any cell is of a simulated policy, or imported; nothing where none is."""
+    """The beginning of every caption if any cell is from a simulated policy or imported; else empty."""
     recorded = sorted({told for engine, told in RECORDED.items() if (episodes[ENGINE] == engine).any()})
     imported = f"imported, not run here ({' and '.join(recorded)}); " if recorded else ""
     models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
@@ -303,7 +304,7 @@ def simulated_notice(episodes: pd.DataFrame) -> str:
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
+    """Success of single-pass planners beside their expected success; no table without a simulated policy."""
     where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
     asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
     if asked.rows.empty:
@@ -334,7 +335,7 @@ def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 def _beside(cases: pd.DataFrame) -> dict[str, float]:
     by_case = cases.set_index([CLUSTER, "case_id"])
-    # The expectation differs from case to case: the interval is of what cases do beyond it.
+    # The expectation differs from case to case: the interval is that of the cases' difference from it.
     _, low, high = interval(by_case["success"] - by_case[EXPECTED], reach=1.0)
     expected = float(by_case[EXPECTED].mean())
     return {

@@ -1,7 +1,7 @@
-"""SQL over the cells of a folder: DuckDB counts and averages what tables show, and what it ran is what they show.
+"""SQL over the cells of a folder: DuckDB counts and averages what tables show, and tables show the query that it ran.
 
-A query is of `e`, one row a cell as `load.episodes` has them: `ask` runs it over these, `of_files` puts before it how
-DuckDB alone gets `e` of the files. A cell that ran again has several rows there; its latest counts, as it does for
+A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts before it how
+DuckDB alone gets `e` from the files. A cell that ran again has several rows in the files; the latest counts, as in
 `grid.store.read`.
 """
 
@@ -22,7 +22,7 @@ from grid.store import sql
 from grid.store.schema import TABLES
 
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
-"""The labels of settings, which tell them apart, in the order in which tables have them."""
+"""The labels of settings, which tell them apart, in the order of tables."""
 _LINE = ",\n  "
 
 
@@ -32,24 +32,25 @@ def _text(value: object) -> str:
 
 @lru_cache(maxsize=1)
 def _connection() -> duckdb.DuckDBPyConnection:
-    """One thread: sums come out the same each time, and small tables sooner."""
+    """A connection with one thread: sums are the same each time, and small tables are ready sooner."""
     return duckdb.connect(config={"threads": 1})
 
 
 class Asked(NamedTuple):
-    """What a query gave."""
+    """The result of a query: its rows and its text."""
 
     rows: pd.DataFrame
     query: str
 
 
 def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> Asked:
-    """What a query gives, where `e` are these cells; labels stay categories.
+    """The result of a query that reads these cells as `e`; labels stay categories.
 
     Args:
-        cells: what `load.episodes` gives, or some of it.
-        query: SQL; a column that the cells lack is an error of DuckDB's.
-        further: the other tables that it reads, by their names in it: those of `store.read`, or frames of cells.
+        cells: the rows of `load.episodes`, or some of them.
+        query: SQL; DuckDB refuses columns that the cells lack.
+        further: the other tables that the query reads, by their names in it: results of `store.read`, or frames of
+            cells.
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
@@ -70,10 +71,10 @@ def of_cases(
     further: Sequence[str] = (),
     source: str = "e",
 ) -> str:
-    """A query of each case's means over trials, by setting and further `keys`: what intervals are taken over.
+    """A query of each case's means over trials, by setting and further `keys`, over which intervals are computed.
 
-    `values` are columns, or what is worked out of some by its name; `further` are other aggregates. `source` are the
-    cells with what else is known of them.
+    `values` are columns, or SQL expressions by name; `further` are other aggregates. `source` has the cells, with other
+    facts about them if needed.
     """
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = [f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items()]
@@ -87,7 +88,7 @@ def of_settings(values: Sequence[str], condition: str) -> str:
 
 
 def of_files(root: Path, *queries: str) -> str:
-    """Queries that `ask` ran, and before them how DuckDB has their tables of a folder's files: it runs as it is."""
+    """Queries that `ask` ran, after views of a folder's files as their tables, so that DuckDB can run the text."""
     text = "\n".join(queries)
     words, read = set(re.findall(r"\w+", text)), set(re.findall(r"(?:FROM|JOIN) (\w+)", text))
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')}\n  QUALIFY {sql.COUNTS}"
@@ -103,7 +104,7 @@ def of_files(root: Path, *queries: str) -> str:
 
 
 def _sources(root: Path) -> dict[str, str]:
-    """The tables beside that of cells, of which only the rows of the latest tries count."""
+    """The tables other than that of cells; only rows of the latest tries count."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
     sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest)
     sources |= dict.fromkeys(("comparisons", "rescores", "scorings"), "")
@@ -115,17 +116,17 @@ _SCORES = (
     "(SELECT cell_id, one.key AS name, one.value AS value\n"
     "  FROM (SELECT cell_id, unnest(map_entries(scores)) AS one FROM e))"
 )
-"""One row a cell and metric, as `grid.store.read` has them; of files that have no map of them, none."""
+"""One row per cell and metric, as from `grid.store.read`; none for files without a map of scores."""
 
 
 def _rows(root: Path, table: str) -> str:
-    """The files of a table; where there are none, DuckDB would refuse their names."""
+    """The files of a table, or an empty table if there are none, because DuckDB would refuse their names."""
     there = any((root / table).glob("*.parquet"))
     return _text(f"{root}/{table}/*.parquet") if there else f"({sql.none(TABLES[table])})"
 
 
 def _told_apart(root: Path, cells: str) -> str:
-    """The same with the names of models and planners that `load.episodes` gives them, where these are others."""
+    """The same cells with the names that `load.episodes` gives to models and planners, if these differ."""
     if models := frames.models(root):
         names = " ".join(f"WHEN {_text(label)} THEN {_text(name)}" for label, name in models.items())
         cells = f"SELECT * REPLACE (CASE model {names} ELSE model END AS model)\n  FROM ({cells})"
@@ -141,18 +142,18 @@ def _told_apart(root: Path, cells: str) -> str:
 
 
 def values(rows: Iterable[Iterable[object]]) -> str:
-    """Rows of texts, as `VALUES` has them."""
+    """Rows of texts, in the form that `VALUES` needs."""
     return ",\n    ".join(f"({', '.join(map(_text, row))})" for row in rows)
 
 
 def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell, where a condition holds; success as it is counted now."""
+    """The common table expression `e`: one row per cell that fulfils a condition; success as it is counted now."""
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n  QUALIFY {sql.COUNTS}"
     return f"WITH e AS ({unknowns.sql(cells)})"
 
 
 def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: str, keys: Sequence[str] = ()) -> str:
-    """What `of_cases` is of a folder's files."""
+    """The query of `of_cases` over a folder's files."""
     return of_files(root, of_cases(values, condition, keys))
 
 
@@ -186,11 +187,11 @@ def rows(columns: Sequence[str], condition: str) -> str:
 
 
 def where(rows: Mapping[str, Sequence[str]]) -> str:
-    """The condition that each column has one of its values; a planner counts by its name, whatever was changed."""
+    """The condition that each column has one of its values; a planner is compared by name, whatever its changes."""
     columns = {name: "split_part(split_part(planner, '[', 1), ' ', 1)" if name == "planner" else name for name in rows}
     return " AND ".join(f"{columns[name]} IN ({', '.join(map(_text, rows[name]))})" for name in rows) or "true"
 
 
 def place(model: str, dataset: str) -> str:
-    """The condition that a row is of a model and dataset, as `where` writes it."""
+    """The condition for rows of one model and dataset, as `where` writes it."""
     return where({"model": [model], "dataset": [dataset]})

@@ -1,4 +1,4 @@
-"""What a planner asked for in tokens, whoever answered it."""
+"""The tokens of all requests of a planner, whichever model answered them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 _ROLES = ("", "judge_", "critic_")
 _TOKENS = [f"{role}{way}_tokens" for role in _ROLES for way in ("input", "output")]
 SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
-"""Columns of episodes: tokens of the acting model, of its judge and of its critic, and whether there are these.
+"""Columns of episodes: tokens of the acting model, its judge and its critic, and calls, which say if these two exist.
 
-Not those of an evaluator, a simulator or a user: these are the environment's.
+Tokens of an evaluator, a simulator or a user are not counted: these belong to the environment.
 """
 TOLD = "tokens: in and out, of the acting model, its judge and its critic"
-"""What a caption says of them."""
+"""The caption about them."""
 _TOGETHER = {
     **{f"all_{way}_tokens": [f"{role}{way}_tokens" for role in _ROLES] for way in ("input", "output")},
     "all_calls": ["llm_calls", *(f"{role}calls" for role in _ROLES if role)],
@@ -26,7 +26,7 @@ ADDED_UP = [name for names in _TOGETHER.values() for name in names]
 
 
 def sql(names: Sequence[str]) -> str:
-    """The sum of such columns: a role that a setting does not have took 0, one whose answers are uncounted NULL."""
+    """The sum of such columns: a role that a setting lacks counts as 0, a role whose answers are uncounted as NULL."""
     parts = []
     for name in names:
         role = name.partition("_")[0] + "_"
@@ -36,18 +36,18 @@ def sql(names: Sequence[str]) -> str:
 
 SQL = sql(_TOKENS)
 OF_JUDGED = sql(_TOKENS[:4])
-"""Without the critic's."""
+"""The SQL of the tokens without the critic's."""
 DERIVED: Mapping[str, str] = {total: sql(names) for total, names in _TOGETHER.items()}
-"""What the acting model, its judge and its critic were asked together, and the same in SQL."""
+"""Totals of the acting model, its judge and its critic together, and their SQL."""
 
 
 def tokens(cells: pd.DataFrame) -> pd.Series[float]:
-    """Of each cell those of SPENT together; NaN where they are not known, as nobody counted them."""
+    """The sum of the token columns of SPENT for each cell; NaN if it is not known, because nobody counted them."""
     return added(cells, _TOKENS)
 
 
 def added(cells: pd.DataFrame, names: Sequence[str]) -> pd.Series[float]:
-    """The sum of columns as `sql` has it."""
+    """The sum of columns, by the same rules as in `sql`."""
     total = cells[names[0]].astype("float64")
     for name in names[1:]:
         values, role = cells[name].astype("float64"), name.partition("_")[0] + "_"

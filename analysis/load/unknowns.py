@@ -1,7 +1,8 @@
-"""Cells of which nobody can tell whether they succeeded: how tables count them, and what they leave open.
+"""Cells whose success is not known: how tables count them, and what they leave open.
 
-They are those that the infrastructure, a tool or the code failed, and those of which a judge said nothing that could be
-read. Tables leave them out, or count them as failures; `counted` says which, for all tables that are made inside it.
+They are cells that failed because of the infrastructure, a tool or the code, and cells for which a judge gave no
+verdict that could be read. Tables leave them out, or count them as failures; `counted` says which, for all tables made
+inside it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Unknown = Literal["left_out", "failure"]
 LEFT_OUT: Unknown = "left_out"
 FAILURE: Unknown = "failure"
 MOST = 0.02
-"""A larger share of a row's cells has its bounds beside the row's success, and a warning."""
+"""If a larger share of a row's cells is unknown, bounds are shown beside the row's success, with a warning."""
 COLUMN = "unknown"
-"""The column of a frame that says of which cells success is not known, however they are counted."""
+"""The column of a frame that says for which cells success is not known, however these are counted."""
 UNREAD = ("evaluator_failures", "judge_failures")
 READ = ("status", "error_kind", *UNREAD)
 """The columns of `episodes` that are needed, besides those of SETTING."""
@@ -39,10 +40,10 @@ _counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
 
 @contextmanager
 def counted(how: str | None) -> Iterator[None]:
-    """Inside it tables count unknown cells so: `left_out`, or `failure`. None: as outside.
+    """Inside this context, tables count unknown cells in this way: `left_out` or `failure`. None: as outside.
 
     Raises:
-        ConfigError: neither.
+        ConfigError: `how` is neither.
     """
     if how is not None and how not in get_args(Unknown):
         raise ConfigError("unknown", how, " or ".join(get_args(Unknown)))
@@ -61,11 +62,11 @@ def how_counted() -> Unknown:
 def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
     """Cells with COLUMN, and success as it is counted now.
 
-    A setting of which no case has a success, though some ended and nothing of theirs could not be read, has none: there
-    nothing is unknown.
+    If no case of a setting has a success, although some cells ended without anything unreadable, then the setting has
+    no success at all, and nothing is unknown in it.
 
     Args:
-        cells: `success` as numbers, NaN where it is not known, and READ.
+        cells: `success` as numbers, NaN if it is not known, and READ.
         setting: the columns that tell settings apart.
     """
     unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
@@ -80,9 +81,9 @@ def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFra
 
 
 def sql(cells: str, told: bool = False) -> str:
-    """The same in DuckDB, of a query of cells, with COLUMN where unknown cells count as failures or it shall be `told`.
+    """The same in DuckDB, for a query of cells, with COLUMN, if unknown cells count as failures or COLUMN is `told`.
 
-    The query itself otherwise.
+    Otherwise the query itself.
     """
     failures = _counted.get() == FAILURE
     if not (failures or told):
@@ -95,9 +96,9 @@ def sql(cells: str, told: bool = False) -> str:
 
 
 def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """By the columns `by`: `cells`, COLUMN (how many are unknown), and what success is if they all failed or succeeded.
+    """By the columns `by`: `cells`, COLUMN (how many are unknown), and success if these all failed or all succeeded.
 
-    LEAST and LARGEST are means over cases of their means over trials, as success is. NaN where a setting has none.
+    LEAST and LARGEST are means over cases of the means over trials, as success is. NaN if a setting has no success.
     """
     known = cells["success"].mask(cells[COLUMN])
     filled = cells.assign(
@@ -111,7 +112,7 @@ def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def warnings(cells: pd.DataFrame) -> list[str]:
-    """A line for each setting of whose cells more than MOST are unknown: how many, why, and what success may be.
+    """A line for each setting with more than a share of MOST unknown cells: how many, why, and what success may be.
 
     Args:
         cells: those of `load.episodes`.
@@ -132,15 +133,15 @@ def warnings(cells: pd.DataFrame) -> list[str]:
 
 
 def left_open(cells: pd.DataFrame) -> pd.DataFrame:
-    """Of the settings of whose cells more than MOST are unknown, by LABELS: what `bounds` says."""
+    """The rows of `bounds`, by LABELS, for the settings with more than a share of MOST unknown cells."""
     found = bounds(cells if cells[COLUMN].any() else cells[:0], LABELS)
     return found[found[COLUMN] > MOST * found["cells"]]
 
 
 def under(tables: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
-    """The tables; those of success without bounds in their rows have them among their notes.
+    """The tables; a table of success whose rows have no bounds gets them in its notes.
 
-    A table is looked at by its values: a column that begins with `success`, and the data sets and planners it shows.
+    Only the values of a table decide: whether a column begins with `success`, and the data sets and planners they have.
 
     Args:
         tables: the tables of a report.
@@ -174,7 +175,7 @@ _HOW: dict[Unknown, str] = {
 
 
 def _kinds(cells: pd.DataFrame) -> str:
-    """How many are unknown for which reason, the commonest first."""
+    """How many cells are unknown for each reason, the commonest reason first."""
     unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
     kinds = cells["error_kind"].astype(object).where(cells["status"] != "ok", UNJUDGED)
     kinds = kinds.mask((cells["status"] == "ok") & unread, VERDICT)
@@ -195,9 +196,9 @@ _COUNTED = {"cases", "clusters"}
 
 
 def noted(tables: Sequence[Table]) -> list[Table]:
-    """The tables, each with a note for every reason for which a mean of it has no 95% interval.
+    """The tables, each with a note for every reason why one of its means has no 95% interval.
 
-    A table is looked at by its values: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
+    Only the values of a table decide: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
     """
     return [replace(table, notes=[*table.notes, *_notes(table)]) for table in tables]
 
@@ -216,7 +217,7 @@ def _notes(table: Table) -> list[str]:
 
 
 def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """Each lower bound's column with that of its mean (None: it has no name of its own)."""
+    """The column of each mean (None: it has no name of its own), and that of its lower bound."""
     for column in columns:
         if column == _LOW:
             yield None, column
@@ -226,7 +227,7 @@ def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
 
 
 def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
-    """Why a row has means without bounds; None where it has all, or nobody knows over how many clusters they are."""
+    """Why a row has means without bounds; None if all have bounds, or if the number of clusters is not known."""
     if pd.isna(row["clusters"]) or pd.isna(row["cases"]) or not row["cases"]:
         return None
     single = row["clusters"] <= 1
@@ -239,7 +240,7 @@ def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> 
 
 
 def _name(row: Mapping[Any, Any]) -> str:
-    """A row by its planner and what it was disturbed with; without one by its first text."""
+    """The name of a row: its planner and robustness setting; if it has no planner, its first text."""
     planner = row.get("planner")
     if planner is None:
         return next((str(value) for value in row.values() if isinstance(value, str)), "a row")

@@ -1,6 +1,6 @@
 """Figures as SVG, the same bytes for the same rows: what a drawing is, panels, and how lines are told apart.
 
-Colours are Okabe and Ito's, apart for the colour-blind, and lines differ by marker too, for print.
+Colours are Okabe and Ito's, which the colour-blind can tell apart; lines differ by marker too, for print.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from grid.store import sql
 T = TypeVar("T")
 _WIDTH, _HEIGHT = 3.1, 2.6  # inches of a panel
 _DPI = 72
-"""Units of an inch in an SVG, which are points."""
+"""SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Inches around a panel with its texts; the least part of a figure that a panel has; how often it may be measured."""
+"""Inches around a panel with its texts; the least share of a figure for a panel; how often texts may be measured."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
-"""Where panels stand before their texts are measured, as parts of the figure and of a panel."""
+"""The positions of panels before their texts are measured, as parts of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
-"""Inches of a column of a paper, and of its text."""
+"""The width in inches of a paper's column, and of its text."""
 _LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
 _PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
     "svg.fonttype": "none",  # text as text: smaller, and it can be searched
     "text.parse_math": False,  # a $ in a label is a $
     "font.size": 9,
-    "axes.titley": 1.0,  # no ticks stand above a panel
+    "axes.titley": 1.0,  # no ticks are above a panel
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
@@ -60,7 +60,7 @@ class Drawing:
     section: str = ""
 
     def __post_init__(self) -> None:
-        """`query` names what it reads, as a table's does."""
+        """Make `query` name the columns that it reads, as a table's query does."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
 
 
 class Picture(str):
-    """An SVG element, and how the same figure is drawn by itself: `file` gives it in a form that papers take."""
+    """An SVG element; `file` draws the same figure by itself, in a form that papers accept."""
 
     file: Callable[[str], bytes]
 
@@ -102,9 +102,9 @@ def svg_of(
     width: float = _WIDTH,
     height: float = _HEIGHT,
 ) -> Picture:
-    """The element that `draw` makes of rows x across panels; `width` and `height` are one panel's, in inches.
+    """The element that `draw` makes from rows x across panels; `width` and `height` are one panel's, in inches.
 
-    `name` begins its ids: a page may hold it beside figures of other names.
+    Its ids begin with `name`, because a page may hold it beside figures with other names.
     """
     with mpl.rc_context({**_RC, "svg.hashsalt": name}):
         figure, out = Figure(figsize=(width * across, height * rows), dpi=_DPI), io.StringIO()
@@ -112,7 +112,7 @@ def svg_of(
         draw(list(panels.flat))
         canvas: Any = RendererSVG
         renderer = canvas(*(figure.get_size_inches() * _DPI), out, metadata=dict.fromkeys(_UNTOLD))
-        _placed(figure, panels, renderer)  # by the renderer that draws, which so measures each text once
+        _placed(figure, panels, renderer)  # with the renderer that draws, so that each text is measured once
         figure.draw(renderer)
         renderer.finalize()
     found = Picture(_inlined(out.getvalue(), name))
@@ -123,9 +123,9 @@ def svg_of(
 def _file(
     name: str, rows: int, across: int, draw: Callable[[Sequence[Axes]], None], size: tuple[float, float], form: str
 ) -> bytes:
-    """The figure as `pdf` or `svg`, as wide as a column of a paper, or as its text where panels stand side by side.
+    """The figure as `pdf` or `svg`, as wide as a paper's column, or as a paper's text if panels are side by side.
 
-    All is drawn in lines and letters: a PDF embeds its fonts, an SVG has them as outlines.
+    Everything is drawn as lines and letters: a PDF embeds its fonts, an SVG has them as outlines.
     """
     width = _COLUMN if across == 1 else _TEXT
     with mpl.rc_context({**_RC, **_PAPER, "svg.hashsalt": name}):
@@ -141,13 +141,14 @@ def _file(
 
 
 def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: Any) -> None:
-    """Give panels one size, and margins in which ticks, titles and names have room; the legend stands below them.
+    """Give panels one size, and margins with room for ticks, titles and names; the legend is below them.
 
-    As the constrained layout of matplotlib does, which measures each text many times, and data that cannot stand out.
+    Matplotlib's constrained layout does the same, but it measures each text many times, and also data, which cannot
+    extend beyond a panel.
     """
     size = figure.get_size_inches()
     below = sum(legend.get_window_extent(renderer).height / _DPI + 2 * _PAD for legend in figure.legends)
-    for _ in range(_TURNS):  # other ticks may have room after the first
+    for _ in range(_TURNS):  # after the first turn there may be room for other ticks
         ticks = _ticks(panels)
         margins = np.array([[_margins(axis, renderer) for axis in row] for row in panels]) + _PAD
         columns, rows = margins[:, :, :2].max(axis=0), margins[:, :, 2:].max(axis=1)
@@ -167,9 +168,9 @@ def _ticks(panels: npt.NDArray[Any]) -> list[list[float]]:
 
 
 def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
-    """Inches to the left, right, above and below of a panel that its texts need; 0 where it is not shown.
+    """The inches that a panel's texts need to its left, right, above and below; 0 if it is not shown.
 
-    Its labels are put where its ticks end.
+    Its labels are placed where its ticks end.
     """
     if not axis.get_visible():
         return 0.0, 0.0, 0.0, 0.0
@@ -198,7 +199,7 @@ def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
 
 
 def _inlined(document: str, name: str) -> str:
-    """The element without the XML prologue; its ids are made its own, as a page holds several."""
+    """The element without the XML prologue; its ids get its name, because a page holds several elements."""
     element = document[document.index("<svg") :]
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
 
@@ -209,14 +210,14 @@ def _inlined(document: str, name: str) -> str:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 ACROSS = 4
-"""Columns of a legend."""
-_DOWN = 8  # entries of a column, as long as there are columns: panels need the room
+"""Columns of a legend at most."""
+_DOWN = 8  # entries of a column, while more columns are allowed: panels need the room
 _PER_LINE, _PER_CHARACTER = 0.6, 0.075  # inches of an entry's line and gap, and of a character at the usual size
 _SMALLEST = 6.0  # points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
-    """One legend below all panels, with what any of them shows, in at most so many columns, and no more than fit."""
+    """One legend below all panels, with the entries of all of them, in at most `across` columns, no more than fit."""
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

@@ -1,6 +1,6 @@
 """All tables and figures of a results folder as one page that loads nothing.
 
-On top stands what can be quoted, then the two figures that most come for, then everything, by subject.
+On top is what can be quoted, then the two figures that most readers come for, then everything, by subject.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from grid.core.untrusted import shown_lines
 
 _HERE = Path(__file__).parent
 Viewer = Callable[[str, str], str]
-"""The address of the episodes of a model and dataset; of all, where these are empty."""
+"""Gives the address of the episodes of a model and dataset; of all episodes if both are empty."""
 REST = "By model and data set"
-"""The section of what names none."""
+"""The section of tables and figures that name no section."""
 LEADING = ("success", "cost-1")
-"""The names of the figures that stand before all tables."""
+"""The names of the figures that come before all tables."""
 _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
 
@@ -57,20 +57,20 @@ def document(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """A page: what it shows, contents, tables, figures, and under each the query of its numbers.
+    """A page: what it shows, contents, tables, figures, and below each the query of its numbers.
 
-    All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids requests, and scripts but
-    for the one that sorts tables, which it knows by its hash.
+    Everything is escaped, except the figures, which matplotlib wrote. A Content-Security-Policy forbids requests, and
+    all scripts except the one that sorts tables, which it identifies by its hash.
 
     Args:
         title: its heading.
-        told: where the data of all queries lie.
+        told: the place of the data of all queries.
         tables: its tables.
         drawings: its figures.
         lines: what it shows, in sentences.
-        head: terms and what is said of them, a line each (`provenance.terms`).
+        head: terms and their values, one line each (`provenance.terms`).
         viewer: gives the addresses that tables link to; None: no links.
-        summary: what stands on top, a statement each.
+        summary: the statements at its top.
     """
     leading = [drawing for drawing in drawings if drawing.name in LEADING]
     sections = _sections([*map(_bounded, tables), *(drawing for drawing in drawings if drawing not in leading)])
@@ -102,7 +102,7 @@ def element(table: Table) -> str:
 
 
 def environment() -> Environment:
-    """Where pages are made: all that is not marked as safe is escaped.
+    """The template environment of pages: everything that is not marked as safe is escaped.
 
     `sorting` is the script that sorts tables, `sorting_hash` its hash.
     """
@@ -120,13 +120,13 @@ def environment() -> Environment:
 
 
 def _place(table: Table) -> tuple[str, str]:
-    """The one model and the one dataset that all rows of a table are about; empty where there are several."""
+    """The one model and the one dataset that all rows of a table are about; empty texts if there are several."""
     found = [table.values[name].dropna().unique() for name in ("model", "dataset") if name in table.values]
     return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 
 
 def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | Drawing]]]:
-    """The parts by their sections, each where its first part stands; the study's come before all others."""
+    """The parts by section, sections in the order of their first parts; the study's section comes before all others."""
     found: dict[str, list[Table | Drawing]] = {}
     for part in parts:
         found.setdefault(part.section or REST, []).append(part)

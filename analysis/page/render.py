@@ -20,13 +20,13 @@ from grid.core.untrusted import shown, shown_lines
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _endless = Console(width=10_000)
 READABLE = 100
-"""Columns that a report's tables are made for."""
+"""Terminal columns for which a report's tables are made."""
 _WIDTH = 160
-"""Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
+"""Terminal columns that tables of a sweep's replicas and settings need; narrower terminals get as many anyway."""
 _BETWEEN = 2
-"""Columns of a terminal from one of a table to the next, and at its edges."""
+"""Terminal columns between two columns of a table, and at its edges."""
 _LABEL = 14
-"""Columns that a label keeps where there is little room."""
+"""Terminal columns that a label keeps if there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
@@ -39,15 +39,15 @@ _LATEX = {
 }  # fmt: skip
 _MARKED = re.compile(r".*[\d\]]([*†]+)")
 _TWO_LINES = 130  # characters of a caption
-_TEXT_POINTS = 345.0  # of a line of the article class
-_LABEL_POINTS = 120.0  # of a label, before it wraps
+_TEXT_POINTS = 345.0  # the width of a line of the article class
+_LABEL_POINTS = 120.0  # the width of a label before it wraps
 _CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
-"""What LaTeX's T1 fonts have besides ASCII."""
+"""The characters besides ASCII that LaTeX's T1 fonts have."""
 
 
 def wide(console: Console, width: int = _WIDTH) -> Console:
-    """A console for the same place that has so many columns, or more."""
+    """A console with the same output that has at least so many columns."""
     return _like(console, max(console.width, width))
 
 
@@ -66,10 +66,10 @@ def text(table: Table) -> str:
 
 
 def show(console: Console, table: Table, wide: bool = False) -> bool:
-    """Print a table with its title and captions; False, and nothing, where the console is too narrow.
+    """Print a table with its title and captions; if the console is too narrow, print nothing and return False.
 
-    Texts of labels, and heads, take several lines where there is little room. `wide`: all columns and figures, on lines
-    as long as they need.
+    Labels and headers take several lines if there is little room. `wide`: all columns and figures, on lines as long as
+    they need.
     """
     figures, rows = table.brief() if not wide else (table.columns, table.rows)
     headers = [column.header for column in figures]
@@ -91,7 +91,7 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
 
 
 def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The columns that it needs where its labels take several lines."""
+    """The terminal columns that a table needs if its labels take several lines."""
     columns = zip([*table.labels, *figures], *rows, strict=True)
     widest = sum(max(cell_len(shown(text)) for text in column) + _BETWEEN for column in columns)
     lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
@@ -101,7 +101,7 @@ def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str
 def _drawn(
     table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, folded: bool = False
 ) -> Drawn:
-    """With labels that may take several lines unless it is `wide`, and heads that may where they are `folded`."""
+    """A table whose labels may take several lines unless it is `wide`, and whose headers may if they are `folded`."""
     drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in table.labels:
         drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
@@ -141,7 +141,7 @@ def _markdown(text: str) -> str:
 
 
 def csv(table: Table) -> str:
-    """The unrounded values, RFC 4180 but for line ends; missing ones are empty.
+    """The unrounded values, in RFC 4180 except for line ends; missing values are empty.
 
     A text that a spreadsheet would take for a formula has an apostrophe in front of it (OWASP, CSV injection).
     """
@@ -152,7 +152,7 @@ def csv(table: Table) -> str:
 
 
 def _inert(value: Any) -> Any:
-    """A text that is no formula and holds no control characters; anything else as it is, and numbers too."""
+    """A text that is no formula and holds no control characters; numbers and anything else unchanged."""
     if not isinstance(value, str):
         return value
     formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
@@ -160,9 +160,9 @@ def _inert(value: Any) -> Any:
 
 
 def latex(table: Table) -> str:
-    """A floating table with booktabs' rules: a short caption, and all else that is known of it as a note below.
+    """A floating table with booktabs' rules: a short caption, and everything else known about it as a note below.
 
-    Where it is wider than a page's text, its figures stand in several parts below one another, each with the labels.
+    If it is wider than a page's text, its figures are split into several parts below one another, each with the labels.
     """
     caption, note = _captioned(table)
     parts = [_tabular(table, places) for places in _parts(table)]
@@ -191,7 +191,7 @@ def _captioned(table: Table) -> tuple[str, str]:
 
 
 def _parts(table: Table) -> list[list[int]]:
-    """The places of columns of each part: all labels, and as many figures as the text is wide, at least one."""
+    """The places of the columns of each part: all labels, and as many figures as fit into the text, at least one."""
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip
     labels = [*range(len(table.labels))]
@@ -233,7 +233,7 @@ def _tabular(table: Table, places: Sequence[int]) -> str:
 
 
 def _column(table: Table, place: int) -> str:
-    """A column's letter: figures to the right, so that digits stand below one another; long texts have lines."""
+    """A column's letter: figures are aligned right, so that their digits are too; long texts take several lines."""
     longest = max((len(shown(row[place])) for row in table.rows), default=0)
     if table.wraps:
         return "l" if longest <= 20 else r"p{0.38\linewidth}"
@@ -243,7 +243,7 @@ def _column(table: Table, place: int) -> str:
 
 
 def _aligned(text: str, marks: str) -> str:
-    """A figure with room for the marks that others of its column have, so that its digits stand below theirs."""
+    """A figure with room for the marks that other figures of its column have, so that their digits are aligned."""
     own = _marks(text)
     return _latex(text) + (rf"\phantom{{{_latex(marks[len(own) :])}}}" if len(own) < len(marks) else "")
 
@@ -254,9 +254,9 @@ def _marks(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    """Escaped; a minus before a number is one, and no two hyphens join to a dash.
+    """A text escaped for LaTeX; a hyphen before a number becomes a minus, and no two hyphens join to a dash.
 
-    Characters that LaTeX's fonts do not have are written by their numbers: it would stop at them.
+    Characters that LaTeX's fonts lack are written as their code points, because LaTeX would stop at them.
     """
     signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", shown(text))
     return "".join(_LATEX.get(char) or _in_font(char) for char in signed)
@@ -267,4 +267,4 @@ def _in_font(char: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": csv, "tex": latex}
-"""What a folder of tables holds of each, by the file's ending."""
+"""The functions that write a folder's files of each table, by the file's ending."""

@@ -1,7 +1,7 @@
-"""A table: the values of its rows, and columns that say how a value is written and what the caption says of it.
+"""A table: the values of its rows, and columns that say how a value is written and what the caption says about it.
 
-Every form of a table is made from it: terminal, Markdown, CSV and LaTeX by `render`, a page by `html`. How a number, an
-interval and a p value are written is decided here, once.
+Every form of a table is made from it: terminal, Markdown, CSV and LaTeX by `render`, a page by `html`. The format of
+numbers, intervals and p values is decided here, once.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import pandas as pd
 from grid.store import sql
 
 Row: TypeAlias = Any
-"""What columns read: a mapping of names to values, or texts by their places."""
+"""The row that columns read: a mapping of names to values, or texts by their places."""
 NONE = "none"
-"""What stands where a value cannot be told."""
+"""The text for a value that cannot be told."""
 MISSING = "–"
-"""What stands where there is no such thing."""
+"""The text for a value that does not exist."""
 FIRST_SECTION = "Planning horizon"
-"""The section of a page that stands before all others."""
+"""The section of a page that comes before all others."""
 _SEVERAL = "These are {} comparisons: of such, one in twenty excludes 0 by chance alone where nothing differs."
 POINTS = "+.1f"
 SIGNIFICANT = "three significant digits"
-"""The form of amounts of any size."""
+"""The format of amounts of any size."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Column:
     """One column of a table.
 
     Attributes:
-        header: what stands above it.
-        text: what it writes of a row.
-        brief: what a terminal shows of it, where it has less room; None: the same.
-        printed: whether a terminal shows it, unless it is asked for all.
-        said: what a caption says of it, a clause; of columns that say the same it stands once.
-        briefly: what a terminal's caption says instead; None: the same.
+        header: the text above it.
+        text: gives the text for a row.
+        brief: gives the text for a row in a terminal, which has less room; None: the same.
+        printed: whether a terminal shows the column when it is not asked for all columns.
+        said: a clause of the caption; if several columns have the same clause, it appears once.
+        briefly: the clause of a terminal's caption; None: the same.
     """
 
     header: str
@@ -54,26 +54,26 @@ class Column:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A table as it is shown, and the values behind it.
+    """A table as it is shown, and the values from which it is made.
 
     Attributes:
-        name: what tells it from the others of a report.
-        title: what stands above it.
-        by: its first columns, texts that name a row; a name alone is the header and the row's key.
-        columns: the others, figures, aligned to the right.
+        name: tells it from the other tables of a report.
+        title: the text above it.
+        by: its first columns, texts that name a row; a name alone is both the header and the row's key.
+        columns: the other columns, figures, aligned to the right.
         values: the unrounded values, for CSV.
-        query: what gives them: SQL, or a line of Python.
-        about: how its caption begins, before what the columns say.
-        briefly: how a terminal's caption begins; None: as `about`.
-        lines: the rows that columns read; None: those of `values`, a mapping each.
+        query: gives the values: SQL, or a line of Python.
+        about: the beginning of its caption, before the columns' clauses.
+        briefly: the beginning of a terminal's caption; None: as `about`.
+        lines: the rows that columns read; None: a mapping for each row of `values`.
         breaks: keys of rows; a line is drawn where one of them changes, or before the rows of these numbers.
-        notes: what is to be known of the table, a line each.
-        reading: what it says in words, a line a statement.
-        section: the heading of a page under which it stands with others.
-        wraps: its texts are long, and take several lines.
-        printed: rows that a terminal shows at most; None: all.
-        data: labels of the data sets that it is of, where no column `dataset` of its values has them.
-        before: what every caption of a report begins with, such as that no language model answered.
+        notes: what readers must know about the table, one line each.
+        reading: what the table says in words, one line per statement.
+        section: the heading on a page under which it is shown with others.
+        wraps: whether its texts are long and take several lines.
+        printed: the largest number of rows that a terminal shows; None: all.
+        data: labels of the data sets that it is about, if its values have no column `dataset` with them.
+        before: the beginning of every caption of a report, such as that no language model answered.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Table:
     before: str = ""
 
     def __post_init__(self) -> None:
-        """Its query names what it reads."""
+        """Make the query name the columns that it reads."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Table:
 
     @cached_property
     def rows(self) -> list[list[str]]:
-        """The texts of each row, one a column."""
+        """The texts of each row, one per column."""
         return [[column.text(row) for column in (*self.named, *self.columns)] for row in self.read]
 
     def brief(self) -> tuple[list[Column], list[list[str]]]:
@@ -153,24 +153,24 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """What is said below it: what it is of, then what its columns are."""
+        """The text below it: what it is about, then what its columns are."""
         return self.before + "; ".join(_once([self.about, *(column.said for column in (*self.named, *self.columns))]))
 
     @property
     def short(self) -> str:
-        """What a terminal says below it, of the columns that it shows."""
+        """The text below it in a terminal, about the columns that are shown there."""
         shown = [*self.named, *(column for column in self.columns if column.printed)]
         said = (column.said if column.briefly is None else column.briefly for column in shown)
         return self.before + "; ".join(_once([self.about if self.briefly is None else self.briefly, *said]))
 
 
 def label(key: str, header: str = "") -> Column:
-    """A column of texts that name rows: whole numbers without a point, a dash where there is none."""
+    """A column of texts that name rows: whole numbers without a point, a dash if there is no value."""
     return Column(header or key, lambda row: named(row[key]))
 
 
 def texts(headers: Iterable[str], first: int = 0) -> list[Column]:
-    """Columns of rows that are texts by their places, from `first` on."""
+    """Columns for rows that are sequences of texts; the first column reads the place `first`."""
     return [Column(header, itemgetter(place)) for place, header in enumerate(headers, first)]
 
 
@@ -194,7 +194,7 @@ def named(value: Any) -> str:
 
 
 def number(value: Any, form: str = ".1f", scale: float = 1.0, missing: str = NONE) -> str:
-    """A number in a form, `scale` times as large; infinite ones by their sign."""
+    """A number times `scale` in a format; infinite numbers by their sign."""
     if value is None or pd.isna(value):
         return missing
     if not np.isfinite(value):
@@ -212,16 +212,16 @@ def bounds(low: Any, high: Any, form: str = ".1f", scale: float = 100.0, missing
 def bounded(
     row: Row, key: str, form: str = ".1f", scale: float = 100.0, marks: str = "", missing: str = NONE, of: str = ""
 ) -> str:
-    """A value with its interval, where it has one: `71.3 [65.0, 77.1]`.
+    """A value with its interval, if it has one: `71.3 [65.0, 77.1]`.
 
     Args:
         row: has `key`, and the interval as `key_low` and `key_high`.
-        key: of the value.
-        form: how numbers are written.
-        scale: what they are multiplied by.
-        marks: what stands after the value.
-        missing: what stands where it is not known.
-        of: the key before `_low` and `_high`, where that is another one.
+        key: the key of the value.
+        form: the format of numbers.
+        scale: the factor for numbers.
+        marks: the text after the value.
+        missing: the text if the value is not known.
+        of: the key before `_low` and `_high`, if it is a different one.
     """
     if row[key] is None or pd.isna(row[key]):
         return missing
@@ -230,21 +230,21 @@ def bounded(
 
 
 def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float = 0.05) -> str:
-    """`*` where an interval excludes `at`, `†` where Holm's p is below the level."""
+    """`*` if an interval excludes `at`, `†` if Holm's p is below the level."""
     return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
 
 
 def probability(value: Any) -> str:
-    """A p value: three digits, or that it is smaller."""
+    """A p value: three digits, or that it is below 0.001."""
     return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def changed(
     row: Mapping[Any, Any], name: str, label: str, verdicts: tuple[str, str], otherwise: str = "no change is shown"
 ) -> str:
-    """A difference of shares in points (columns `name`, `_low`, `_high`), and which verdict its interval bears out.
+    """A difference of shares in points (columns `name`, `_low`, `_high`), and the verdict that its interval supports.
 
-    The first is of what lies below 0, the second of what lies above, `otherwise` of what may be either.
+    The first verdict is for an interval below 0, the second for one above 0, `otherwise` for one that includes 0.
     """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
@@ -256,16 +256,16 @@ def changed(
 
 
 def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
-    """Which verdict an interval bears out: the first of one below 0, the second of one above; None: neither."""
+    """The verdict that an interval supports: the first if it is below 0, the second if it is above; None: neither."""
     return verdicts[1] if low > 0 else verdicts[0] if high < 0 else None
 
 
 def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """A line a place, with a full stop; several comparisons say that they are several."""
+    """One line per part, with a full stop; if there are several comparisons, a last line says how many."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
 
 
 def _once(said: Iterable[str]) -> list[str]:
-    """Clauses that say something, each once."""
+    """The clauses that are not empty, each once."""
     return list(dict.fromkeys(filter(None, said)))

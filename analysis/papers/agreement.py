@@ -1,4 +1,4 @@
-"""The plans of a results folder with what each scorer said of them, and how far scorers agree."""
+"""The plans of a results folder with what each scorer said about them, and how far scorers agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from analysis.stats.intervals import CLUSTER, Interval, n_clusters
 from grid.core.types import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
-"""Whose word is the truth: a file of labels, or what is computed."""
+"""The source of the truth: a file of labels, or what is computed."""
 _PLAN = ("correct", "grade", "errors")
 _COLUMNS = [
     "config", "evaluator", "trial", "exact_match", "judge_contradicted", "task_family",
@@ -38,11 +38,11 @@ class Matched(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One scorer against what counts as true; `plans` as `agreement.against` takes them, and a column `same`.
+    """One scorer against what counts as true; `plans` are those of `agreement.against`, with a further column `same`.
 
-    `scorer` is a judge's name, with (blind) where it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
+    `scorer` is a judge's name, with (blind) if it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
     `asked` counts the plans that were to be judged, `unreadable` those of them without a verdict, `contradicted` those
-    whose verdict and errors disagree, of `verdicts` that have both.
+    whose verdict and errors disagree, among the `verdicts` plans that have both.
     """
 
     scorer: str
@@ -72,7 +72,7 @@ def episodes(root: Path) -> pd.DataFrame:
 
 
 def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched:
-    """Each label's episode, by all that it names.
+    """The episode of each label, found by all that the label names.
 
     Raises:
         AnalysisError: a label fits several episodes, or an episode two labels; the line is named.
@@ -102,7 +102,7 @@ def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched
 
 
 def comparisons(frame: pd.DataFrame, labels: Matched | None) -> list[Comparison]:
-    """Every judge against the truth, and what is computed against people where they labelled it."""
+    """Every judge against the truth, and the computed verdicts against people's if people labelled the plans."""
     found = []
     truth = COMPUTED if labels is None else PEOPLE
     if labels is not None:
@@ -138,7 +138,7 @@ def _comparison(scorer: str, truth: str, own: pd.DataFrame, labels: Matched | No
 
 
 def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Series[float]]]:
-    """correct, grade and each error as numbers; NaN where nobody said."""
+    """`correct`, `grade` and each error as numbers; NaN if nobody said."""
     yield f"{who}_correct", of["correct"].astype("float64")
     yield f"{who}_grade", of["grade"].astype("float64")
     told = [None if errors is None else frozenset(errors) for errors in of["errors"]]
@@ -147,7 +147,7 @@ def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Se
         yield f"{who}_{name}", pd.Series(flags, index=of["errors"].index, dtype="float64")
 
 
-# How far scorers of plans agree, with the paper's figures beside (agent_planning_benchmark tables 7, 8 and 9).
+# How far scorers of plans agree, beside the paper's figures (agent_planning_benchmark tables 7, 8 and 9).
 
 
 PAPER = "agent_planning_benchmark"
@@ -173,11 +173,11 @@ _VERDICTS = (
 
 
 _UNTOLD = ("comparison", "verdicts")
-"""What lines have that values do not."""
+"""The keys of lines that values do not have."""
 
 
 def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
-    """All tables that some comparison has figures for."""
+    """All tables for which some comparison has figures."""
     shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
     return [table for table in shown if table]
 
@@ -201,7 +201,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
 
 
 def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """Each error by itself; None where none is named."""
+    """Each error by itself; None if no error is named."""
     names = ("agreement", "kappa", "precision", "recall", "f1")
     lines = [
         _told(place, one)
@@ -252,7 +252,7 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
 
 
 _WHOSE = {"true": "true", "named": "said"}
-"""The columns that count errors, and whose these are."""
+"""The columns that count errors, and the prefix of the flags that they count."""
 
 
 def _told(place: int, one: Comparison) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _counts(*names: str) -> list[Column]:
 
 
 def _part(name: str, of: str, line: Mapping[str, Any]) -> str:
-    """A count, and which share it is; nothing of those who look at nothing."""
+    """A count with its share; an empty text for judges that look at nothing."""
     if name not in line:
         return ""
     return f"{line[name]:,} ({line[name] / line[of]:.1%})" if line[of] else MISSING
@@ -281,7 +281,7 @@ def _table(
     lines: Sequence[Mapping[str, Any]],
     number: str | None,
 ) -> Table | None:
-    """None where there are no lines; `number` is that of the paper's table."""
+    """The table, or None if there are no lines; `number` is that of the paper's table."""
     values = pd.DataFrame([{key: value for key, value in line.items() if key not in _UNTOLD} for line in lines])
     return Table(
         name=name,
@@ -298,7 +298,7 @@ def _table(
 
 
 def _published(number: str) -> list[str]:
-    """The paper's rows, a line each."""
+    """The paper's rows, one line each."""
     published = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
     lines = [
         f"The paper's table {number} ({published.title}; its plans, models and prompts): {', '.join(published.metrics)}"

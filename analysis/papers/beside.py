@@ -1,6 +1,6 @@
-"""Which settings of a sweep stand beside which rows of a published table, and what they measured.
+"""Which settings of a sweep belong beside which rows of a published table, and what they measured.
 
-One query a table has each case's means over trials, of each setting and kind of cells; blocks are rows of it.
+One query per table gives each case's means over trials, by setting and kind of cells; blocks hold rows of its result.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio,
 from analysis.tables.plan_cells import DERIVED
 from analysis.tables.win_rates import REFERENCE
 
-# Figures of a published table that are sums of others of its own: an average over rows and metrics, a drop.
+# Figures of a published table that are sums of its other figures: an average over rows and metrics, a drop.
 
 
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
-    """What a model of ours has of a metric in a row, combined where the table says that it is.
+    """The value of a metric in a row for one of our models, combined from parts if the table says so.
 
-    None where a part is known of no case, or stands beside several settings of ours.
+    None if a part is not known for any case, or if several of our settings belong beside it.
     """
     how = published.combined.get(name)
     if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):
@@ -49,7 +49,7 @@ def measured(published: Published, beside: Sequence[Block], block: Block, model:
 def _part(
     published: Published, beside: Sequence[Block], block: Block, how: Combined, label: str | None
 ) -> Block | None:
-    """Another row's block, of the setting that differs in its data set alone; of a row without a setting, of any."""
+    """The block of another row whose setting differs in its data set alone; of any setting if `block` has none."""
     labels = list(block.row.labels)
     if label is not None:
         labels[published.labels.index(how.label)] = label
@@ -60,13 +60,13 @@ def _part(
 
 
 def _alike(one: Mapping[str, str] | None, other: Mapping[str, str]) -> bool:
-    """Whether settings are the same but for their data set, whose keys tell the rows apart, and their pool."""
+    """Whether settings are the same except for their data set, whose keys tell the rows apart, and their pool."""
     apart = ("dataset", "pool")
     return one is not None and all(one.get(part) == label for part, label in other.items() if part not in apart)
 
 
 def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured | None:
-    """Case by case, where the rows are of the same cases."""
+    """The combination case by case; None if the rows are not of the same cases."""
     both = pd.concat(rows, axis=1, join="inner")
     if len(both) < max(map(len, rows)):
         return None
@@ -75,7 +75,7 @@ def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured 
 
 
 def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: float | None) -> Measured:
-    """Of rows of different cases, with bounds from theirs (square and add: Zou and Donner 2008)."""
+    """The combination of rows of different cases, with bounds from theirs (square and add: Zou and Donner 2008)."""
     own = [
         share(values, most * weight) if most and weight > 0 else interval(values, reach=abs(weight))
         for values, weight in zip(rows, weights, strict=True)
@@ -86,23 +86,23 @@ def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: flo
     return Measured(sum(map(len, rows)), Interval(mean, mean - below, mean + above))
 
 
-# Which settings of a sweep stand beside which rows of a published table, and what they measured.
+# Which settings of a sweep belong beside which rows of a published table, and what they measured.
 
 
 NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine", "memory")
-"""The groups of files in conf/ by whose names a row tells which settings stand beside it."""
+"""The groups of files in conf/ whose names in a row say which settings belong beside it."""
 
 
 EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
-"""Keys that no config has: what embeds is a folder or, without one, a model of the hub."""
+"""Keys that no config has: the embedding model is a folder or, without one, a model of the hub."""
 
 
 HIGHEST = {"share": 1.0, "percent": 1.0, "count": 1.0, "score": 10.0}
-"""The largest value of a unit's columns, where it has one."""
+"""The largest value of a unit's columns, if it has one."""
 
 
 class Measured(NamedTuple):
-    """A metric of one of our models: over how many cases, and its mean over them with its interval."""
+    """A metric of one of our models: the number of cases, and its mean over them with its interval."""
 
     cases: int
     of: Interval
@@ -110,11 +110,11 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """A row of a published table and one setting of ours that stands beside it, or none.
+    """A row of a published table and one of our settings that belongs beside it, or none.
 
-    `setting` has the labels of dataset, robustness and planner; `cases` are its rows of the table's query, of all
-    models. `alike`: the row has, or could have, others whose labels differ in the dataset alone. `others` are the rows
-    of the setting that it is held against, where the table is of such.
+    `setting` has the labels of dataset, robustness and planner; `cases` are its rows from the table's query, for all
+    models. `alike`: the row has, or could have, other settings whose labels differ in the dataset alone. `others` are
+    the rows of the setting with which this one is compared, if the table compares settings.
     """
 
     row: Row
@@ -124,7 +124,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """What a model of ours has of a metric; None where it is known of no case, or of none in both settings."""
+        """The value of a metric for one of our models; None if no case has one, or no case has one in both settings."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -147,12 +147,12 @@ class Block:
         return Measured(len(means), share(means, most) if most else amount(means))
 
     def values(self, model: str, metric: Metric) -> pd.Series[float]:
-        """Each case's mean over trials of a metric, by cluster and case; empty where a model has none of it."""
+        """Each case's mean over trials of a metric, by cluster and case; empty if a model has no values of it."""
         return _means(self.cases, model, metric)
 
 
 def _means(cases: pd.DataFrame, model: str, metric: Metric) -> pd.Series[float]:
-    """Each case's mean over trials; empty where nothing is known."""
+    """Each case's mean over trials; empty if nothing is known."""
     if not metric.columns:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=[CLUSTER, "case_id"]))
     own: pd.Series[float] = cases[cases["model"] == model].set_index([CLUSTER, "case_id"])[metric.value]
@@ -160,7 +160,7 @@ def _means(cases: pd.DataFrame, model: str, metric: Metric) -> pd.Series[float]:
 
 
 def _decided(own: pd.DataFrame, name: str) -> Measured | None:
-    """A count of first-pass decisions, or a rate that knows how they fall into clusters; None where there is none."""
+    """A count of first-pass decisions, or a rate with an interval over clusters; None if there are no decisions."""
     if own.empty:
         return None
     figure: float
@@ -175,7 +175,7 @@ def _decided(own: pd.DataFrame, name: str) -> Measured | None:
 
 
 def _rate(own: pd.DataFrame) -> Interval:
-    """Errors per decision over cases of unequal numbers of these: each case's part in the ratio (its linearization)."""
+    """Errors per decision over cases with different numbers of these: each case's part in the ratio (linearization)."""
     errors, decisions = own["errors"], own["decisions"]
     rate = float(errors.sum() / decisions.sum())
     return share(rate + (errors - rate * decisions) / float(decisions.mean()))
@@ -186,7 +186,7 @@ Told = tuple[dict[Any, Any], Mapping[str, Any]]
 
 
 class Standing(NamedTuple):
-    """A setting that stands beside a row: its labels, the models that ran it, and whom it is held against."""
+    """A setting that belongs beside a row: its labels, the models that ran it, and the setting it is compared with."""
 
     labels: dict[str, str]
     models: Set[str]
@@ -194,7 +194,7 @@ class Standing(NamedTuple):
 
 
 def settings_of(cells: pd.DataFrame) -> list[Told]:
-    """The settings that cells are of; these have NAMED, `SETTING` and `config`."""
+    """The settings of cells; the cells have the columns NAMED, `SETTING` and `config`."""
     columns = list(dict.fromkeys([*SETTING, *NAMED, "config"]))
     found = cells[columns].drop_duplicates().to_dict("records")
     configs = {text: json.loads(text) for text in {str(one["config"]) for one in found}}
@@ -202,7 +202,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """Of each row of the table the settings of ours beside it; those that differ in the model alone are one."""
+    """For each row of the table, our settings beside it; settings that differ in the model alone are one."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -215,7 +215,7 @@ def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]
 
 
 def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
-    """Of each case of these settings what the table's metrics are."""
+    """The query of the table's metrics for each case of these settings."""
     every = [one for row in there for own in row for one in (own.labels, own.other or own.labels)]
     names = {"dataset": {one["dataset"] for one in every}, "planner": {name_of(one["planner"]) for one in every}}
     where = queries.where({name: sorted(values) for name, values in names.items()})
@@ -226,21 +226,21 @@ def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
 
 
 def _mean(columns: Sequence[str]) -> str:
-    """A cell's mean of columns, of which each must be known."""
+    """A cell's mean of columns, all of which must be known."""
     each = [_SQL.get(name, name) for name in columns]
     return each[0] if len(each) == 1 else f"({' + '.join(f'({one})::DOUBLE' for one in each)}) / {len(each)}"
 
 
 def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[Standing]] | None = None) -> list[Block]:
-    """The table's rows in their order, each with every setting of ours that stands beside it.
+    """The table's rows in their order, each with every setting of ours that belongs beside it.
 
-    A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
-    There are no blocks where ours have fewer rows than the table's `least`.
+    A row of the paper without any setting of ours has a block without a setting; a row without figures has no such
+    block. There are no blocks if fewer rows have settings of ours than the table's `least`.
 
     Args:
         published: the table.
-        cases: the rows of `query`; where they have not what tells kinds of cells apart, nothing does.
-        there: what `standing` gives; None: cases are cells, with what that asks for.
+        cases: the rows of `query`; if they lack the columns that tell kinds of cells apart, all cells count.
+        there: the result of `standing`; None: `cases` are cells, with the columns that `standing` needs.
     """
     beside: list[Block] = []
     there = standing(published, settings_of(cases)) if there is None else there
@@ -270,7 +270,7 @@ def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[S
 
 
 def _other(labels: Mapping[str, str], published: Published, told: Sequence[Told]) -> dict[str, str] | None:
-    """The labels of the setting that one is held against: with the same changes, else as `horizon.only` finds it."""
+    """The labels of the setting to compare with: that with the same changes, else that which `horizon.only` finds."""
     found = dict(labels)
     for key, name in published.against.items():
         rest = {part: label for part, label in labels.items() if part != key}
@@ -291,12 +291,12 @@ def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Map
 
 
 def _found(config: Mapping[str, Any], key: str) -> Any:
-    """A value of the config, or the first that is not null of those that a name stands for."""
+    """A value of the config; for a key of EITHER, the first value of its keys that is not null."""
     return next((found for one in EITHER.get(key, (key,)) if (found := value_at(config, one)) is not None), None)
 
 
 def _is(found: Any, wanted: Value) -> bool:
-    """Whether a value is the wanted one; a hub's name or a folder counts by its last part."""
+    """Whether a value is the wanted one; a hub's name or a folder may also match by its last part."""
     if isinstance(found, str) and isinstance(wanted, str):
         return wanted in (found, found.rstrip("/").rpartition("/")[2])
     return type(found) is type(wanted) and bool(found == wanted)
@@ -318,11 +318,11 @@ def _of(
     return cases[mine]
 
 
-# What columns are in SQL, where they are not columns of `episodes`.
+# The SQL of columns that are not columns of `episodes`.
 
 
 AGAINST = "zero_shot"
-"""Against whom the papers' win rates are."""
+"""The planner against which the papers' win rates are counted."""
 _COMPARED = f"FROM comparisons WHERE split_part(against, '[', 1) = '{AGAINST}'"
 _WRONG = {
     part: f"((r_{part} >= (e.config::VARCHAR->'judge'->>'{part}_threshold')::DOUBLE) <> {part}_right)::INT"
@@ -345,7 +345,7 @@ WHERE {where} AND branch = 0 AND tool_required GROUP BY ALL ORDER BY ALL"""
 
 
 def _decisions(published: Published, where: str) -> str:
-    """First-pass decisions that need a tool of each case, its trials averaged, by bin of entropy (egb_slate §6.2)."""
+    """Each case's first-pass decisions that need a tool, averaged over trials, by bin of entropy (egb_slate §6.2)."""
     rows = []
     for place, (low, high) in enumerate(published.bins):
         rows.append(f"({place}, {'NULL' if low is None else low}, {'NULL' if high is None else high})")

@@ -1,4 +1,4 @@
-"""Tables that papers published, as `analysis/papers/tables/*.yaml` holds them."""
+"""Tables that papers published, as stored in `analysis/papers/tables/*.yaml`."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ FOLDER = Path(__file__).with_name("tables")
 _PLACE = "analysis/papers/tables"
 Value = str | int | float | bool | None
 Wanted = Value | list[Value]
-"""What a key must be; of a list any."""
+"""The value that a key must have; if it is a list, any of its values."""
 
 
 JUDGE_ERROR = "judge_error"
-"""Of a judge's decisions in an episode the share that is wrong."""
+"""The share of a judge's decisions in an episode that is wrong."""
 WIN = "win"
-"""What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+"""An evaluator's verdict on an episode against the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
-"""What is measured of first-pass decisions that need a tool (egb_slate §6.2).
+"""Measures of first-pass decisions that need a tool (egb_slate §6.2).
 
-Counts are over all cases, each the mean of its trials; an error is a tool other than the reference's. `error_rate` is
-their ratio; `tools` are the different tools that the references of these cases call, `decisions_per_tool` the calls of
-each.
+Counts are over all cases, where each case counts with the mean of its trials; an error is a tool other than the
+reference's. `error_rate` is the ratio of errors to decisions; `tools` counts the different tools that the references of
+these cases call, `decisions_per_tool` the calls of each tool.
 """
 _OF = {
     "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
@@ -45,20 +45,20 @@ _OF = {
     "agreement": "an agreement",
 }
 COMPARING = ("change", "ratio")
-"""Units of a setting against another."""
+"""Units that compare a setting with another one."""
 
 
 class Metric(Checked):
-    """What of ours measures what a column of the paper does, and the paper's unit of it.
+    """Our columns that measure what a column of the paper does, and the paper's unit for it.
 
-    A `score` is from 0 to 10, a `count` of so many cases (`Row.over`), an `amount` has no largest value, nor has a
-    `mean`, whose decimals are shown; `cases` is how many cases the column is 1 of. A `change` is a difference of
-    shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are a column's
-    differences of shares, in %, a `difference` is such a one as it is. `logit` is a coefficient's scale, `p` a p-value.
-    `column` is one of `episodes`, of those worked out for plans (`plans.cells.DERIVED`), of what was spent
-    (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS or a regression's coefficients
-    (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of ours measures it. Ours is
-    shown `scale` times: a paper may count over so many cases.
+    A `score` is from 0 to 10, a `count` is out of so many cases (`Row.over`), an `amount` has no largest value, and
+    neither has a `mean`, which is shown with decimals; `cases` is the number of cases for which the column is 1. A
+    `change` is a difference of shares, a `ratio` is one of means, both against another setting (`Published.against`);
+    `points` are a column's differences of shares, in %, a `difference` is such a difference unscaled. `logit` is a
+    coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those derived for plans
+    (`plan_cells.DERIVED`), of the sums of spending (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS
+    or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several columns, whose mean counts; null if
+    none of ours measures it. Our value is shown times `scale`, because a paper may count over so many cases.
     """
 
     column: str | list[str] | None
@@ -75,19 +75,19 @@ class Metric(Checked):
 
     @property
     def value(self) -> str:
-        """What a query calls it."""
+        """The name of its value in a query."""
         return "_and_".join(self.columns)
 
 
 class Row(Checked):
-    """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
+    """The labels of a row in the paper, our settings that belong beside it, and each model's figures.
 
-    `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
-    null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
-    setting's cells only these count, and only those of the table's own. `entropy`: of their decisions only those with
-    an entropy (nats) from the first bound on and below the second, which null leaves open. `over`: how many cases of
-    the paper's its counts are over; ours are shown over as many. `figures` are in
-    the order of the table's metrics; none where the paper has no such row, but we do.
+    `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), in addition to the table's
+    own; null if none of our settings can belong beside the row. `cells` are columns of `episodes` and their values
+    (null: no value): only a setting's cells with these values, and with the table's own, count. `entropy`: only those
+    of their decisions count whose entropy (nats) is at least the first bound and below the second, which null leaves
+    open. `over`: the number of the paper's cases over which its counts are; ours are shown over as many. `figures` are
+    in the order of the table's metrics; there are none if the paper has no such row, but we do.
     """
 
     labels: list[str]
@@ -99,7 +99,7 @@ class Row(Checked):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The least entropy that counts, and the one from which on none does; None: there is none, and of both all."""
+        """The least entropy that counts, and the least that is too large; None: no such bound; both None: all count."""
         low, high = self.entropy or (None, None)
         return (low or 0.0 if self.entropy else None), high
 
@@ -119,7 +119,7 @@ class Part(Checked):
 class Combined(Checked):
     """A metric that is a sum of others of the table.
 
-    It stands in the rows whose `label` is `stands` (null: in all). The rows of its parts differ in that label alone.
+    It appears in the rows whose `label` is `stands` (null: in all). The rows of its parts differ in that label alone.
     """
 
     label: str
@@ -130,11 +130,10 @@ class Combined(Checked):
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
-    `of`: what is measured, settings' cells, decisions of their first passes, the coefficients of a regression, or how
-    far scorers agree. `against`: the
-    labels in which the settings differ that `change` and `ratio` are against. `combined` are those of its metrics that
-    are sums of others. `unpublished` are metrics of ours alone,
-    shown below the paper's. It stands beside ours where these have at least `least` of its rows.
+    `of`: what is measured: settings' cells, decisions of their first passes, the coefficients of a regression, or how
+    far scorers agree. `against`: the planner or robustness setting against which `change` and `ratio` are measured.
+    `combined` are those of its metrics that are sums of others. `unpublished` are metrics that only we have, shown
+    below the paper's. The table is shown beside our figures if we have at least `least` of its rows.
     """
 
     paper: str
@@ -154,17 +153,17 @@ class Published(Checked):
 
     @property
     def models(self) -> list[str]:
-        """The models whose figures it has, as the paper names them."""
+        """The models with figures in it, as the paper names them."""
         return list(dict.fromkeys(model for row in self.rows for model in row.figures))
 
     @property
     def every_metric(self) -> dict[str, Metric]:
-        """The paper's metrics, then ours alone."""
+        """The paper's metrics, then those that only we have."""
         return self.metrics | self.unpublished
 
     @property
     def columns(self) -> list[str]:
-        """The columns that its metrics are."""
+        """The columns that its metrics read."""
         return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
 
     @property
@@ -174,12 +173,12 @@ class Published(Checked):
 
     @property
     def bins(self) -> list[tuple[float | None, float | None]]:
-        """The different bounds of its rows' entropies; none where all decisions count in each."""
+        """The different bounds of its rows' entropies; none if all decisions count in every row."""
         return list(dict.fromkeys(row.bounds for row in self.rows if any(row.entropy for row in self.rows)))
 
     @property
     def called(self) -> str:
-        """What the paper calls it: a table, but where its name says that it is a figure."""
+        """Its name in the paper: a table, unless its name says that it is a figure."""
         return self.table if self.table.startswith("figure") else f"table {self.table}"
 
     @property
@@ -192,10 +191,10 @@ class Published(Checked):
         )
 
     def row(self, labels: Sequence[str]) -> Row:
-        """The row of these labels.
+        """The row with these labels.
 
         Raises:
-            AnalysisError: there is none; the file, the row and what there is are named.
+            AnalysisError: there is no such row; the file, the row and the rows that there are are named.
         """
         found = next((row for row in self.rows if row.labels == list(labels)), None)
         if found is None:
@@ -205,7 +204,7 @@ class Published(Checked):
         return found
 
     def figure(self, row: Row, model: str, metric: str) -> float | None:
-        """A figure of the paper's; None where it has none."""
+        """A figure of the paper; None if it has none."""
         return dict(zip(self.metrics, row.figures.get(model, []), strict=False)).get(metric)
 
     def named(self, row: Row, key: str) -> list[str]:
@@ -214,7 +213,7 @@ class Published(Checked):
         return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
 
     def of_ours(self, key: str, there: Container[str]) -> tuple[Published, list[str]]:
-        """The table without the rows of data of which nothing is there, by what they name under a key, and a note."""
+        """The table without the rows whose names under a key are not `there`, and a note about these rows."""
         kept, gone = [], dict[str, None]()
         for row in self.rows:
             names = self.named(row, key)
@@ -226,7 +225,7 @@ class Published(Checked):
         return self.model_copy(update={"rows": kept}), [told] * bool(gone)
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
-        """What a setting of ours must be to stand beside a row; None where none can. It remembers only where asked."""
+        """The conditions on a setting beside a row; None if none can fulfil them. Memory is used only if asked for."""
         return None if row.ours is None else {"memory": UNCHANGED, **self.ours, **row.ours}
 
     @model_validator(mode="after")
@@ -278,7 +277,7 @@ def load(path: Path) -> Published:
 
 @lru_cache(maxsize=256)
 def _load(path: Path, state: tuple[int, int] | None) -> Published:
-    """What a file holds as it is now: every report reads all of them."""
+    """The table in a file in its present state; it is cached because every report reads all files."""
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
         return Published.model_validate(values)
@@ -290,7 +289,7 @@ def find(name: str, folder: Path = FOLDER) -> Published:
     """The table in a file of analysis/papers/tables, by the file's name without its ending.
 
     Raises:
-        AnalysisError: there is no such file; those that there are are named; or as for `load`.
+        AnalysisError: there is no such file, and the existing ones are named; or as for `load`.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
@@ -309,12 +308,12 @@ def every(folder: Path = FOLDER) -> list[Published]:
 
 
 def _natural(name: str) -> Sequence[tuple[str, int]]:
-    """Numbers in a name count as such: 2 before 2 ratios before 10."""
+    """A sorting key in which numbers in a name count as numbers: 2 before 2 ratios before 10."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def value_at(config: Any, key: str) -> Any:
-    """What a resolved config has at a dotted key; None where it has nothing there."""
+    """The value of a resolved config at a dotted key; None if there is nothing."""
     for part in key.split("."):
         config = config.get(part) if isinstance(config, dict) else None
     return config

@@ -17,12 +17,12 @@ HIGH, LOW = "tools_forgiving", "tools_strict"
 """The robustness settings that §4.4 calls high and low."""
 PLACE = ["dataset", "model", "robustness"]
 REPEATS = {"repeated_call": "any two", "repeated_call_in_a_row": "in a row"}
-"""The columns of both definitions of a repeated call (`grid.metrics.stepwise`), and what tables call them."""
+"""The columns of both definitions of a repeated call (`grid.metrics.stepwise`), and their names in tables."""
 _MEASURES = ["success", "input_tokens", "output_tokens"]
 
 
 def folded(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The rows with planners by their plain names; what was changed in one (`sh[temperature=0]`) joins its model's."""
+    """The rows with planners' plain names; a planner's changes (`sh[temperature=0]`) are added to the model's name."""
     labels = [str(label) for label in episodes["planner"].unique()]
     names = {label: re.split(r"\[| ", label)[0] for label in labels}
     changes = {label: label[len(names[label]) :].removeprefix(" / ") for label in labels}
@@ -38,13 +38,13 @@ def folded(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 2: for each dataset, model and robustness, accuracy and mean tokens a case for FH and SH.
+    """Table 2: for each dataset, model and robustness, accuracy and mean tokens per case for FH and SH.
 
     `episodes` are cells, here and below, or each case's means over them.
 
-    Columns: `cases` and their `clusters` (that both planners have; `unpaired` are other cases), each measure with
-    `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with
-    `_low` and `_high`, its 95% interval; NaN where there is none.
+    Columns: `cases` and their `clusters` (those that both planners have; `unpaired` counts the other cases), each
+    measure with `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH /
+    FH), each with `_low` and `_high`, its 95% interval; NaN if there is none.
     """
     rows = []
     for found, cases in _places(episodes, _MEASURES):
@@ -58,7 +58,7 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
 def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 5: the share of episodes with a repeated call, for FH and SH, by both of `REPEATS`' definitions.
 
-    Columns as in `accuracy_and_tokens`, of each definition; those of FH and SH have intervals too.
+    Columns as in `accuracy_and_tokens`, for each definition; those of FH and SH have intervals too.
     """
     rows = []
     for found, cases in _places(episodes, list(REPEATS)):
@@ -72,11 +72,11 @@ def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals.
+    """Table 4: accuracy under `LOW` minus that under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out; where one has no setting of
-    just that name, the only one in which something was changed (`tools_strict[similarity=embeddings]`) takes its place.
+    each with `_low` and `_high`. A model and dataset without both settings is left out; if it has no setting with
+    exactly that name, the only one with changes (`tools_strict[similarity=embeddings]`) takes its place.
     """
     rows: list[dict[str, object]] = []
     for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
@@ -99,7 +99,7 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def only(labels: Sequence[str], name: str) -> str:
-    """Of settings' labels the name itself or, where that is not among them, the only one that begins with it."""
+    """The name itself or, if it is not among the settings' labels, the only label of that name with changes."""
     changed = [label for label in labels if label.startswith(f"{name}[")]
     return changed[0] if name not in labels and len(changed) == 1 else name
 
@@ -109,7 +109,7 @@ def _places(
 ) -> Iterator[tuple[dict[str, object], dict[str, pd.DataFrame]]]:
     """Each place's means by planner, and its cases: for each measure, a column for each planner.
 
-    Means are over the cases that both planners have, so that a difference is that of what stands beside it.
+    Means are over the cases that both planners have, so that a difference is that of the two means beside it.
     """
     for key, group in episodes.groupby(PLACE, sort=True, observed=True):
         means = group.groupby([CLUSTER, "case_id", "planner"], observed=True)[list(measures)].mean()
@@ -130,9 +130,9 @@ def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
     return {**interval(found, reach=1.0).named(f"{name}_difference")}
 
 
-# What the study's tables say, in words: computed from their numbers, and no more than these show.
+# The study's tables in words: computed from their numbers, and no more than these show.
 #
-# A difference is called shown where its 95% interval excludes 0. Where it does not, the interval's ends say how large a
+# A difference is called shown if its 95% interval excludes 0. If it does not, the interval's ends say how large a
 # difference may still be: that none is shown does not mean that there is none.
 
 
@@ -142,11 +142,11 @@ _EFFECTS = {
     "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
     "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
 }
-"""What a coefficient says where it is below 0, and above; `_edges` in a column's name changes nothing."""
+"""What a coefficient says if it is below 0, and if it is above; `_edges` in a column's name changes nothing."""
 
 
 def accuracy(comparisons: pd.DataFrame) -> str:
-    """Of table 2's rows (`accuracy_and_tokens`): who solves more, and what it costs."""
+    """Table 2 in words (the rows of `accuracy_and_tokens`): who solves more, and at what cost."""
     parts = []
     for row in comparisons.to_dict("records"):
         verdict = _verdict(row, "success_difference", ("FH solves more questions", "SH solves more questions"))
@@ -155,7 +155,7 @@ def accuracy(comparisons: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """Of table 4's rows (`robustness_change`): what strict tools cost, and whom more."""
+    """Table 4 in words (the rows of `robustness_change`): what strict tools cost, and who loses more."""
     parts = []
     for row in changes.to_dict("records"):
         told = [
@@ -168,7 +168,7 @@ def robustness(changes: pd.DataFrame) -> str:
 
 
 def repeats(shares: pd.DataFrame) -> str:
-    """Of table 5's rows (`repeated_calls`): who repeats calls more often."""
+    """Table 5 in words (the rows of `repeated_calls`): who repeats calls more often."""
     parts = []
     for row in shares.to_dict("records"):
         told = [
@@ -180,7 +180,7 @@ def repeats(shares: pd.DataFrame) -> str:
 
 
 def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
-    """Of a regression's coefficients (columns `per`, `name`, `coefficient`, `low`, `high`): what each effect says."""
+    """A regression's effects in words, from its coefficients (columns `per`, `name`, `coefficient`, `low`, `high`)."""
     fits: dict[str, list[str]] = {}
     for row in found.to_dict("records"):
         name = str(row["name"]).replace("_edges", "")
@@ -194,7 +194,7 @@ def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
 
 
 def _verdict(row: Mapping[Any, Any], name: str, verdicts: tuple[str, str]) -> str:
-    """SH less FH in points, and what that says."""
+    """SH minus FH in points, and what that says."""
     return changed(row, name, "SH − FH", verdicts, "no difference is shown")
 
 

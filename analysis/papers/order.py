@@ -1,6 +1,6 @@
-"""Whether methods stand in the same order as in a published table: Kendall's tau-b, with an interval.
+"""Whether methods are in the same order as in a published table: Kendall's tau-b, with an interval.
 
-The published figures are fixed; ours are drawn again, clusters of cases with replacement, all methods on the same draw.
+The published figures are fixed; ours are resampled: clusters of cases with replacement, all methods in the same draw.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""Of fewer methods there is hardly an order; of fewer clusters a bootstrap's interval is too narrow."""
+"""Fewer methods hardly have an order; with fewer clusters a bootstrap's interval is too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
-"""The keys, or what they begin with, in which the rows of one order may differ."""
+"""The keys, or their beginnings, in which the rows of one order may differ."""
 _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
 _FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 
 class Order(NamedTuple):
-    """Tau-b and its 95% interval (NaN where there is none) over so many methods, cases and clusters.
+    """Tau-b and its 95% interval (NaN if there is none), with the numbers of methods, cases and clusters.
 
     `alike` of `pairs` of methods are in the same order; `by_chance`: the share of random orders with a tau as high.
     """
@@ -65,12 +65,12 @@ class Order(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the interval lies above 0, below it, or neither."""
+        """Whether the interval is above 0, below it, or neither."""
         return AGREES if self.low > 0 else DISAGREES if self.high < 0 else UNKNOWN
 
 
 def tau_b(ours: Floats, theirs: Floats) -> Floats:
-    """Kendall's tau-b of each row of `ours`, (draws, methods), with `theirs`, (methods,); NaN where all are tied."""
+    """Kendall's tau-b of each row of `ours`, (draws, methods), with `theirs`, (methods,); NaN if all are tied."""
     own, other = _pairs(ours), _pairs(theirs[None])
     untied = np.abs(own).sum(axis=1) * np.abs(other).sum()
     with np.errstate(invalid="ignore"):
@@ -82,7 +82,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
     """How far our methods' order agrees with the published one.
 
     Args:
-        methods: of each method the values of cases, indexed by cluster and case, as `Block.values` gives them.
+        methods: for each method the values of cases, indexed by cluster and case, as `Block.values` gives them.
         published: the same methods' figures.
 
     Returns:
@@ -101,7 +101,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
         draws = _draws(len(sizes))
         taus = np.nan_to_num(tau_b((draws @ sums) / (draws @ sizes)[:, None], theirs))
         low, high = (float(one) for one in np.quantile(taus, [0.025, 0.975], method="inverted_cdf"))
-    from scipy.stats import kendalltau  # it takes a quarter of a second, and few reports have an order
+    from scipy.stats import kendalltau  # the import takes a quarter of a second, and few reports have an order
 
     chance = float(kendalltau(means[0], theirs, alternative="greater").pvalue)
     pairs = int((alike > 0).sum()), len(alike)
@@ -112,9 +112,9 @@ def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
     """One table of orders, a row for each table, metric, published model and model of ours; none without any order.
 
     Args:
-        papers: published tables with what stands beside them.
-        query: what gives the cases' values of ours.
-        simulated: whether any of ours is of a simulated policy.
+        papers: published tables with the blocks beside them.
+        query: the query that gives our cases' values.
+        simulated: whether any of our cells is from a simulated policy.
     """
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
     for published, beside in papers:
@@ -144,7 +144,7 @@ def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
 
 
 def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
-    """The labels and the order of every part, metric, published model and model of ours with methods enough."""
+    """The labels and the order of every part, metric, published model and model of ours with enough methods."""
     if published.against:
         return
     for part, data, blocks in _parts(published, beside):
@@ -160,7 +160,7 @@ def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[lis
 def _compared(
     table: Published, blocks: Sequence[Block], named: tuple[str, Metric], theirs: str, model: str
 ) -> Order | None:
-    """Over the methods that have a published figure and cases of ours; None of too few."""
+    """The order over the methods that have a published figure and cases of ours; None if these are too few."""
     methods, published = list["pd.Series[float]"](), list[float]()
     for block in blocks:
         figure, values = table.figure(block.row, theirs, named[0]), block.values(model, named[1])
@@ -171,9 +171,10 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Rows that differ in the method alone, with our settings on the same data: what they share, our data, and they.
+    """Groups of rows that differ in the method alone, on the same data of ours: common labels, our data, the blocks.
 
-    A row beside which several of our settings stand is of the one with nothing changed, or left out.
+    If several of our settings belong beside a row, the one without changes is used; without such a one the row is left
+    out.
     """
     parts: dict[str, list[Block]] = {}
     for block in beside:
@@ -197,7 +198,7 @@ def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str,
 
 
 def _one_each(blocks: Sequence[Block]) -> list[Block]:
-    """One setting a row."""
+    """The blocks of rows with a single setting, or with a single plain one, which is then used."""
     several = Counter(tuple(block.row.labels) for block in blocks)
     plain = [block for block in blocks if _is_plain(block.setting or {})]
     of_plain = Counter(tuple(block.row.labels) for block in plain)
@@ -209,18 +210,18 @@ def _one_each(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _is_plain(setting: Mapping[str, str]) -> bool:
-    """Whether nothing of its planner is changed, and it is no form beside the paper's (`sampled/tooltree`)."""
+    """Whether its planner has no changes, and is not another form of the paper's planner (`sampled/tooltree`)."""
     planner = setting["planner"].partition(" ")[0]
     return planner == name_of(planner) and "/" not in planner
 
 
 def _products(ours: Floats, theirs: Floats) -> Floats:
-    """Of each row and pair of methods 1 where both have the same order, -1 the reverse, 0 for a tie."""
+    """For each row and pair of methods 1 if both have the same order, -1 if the reverse, 0 for a tie."""
     return _pairs(ours) * _pairs(theirs[None])
 
 
 def _pairs(values: Floats) -> Floats:
-    """Of each row and pair of columns the sign of their difference, 0 where they are equal but for rounding."""
+    """For each row and pair of columns the sign of their difference, 0 if they are equal except for rounding."""
     first, second = np.triu_indices(values.shape[1], 1)
     one, other = values[:, first], values[:, second]
     apart = np.abs(one - other) > _ROUNDING * np.maximum(np.abs(one), np.abs(other))

@@ -1,4 +1,4 @@
-"""Published tables with ours below theirs, in the papers' own shape: methods down, metrics across."""
+"""Published tables with our figures below the paper's, in the papers' own shape: methods down, metrics across."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _UNIT = {"percent": ", %", "points": ", points", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _OURS = ("cells", "decisions")
 _JUDGED = ("passed", "traj_satisfy", "accuracy", WIN)
-"""Columns that nobody has without an evaluator."""
+"""Columns that have no values without an evaluator."""
 _COMPARED = ["cell_id", "against_cell_id", "against", "win", "created_at"]
 _NODES = ["cell_id", "r_pre", "pre_right", "r_post", "post_right"]
 _STEPS = ["cell_id", "branch", "substep_id", "reference_tool", "entropy", "tool_required", "tool_matches"]
@@ -59,9 +59,9 @@ _CAPTION = (
 
 
 def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]:
-    """The published tables that any setting of a sweep stands beside, and behind them the order of methods.
+    """The published tables beside which any setting of a sweep belongs, and after them the order of methods.
 
-    `papers` are all of analysis/papers/tables where not given.
+    `papers` are all of analysis/papers/tables if not given.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
@@ -100,7 +100,7 @@ def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]
 
 
 def _cells(root: Path, papers: Sequence[Published]) -> pd.DataFrame:
-    """The cells of data sets that settings can stand beside these tables on, with all that their queries read."""
+    """The cells of the data sets that these tables' rows name, with all columns that the tables' queries read."""
     datasets = {name for published in papers for row in published.rows for name in published.named(row, "dataset")}
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(sorted(datasets))})(\[|$)")
     names = [name for published in papers for name in (*published.columns, *published.kinds)]
@@ -122,7 +122,7 @@ def _further(root: Path, published: Published) -> dict[str, pa.Table]:
 
 
 def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What ours have nothing of, as nobody was asked to judge their answers."""
+    """A note on the metrics that ours lack because nobody was asked to judge their answers."""
     lacking = {
         name: metric.columns
         for name, metric in published.every_metric.items()
@@ -134,7 +134,7 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, notes: Sequence[str]) -> Table:
-    """In the paper's own shape: a line a method and model, a column a metric that any line has, ours below theirs."""
+    """In the paper's shape: a line per method and model, a column per metric with values, ours below theirs."""
     metrics = {
         name: metric
         for name, metric in published.every_metric.items()
@@ -163,7 +163,7 @@ def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, 
 
 
 def _lines(published: Published, beside: Sequence[Block], block: Block) -> list[dict[str, Any]]:
-    """A block's lines: the models that the paper has, then ours, each with what it has of every metric."""
+    """A block's lines: the models that the paper has, then ours, each with its value of every metric."""
     counted = {name: block.row.counted(metric) for name, metric in published.every_metric.items()}
     common = dict(zip(published.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
     found = []
@@ -189,7 +189,7 @@ def _cell(name: str, line: Mapping[str, Any]) -> str:
 
 
 def _setting(block: Block, published: Published) -> str:
-    """Which setting of ours it is; not what the row or the whole table says: robustness, refinement and tasks."""
+    """The label of our setting, without what the row or the whole table says: robustness, refinement and tasks."""
     if block.setting is None:
         return MISSING
     told = (_UNDISTURBED, published.ours.get("robustness"))
@@ -215,12 +215,12 @@ def _theirs(figure: float | None, metric: Metric) -> str:
 
 
 def _mean(name: str, line: Mapping[str, Any]) -> str:
-    """Without its interval, for a terminal."""
+    """A cell's text without its interval, for a terminal."""
     return _cell(name, line).partition(" [")[0]
 
 
 def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    """Each metric's figure, in the table's units, with its interval and cases where it is ours."""
+    """Each metric's figure in the table's units; if it is ours, also its interval and cases."""
     found: dict[str, Any] = {name: line[name] for name in labels}
     if "theirs" in line:
         return found | {name: line["theirs"][name] for name in names}
@@ -232,7 +232,7 @@ def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[s
     return found
 
 
-# Published regressions with ours beside: a row a coefficient, a column a model.
+# Published regressions beside ours: one row per coefficient, one column per model.
 
 
 COEFFICIENT, REFERENCE = "coefficient", "reference"
@@ -245,7 +245,7 @@ _COEFFICIENTS_CAPTION = (
 
 
 class _Fitted(NamedTuple):
-    """A row and the fits of one family and robustness setting that stand beside it, by model; no label: none do."""
+    """A row and the fits of one family and robustness setting beside it, by model; without fits `label` is MISSING."""
 
     row: Row
     label: str
@@ -255,9 +255,10 @@ class _Fitted(NamedTuple):
 def coefficient_tables(
     fits: Fits, query: str, notes: Sequence[str] = (), papers: Sequence[Published] | None = None
 ) -> list[Table]:
-    """The published regressions that any of these fits stands beside; `query` and `notes` are of the rows fitted.
+    """The published regressions beside which any of these fits belongs; `query` and `notes` are about the fitted rows.
 
-    A level's coefficient is against its factor's reference level: one against another than the paper's is left out.
+    A level's coefficient is relative to its factor's reference level; if that is not the paper's, the coefficient is
+    left out.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
@@ -274,7 +275,7 @@ def coefficient_tables(
 
 
 def _beside(published: Published, fits: Fits) -> list[_Fitted]:
-    """The rows in their order, each with every family and robustness setting of ours that stands beside it."""
+    """The rows in their order, each with every family and robustness setting of ours that belongs beside it."""
     found: list[_Fitted] = []
     for row in published.rows:
         conditions = published.conditions(row) or {}
@@ -292,7 +293,7 @@ def _beside(published: Published, fits: Fits) -> list[_Fitted]:
 
 
 def _is(label: str, wanted: object) -> bool:
-    """Whether a fit's label is the wanted one, or one of several, its changes aside."""
+    """Whether a fit's label, without its changes, is the wanted one or one of several wanted ones."""
     return wanted is None or name_of(label) in (wanted if isinstance(wanted, list) else [wanted])
 
 
@@ -331,7 +332,7 @@ def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, not
 
 
 def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | None]:
-    """Coefficient, error and p of ours; none where the fit has no such coefficient, or another reference level."""
+    """Our coefficient, error and p; none if the fit has no such coefficient, or another reference level."""
     wanted = row.ours or {}
     name = str(wanted.get(COEFFICIENT))
     if fit is None or wanted.get(REFERENCE) not in (None, fit.references.get(name.partition("[")[0])):
@@ -341,7 +342,7 @@ def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | 
 
 
 def _shown(found: Sequence[float | None]) -> str:
-    """`coefficient** (standard error)`; a separated level's has no error."""
+    """`coefficient** (standard error)`; the coefficient of a separated level has no error."""
     value, error, p = found or (None, None, None)
     if value is None:
         return MISSING

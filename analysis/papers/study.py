@@ -33,12 +33,12 @@ PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", "task_family", *horizon.REPEATS, *grading.SOURCES]
 _TABLE_3, _OWN = "table 3: regression coefficients (planning_horizon §4.3)", "Regression"
 SUCCESS = {"success": grading.COLUMN}
-"""What queries have as success."""
+"""The success that queries read."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
 """The family of a data set by its label (`Spec.family`)."""
 OF_PAPER = "published planning_horizon "
-"""How the names of its published tables begin."""
+"""The beginning of the names of its published tables."""
 TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
@@ -55,10 +55,10 @@ _HELD_OUT = {
 
 
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
-    """The episodes of the planners `fh` and `sh`, with what the study needs and `further` columns.
+    """The episodes of the planners `fh` and `sh`, with the columns that the study needs and `further` ones.
 
-    Success is an evaluator's verdict where there is one (`grading`). Not those whose plans are diagnosed instead of
-    run: tables of plans have them.
+    Success is an evaluator's verdict if there is one (`grading`). Episodes whose plans are diagnosed instead of run are
+    left out: tables of plans have them.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -67,14 +67,14 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _cells(root: Path, further: Sequence[str]) -> pd.DataFrame:
-    """The same with labels as queries have them."""
+    """The same episodes, with labels as in queries."""
     planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
     run = planner & pc.field("task_family").is_null()
     return grading.taken(load.episodes(root, [*COLUMNS, *further], run))
 
 
 def regressed(root: Path, spec: Spec) -> pd.DataFrame:
-    """The rows that a regression takes, with success as `rows` has it.
+    """The rows of a regression, with success as in `rows`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -95,10 +95,10 @@ def _folded(asked: Asked) -> Asked:
 def tables(
     root: Path, analysis: Spec | None = None, published: Sequence[Table] = (), papers: bool = True
 ) -> list[Table]:
-    """Tables 2 to 6 and C.1 where the study's planners ran; the regression is the one given, else the study's own.
+    """Tables 2 to 6 and C.1 if the study's planners ran; the regression is the one given, else the study's own.
 
-    Behind each table stand those of `published` that are the paper's own of it, and published coefficients (`papers`)
-    where the regression has the study's, whatever its errors.
+    Each table is followed by the paper's own tables of its number (`published`), and by published coefficients
+    (`papers`) if the regression has the coefficients of the study's, whatever its errors.
 
     Raises:
         AnalysisError: the regression's file is wrong.
@@ -138,7 +138,7 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's of its number (2, 2 ratios); those of other numbers at the end."""
+    """Our tables, each followed by the paper's of its number (2, 2 ratios); the paper's others come at the end."""
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -190,7 +190,7 @@ def accuracy_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
 
 
 def robustness_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Table]:
-    """Table 4; none where the two settings were not both run."""
+    """Table 4; none if not both settings were run."""
     settings = (horizon.HIGH, horizon.LOW)
     changed = [name for name in _robustness(cells) if load.name_of(name) in settings]
     asked = _asked(cells, SUCCESS, sorted({*settings, *changed}))
@@ -245,24 +245,24 @@ def repeated_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
 
 
 def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str]]:
-    """The rows family by family, and their labels; the family is told where it has a name of its own."""
+    """The rows family by family, and their labels; the family is one of these if any family has a name of its own."""
     ordered = rows.assign(family=rows["dataset"].map(family)).sort_values(["family", "dataset", "model"], kind="stable")
     return ordered, [*["family"] * len(_breaks(ordered)), "dataset", "model"]
 
 
 def _breaks(rows: pd.DataFrame) -> list[str]:
-    """Lines are drawn between families that have a name."""
+    """The column `family` if any family has a name: lines are drawn between families."""
     return ["family"] * bool((rows["family"] != rows["dataset"]).any())
 
 
 def _robustness(cells: pd.DataFrame) -> list[str]:
-    """The settings in the order of their tables."""
+    """The robustness settings in the order of their tables."""
     places = cells[horizon.PLACE].drop_duplicates().sort_values(horizon.PLACE)
     return [*map(str, places["robustness"].unique())]
 
 
 def _asked(cells: pd.DataFrame, values: Sequence[str] | Mapping[str, str], robustness: Sequence[str]) -> Asked:
-    """Each case's means under these settings."""
+    """Each case's means under these robustness settings."""
     condition = f"{queries.where({**PLANNERS, 'robustness': robustness})} AND task_family IS NULL"
     return _folded(ask(cells, queries.of_cases(values, condition)))
 
@@ -289,9 +289,9 @@ def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:
-    """A line for each data set and what its demonstrations left out: near copies of a question make it easier.
+    """A line for each data set on what its demonstrations left out: near copies of a question make it easier.
 
-    None where there are none, or nothing tells. `episodes` have `dataset` and `config`.
+    There is no line if there are no demonstrations, or if it is not recorded. `episodes` have `dataset` and `config`.
     """
     found: dict[str, None] = {}
     for dataset, text in episodes[["dataset", "config"]].dropna().drop_duplicates().itertuples(index=False, name=None):
@@ -303,14 +303,14 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
     return [*found]
 
 
-# What a results folder lacks of the planning-horizon study that it has begun.
+# The missing parts of the planning-horizon study in a results folder that has begun it.
 
 
 _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 
 
 def missing(root: Path) -> list[str]:
-    """A sentence for each part that is missing; none where nothing is, nor where neither `fh` nor `sh` was run.
+    """A sentence for each part that is missing; none if nothing is, or if neither `fh` nor `sh` was run.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -320,7 +320,7 @@ def missing(root: Path) -> list[str]:
 
 
 def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    """What a notebook begins with: what `rows` gives, and what it shows and lacks, in sentences.
+    """The start of a notebook: the result of `rows`, and what it shows and lacks, in sentences.
 
     A folder that cannot be read has no rows, and the reason is its sentence.
     """
@@ -332,7 +332,7 @@ def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def sentences(episodes: pd.DataFrame) -> list[str]:
-    """As `missing`, of what `rows` gives."""
+    """The sentences of `missing`, from the result of `rows`."""
     if not both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
         compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"
@@ -351,18 +351,18 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
 
 # Table 6 and C.2: a trajectory of SH that repeats a failing call, and FH's of the same case.
 #
-# Which one is a matter of a draw, not of choice: of all SH episodes of a model and dataset in which a call that had
-# failed was made again as it was written, the one whose hash with `SEED` is smallest. Where no SH episode repeats such
-# a call, one that does not is drawn likewise, and the table says so.
+# The trajectory is drawn, not chosen: of all SH episodes of a model and dataset in which a failed call was made again
+# as it was written, it is the one whose hash with `SEED` is smallest. If no SH episode repeats such a call, one of the
+# others is drawn in the same way, and the table says so.
 
 
 SEED = 0
-"""Of the draw; every report of the same rows shows the same trajectories."""
+"""The seed of the draw; every report of the same rows shows the same trajectories."""
 _KEY = ["model", "dataset", "robustness", "case_id", "trial"]
 _STEPS = ["cell_id", "step", "chosen_tool", "written", "arguments", "observation", "failed", "output_tokens"]
 _LONG = 300  # characters of a call or an outcome that are shown
-_CALLS = 8  # of a plan
-_SHEETS = 6  # models and datasets of which a table is shown
+_CALLS = 8  # calls of a plan that are shown
+_SHEETS = 6  # models and datasets that have a table
 _RULE = (
     f"drawn by hash (seed {SEED}) among the SH episodes that make a failed call again as it was written, with FH's of "
     "the same case and trial"
@@ -376,7 +376,7 @@ _CAPTION = (
 
 
 def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planners.
+    """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planner names.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -465,7 +465,7 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """A row a plan: it begins with the step that has an answer's tokens, of which nobody may know how many."""
+    """One row per plan: a plan begins with the step that has an answer's tokens, whose number may be unknown."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
         if not plans or row["output_tokens"] != 0:
@@ -502,7 +502,7 @@ def _ended(chosen: dict[Any, Any], planner: str) -> str:
 
 
 def _question(root: Path, cell: str) -> str:
-    """As its first prompt has it."""
+    """The question as in the cell's first prompt."""
     try:
         requests = store.transcript(root, cell)
     except StoreError:

@@ -1,8 +1,8 @@
 """How far one scorer of plans agrees with another: rates, Cohen's kappa, F1, with 95% intervals over clusters.
 
 Raw agreement, precision, recall, the mean error of grades and the agreement on errors are means over plans, and have
-the intervals of `intervals`. Kappa and F1 are no means: their intervals are the 2.5th and 97.5th percentiles over
-resamples of whole clusters (Field and Welsh 2007), which have no width where all plans are judged alike.
+the intervals of `intervals`. Kappa and F1 are not means: their intervals are the 2.5th and 97.5th percentiles over
+resamples of whole clusters (Field and Welsh 2007). These intervals have no width if all plans are judged alike.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ DRAWS = 2_000
 """Resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Of plans, along the last axis: both say yes, only the scorer does, only the truth does, neither does."""
+"""Counts of plans, along the last axis: both say yes, only the scorer does, only the truth does, neither does."""
 
 
 def kappa(counts: Counts) -> np.ndarray:
-    """Cohen's: the agreement beyond what the two rates of yes would have by chance; NaN where chance alone is 1."""
+    """Cohen's kappa: the agreement beyond what the two rates of yes give by chance; NaN if chance alone gives 1."""
     both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
     total = both + scorer + truth + neither
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -40,7 +40,7 @@ def kappa(counts: Counts) -> np.ndarray:
 
 
 def f1(counts: Counts) -> np.ndarray:
-    """The harmonic mean of precision and recall of yes; NaN where neither ever says it."""
+    """The harmonic mean of precision and recall of yes; NaN if neither ever says yes."""
     both, scorer, truth, _ = np.moveaxis(np.asarray(counts, float), -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = 2 * both / (2 * both + scorer + truth)
@@ -57,7 +57,7 @@ def counts_of(said: pd.Series[bool], true: pd.Series[bool]) -> pd.DataFrame:
 def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> Interval:
     """A measure of the sums over clusters, with its interval; without bounds for a single cluster.
 
-    Resamples in which it is not defined are left out; without bounds where it is in less than half of them.
+    Resamples in which it is not defined are left out; there are no bounds if it is defined in less than half of them.
     """
     mean = float(measure(counts.to_numpy().sum(axis=0)))
     if len(counts) < 2 or np.isnan(mean):
@@ -86,13 +86,13 @@ def yes_or_no(said: pd.Series[bool], true: pd.Series[bool]) -> dict[str, Interva
 
 
 def against(plans: pd.DataFrame) -> dict[str, Interval]:
-    """All measures of the plans of which both say something.
+    """All measures over the plans about which both say something.
 
     Args:
-        plans: `said_correct`, `true_correct`, `said_grade`, `true_grade`, and for each of ERRORS `said_E1` and
-            `true_E1` on (NaN where not told), indexed by cluster.
+        plans: `said_correct`, `true_correct`, `said_grade`, `true_grade`, and for each of ERRORS `said_E1`, `true_E1`
+            and so on (NaN if not told), indexed by cluster.
 
-    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: of the six errors the share on which
+    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors on which
     both say the same.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
@@ -107,7 +107,7 @@ def against(plans: pd.DataFrame) -> dict[str, Interval]:
 
 
 def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
-    """`yes_or_no` of each error, of the plans of which both tell it; an error that neither ever names is left out."""
+    """`yes_or_no` of each error over the plans for which both tell it; an error that neither ever names is left out."""
     found = {}
     for name in ERRORS:
         known = plans.dropna(subset=[f"said_{name}", f"true_{name}"])
@@ -120,9 +120,9 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
     """The truth's and the judge's rate of right plans and mean grade, and how much higher the judge's are (table 9).
 
-    `passed_wrong` and `failed_right` are the shares of wrong plans called right, and of right ones called wrong. Unlike
-    the differences they do not depend on how many plans are right: a judge that errs at random is kind to models that
-    are mostly wrong, and hard on the others.
+    `passed_wrong` and `failed_right` are the shares of wrong plans called right, and of right plans called wrong.
+    Unlike the differences, they do not depend on how many plans are right: a judge that errs at random is kind to
+    models that are mostly wrong, and hard on the others.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     graded = known.dropna(subset=["said_grade", "true_grade"])
@@ -143,19 +143,19 @@ MEASURES = (
     "agreement", "kappa", "precision", "recall", "f1", "mae", "error_types",
     "true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade", "grade_bias",
 )  # fmt: skip
-"""The names of all."""
+"""The names of all measures."""
 
 
-# Human labels of plans: a file of JSON Lines (`.jsonl`) or CSV (`.csv`) that nobody vouches for.
+# Human labels of plans: a file of JSON Lines (`.jsonl`) or CSV (`.csv`) that is not trusted.
 #
 # A row has `case_id` and `correct` (true or false). It may have `grade` (0 to 1), `errors` (of E1 to E6: a list or, in
-# CSV, names apart by blanks; empty: none), `same` (whether a right plan is the known solution, table 8), and what tells
-# the episode apart where several have the case: `model`, `planner`, `dataset`, `robustness`, `trial`, or `cell_id`. No
-# other keys: a misspelt one would go unseen.
+# CSV, names separated by blanks; empty: none), `same` (whether a right plan is the known solution, table 8), and the
+# keys that tell the episode apart if several have the case: `model`, `planner`, `dataset`, `robustness`, `trial`, or
+# `cell_id`. Other keys are refused: a misspelt one would go unseen.
 
 
 APART = ("cell_id", "model", "planner", "dataset", "robustness", "trial")
-"""Keys that tell which episode of a case is meant."""
+"""Keys that say which episode of a case is meant."""
 KEYS = ("case_id", "correct", "grade", "errors", "same", *APART)
 MOST_LABELS = 1_000_000
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -163,7 +163,7 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 @dataclass(frozen=True)
 class Label:
-    """What a person said of a plan; `named` tells which one, `line` where it stands in the file."""
+    """A person's label of a plan; `named` has the keys that say which plan, `line` its line in the file."""
 
     line: int
     case_id: str
@@ -197,7 +197,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows by the header's names; cells that are empty are left out, but errors', which are then none."""
+    """Rows by the header's names; empty cells are left out, except those of `errors`, which then mean no errors."""
     csv.field_size_limit(MAX_LINE_BYTES)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -1,11 +1,11 @@
 """Expected calibration error: confidences against shares of right choices, bin by bin, with an interval.
 
 The plain estimate Σ |share right − mean confidence| · share of decisions (Naeini et al. 2015; Guo et al. 2017) is too
-high where decisions are few: in every bin noise counts as error, whatever its sign. So its distribution is worked out:
-each bin's signed gap has a cluster-robust normal error (CR2, with Student's degrees of freedom), and where the true
-error is `scale` times the one seen, gaps are scale · gap plus noise. By Anderson's theorem every quantile of the sum of
-absolute gaps then grows with `scale`. The interval holds the scales under which what was seen is neither too high nor
-too low (2.5% either side); the corrected estimate is the scale under which it is the median. Both may be 0.
+high if decisions are few: in every bin noise counts as error, whatever its sign. So its distribution is computed. Each
+bin's signed gap has a cluster-robust normal error (CR2, with Student's degrees of freedom); if the true error is
+`scale` times the observed one, gaps are scale · gap plus noise. By Anderson's theorem every quantile of the sum of
+absolute gaps then grows with `scale`. The interval contains the scales under which the observed error is neither too
+high nor too low (2.5% on either side); the corrected estimate is the scale under which it is the median. Both may be 0.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ BINS = 10
 _DRAWS, _HALVINGS = 4_000, 20
 _TINY = 1e-9
 Clusters: TypeAlias = "npt.NDArray[np.intp] | pd.Series[str]"
-"""Of each decision its case's cluster, by number or by name."""
+"""The cluster of each decision's case, by number or by name."""
 
 Numbers = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 
 
 class CalibrationError(NamedTuple):
-    """Of one setting: the plain estimate, the corrected one with its 95% interval, and what noise alone gives."""
+    """For one setting: the plain estimate, the corrected one with its 95% interval, and what noise alone gives."""
 
     plain: float
     corrected: float
@@ -40,12 +40,12 @@ class CalibrationError(NamedTuple):
 
 
 def equal_widths(confidence: Numbers) -> Places:
-    """The bin of each confidence: BINS bins of equal width, each with its upper edge; votes of 10 have one each."""
+    """The bin of each confidence: BINS bins of equal width with their upper edges; shares of 10 votes have one each."""
     return np.asarray(np.clip(np.ceil(confidence * BINS - _TINY) - 1, 0, BINS - 1), dtype=np.intp)
 
 
 def equal_masses(confidence: Numbers) -> Places:
-    """The bin of each confidence: at most BINS bins of as many decisions each, equal confidences in one bin."""
+    """The bin of each confidence: at most BINS bins with equally many decisions, equal confidences in one bin."""
     below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
@@ -53,7 +53,7 @@ def equal_masses(confidence: Numbers) -> Places:
 def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     """The expected calibration error of decisions (`confidence`, `right`, `cluster`) in these bins.
 
-    Without bounds (NaN) where all are of one cluster.
+    Without bounds (NaN) if all decisions are of one cluster.
     """
     gaps = (decisions["right"] - decisions["confidence"]).to_numpy(np.float64)
     clusters, cluster = np.unique(decisions[CLUSTER].to_numpy(), return_inverse=True)
@@ -68,22 +68,22 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     met, freedom = residuals.T @ residuals, intervals.freedom(shares)
     unseen = np.diag(_unseen(decisions["right"].to_numpy(np.float64), bins))
     own, wider = _noise(met, freedom), _noise(met + unseen, freedom)
-    # More noise moves either bound either way: where a gap is small, noise of any sign makes the error larger.
+    # More noise can move either bound in either direction: if a gap is small, noise of any sign makes the error larger.
     low = min(_scale(gap, noise, 0.975) for noise in (own, wider)) * plain
     return CalibrationError(plain, _scale(gap, own, 0.5) * plain, low, _high(gap, own, wider), _sizes(wider).mean())
 
 
 def _high(gap: Numbers, own: Numbers, wider: Numbers) -> float:
-    """The upper bound. Where less was seen than even a true error of 0 would show, what noise alone would."""
+    """The upper bound. If even a true error of 0 would show more than was observed, the bound is noise's alone."""
     plain, scale = float(np.abs(gap).sum()), _scale(gap, wider, 0.025)
     high = max(scale, _scale(gap, own, 0.025)) * plain
     return float(min(max(high, plain, 0.0 if scale else np.quantile(_sizes(wider), 0.975)), 1.0))
 
 
 def _unseen(right: Numbers, bins: Places) -> Numbers:
-    """What each bin's covariance lacks where all choices of a bin were right, or all wrong: the next may not be.
+    """The variance that a bin's covariance lacks if all its choices were right, or all wrong: the next may not be.
 
-    The variance of a share of (k + 1) of (n + 2); only of bins without any variation: others show theirs.
+    It is the variance of a share of (k + 1) of (n + 2), for bins without any variation only: others show theirs.
     """
     count, hits = np.bincount(bins).astype(np.float64), np.bincount(bins, weights=right)
     part = (hits + 1) / (count + 2)
@@ -92,7 +92,7 @@ def _unseen(right: Numbers, bins: Places) -> Numbers:
 
 
 def _noise(covariance: Numbers, freedom: float) -> Numbers:
-    """Draws (columns) of what gaps differ by from the true ones, each with its opposite; the same in every run."""
+    """Draws (columns) of the gaps' differences from the true gaps, each with its opposite; the same in every run."""
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(covariance)
     draws = rng.standard_normal((_DRAWS // 2, len(values))) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
@@ -107,10 +107,10 @@ def _sizes(gaps: Numbers) -> Numbers:
 
 
 def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
-    """The scale of the gaps under which this part of all draws has at most the error that was seen; 0 at least.
+    """The scale of the gaps under which this part of all draws has at most the observed error; at least 0.
 
-    A draw's error changes by at most what was seen, times the change of the scale: a draw that is farther off than the
-    scales still in question reach is not looked at again.
+    A draw's error changes by at most the observed error times the change of the scale. So a draw is not looked at again
+    if its error is farther off than the remaining scales can reach.
     """
     seen, draws, settled = float(np.abs(gap).sum()), noise.shape[1], 0
     signed = gap[:, None]
@@ -133,22 +133,22 @@ def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
     return low
 
 
-# Selective prediction: the decisions of least entropy are kept, the others handed over to a person.
+# Selective prediction: the decisions with the least entropy are kept, the others are handed over to a person.
 #
-# Decisions of one entropy, of which votes have many, stand in no order among themselves: every figure is its mean over
-# their orders. The two areas come as one value a decision, whose mean is the area and whose deviations are its
-# influence function: so they have the same intervals over clusters as any share (`intervals.share`, Wilson's with the
-# number of clusters that this error stands for; Kottas et al. 2014 for areas under curves).
+# Decisions with equal entropy, which votes often give, have no order among themselves: every figure is its mean over
+# their orders. The two areas are given as one value per decision, whose mean is the area and whose deviations are its
+# influence function. So they have the same intervals over clusters as any share (`intervals.share`, Wilson's with the
+# number of clusters that corresponds to this error; Kottas et al. 2014 for areas under curves).
 
 
 LEAST = 5
-"""Clusters with an error, and with none, that an interval of AUROC needs."""
+"""Clusters with a wrong choice, and clusters with a right one, that an interval of AUROC needs."""
 HANDED = (0.05, 0.1, 0.2, 0.3, 0.5)
 """Shares of the decisions that are handed over, at most."""
 
 
 class Risks(NamedTuple):
-    """Of the k surest decisions of n, k = 1 to n: the expected error rate, and that of a perfect order."""
+    """For the k surest of n decisions, k = 1 to n: the expected error rate, and that of a perfect order."""
 
     kept: Numbers
     perfect: Numbers
@@ -157,7 +157,7 @@ class Risks(NamedTuple):
 class HandedOver(NamedTuple):
     """Above an entropy in nats: the share handed over, the share of all errors among them, and the rest's error rate.
 
-    `perfect` is that rate in a perfect order; `caught` is NaN where there is no error.
+    `perfect` is that rate in a perfect order; `caught` is NaN if there is no error.
     """
 
     above: float
@@ -168,7 +168,7 @@ class HandedOver(NamedTuple):
 
 
 def risks(entropy: Numbers, wrong: Numbers) -> Risks:
-    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays of one value a decision, `wrong` 0 or 1."""
+    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays of one value per decision, `wrong` 0 or 1."""
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
     expected = np.repeat(np.bincount(block, weights=wrong) / size, size)
     kept = np.arange(1, len(wrong) + 1)
@@ -178,8 +178,8 @@ def risks(entropy: Numbers, wrong: Numbers) -> Risks:
 def area(entropy: Numbers, wrong: Numbers) -> Numbers:
     """The area under the risk-coverage curve: the error rate, averaged over all shares kept (Geifman et al. 2019).
 
-    Returns: one value a decision. Their mean is the area; they differ by what each decision does to it, by its place in
-    the order and by its error at all shares that keep it.
+    Returns: one value per decision. Their mean is the area; they differ by what each decision contributes to it, by its
+    place in the order and by its error at all shares that keep it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
@@ -189,7 +189,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
     within = (np.arange(len(wrong)) - np.repeat(first, size) + 1) / np.repeat(size, size)  # the chance to be kept by k
 
     def kept_by(values: Numbers) -> Numbers:
-        """The sum over all k, each by the chance that a decision of the block is among the first k."""
+        """The sum over all k, each weighted by the chance that a decision of the block is among the first k."""
         behind = np.append(np.cumsum(values[::-1])[::-1], 0.0)[last]
         return np.asarray(np.add.reduceat(within * values, first) + behind)
 
@@ -200,7 +200,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
 def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     """AUROC: the chance that a wrong choice has more entropy than a right one, ties half (Obuchowski 1997).
 
-    Returns: one value a decision, whose mean it is; NaN without both kinds.
+    Returns: one value per decision, whose mean is the AUROC; NaN without both kinds of choices.
     """
     failed = wrong == 1
     if failed.all() or not failed.any():
@@ -215,12 +215,12 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
 
 
 def telling(wrong: Numbers, cluster: Clusters) -> int:
-    """How many clusters tell of AUROC: those with an error, or those with a right choice, whichever are fewer."""
+    """The number of clusters on which AUROC rests: those with an error, or those with a right choice if fewer."""
     return min(len(pd.unique(cluster[wrong == kind])) for kind in (0, 1))
 
 
 def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[HandedOver]:
-    """For each of HANDED the least entropy above which at most that share lies, and what is kept."""
+    """For each of HANDED, the least entropy above which at most that share of decisions is, and figures of the rest."""
     found = []
     perfect = risks(entropy, wrong).perfect
     for most in HANDED:
@@ -233,5 +233,5 @@ def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[Han
 
 
 def over_clusters(values: Numbers, cluster: Clusters) -> Sample:
-    """One value a decision, as intervals take them."""
+    """One value per decision, in the form that intervals use."""
     return Sample(values, pd.factorize(cluster)[0])

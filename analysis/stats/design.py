@@ -1,4 +1,4 @@
-"""Rows and columns of a regression: what is lost and why, z-scores and raw units, contrasts, and separation."""
+"""Rows and columns of a regression: rows lost and why, z-scores and raw units, contrasts, and separation."""
 
 from __future__ import annotations
 
@@ -40,15 +40,16 @@ class Design:
     """The reference level of each factor."""
     notes: list[str]
     units: Floats | None
-    """What turns the columns into those of raw units (p x p); None where z-scores are of several slices."""
+    """The matrix that turns the columns into those of raw units (p x p); None if z-scores are of several slices."""
 
 
 def design(rows: pd.DataFrame, spec: Spec) -> Design:
-    """What a specification makes of the rows of one fit.
+    """The design that a specification makes from the rows of one fit.
 
     Raises:
         AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, too few clusters,
-            an indicator that never varies, a column that follows from others, separation that is no factor level's.
+            an indicator that never varies, a column that follows from others, separation that is not by a factor's
+            level.
     """
     rows, formula = spelt_out(rows, spec.parsed)
     clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
@@ -102,7 +103,7 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that have every value, and how many have not, each by the first that it lacks."""
+    """The rows that have every value, and the number of other rows by the first value that they lack."""
     reason = pd.Series("", index=frame.index, dtype=object)
     for name in dict.fromkeys([*formula.columns(), *cluster]):
         missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
@@ -141,9 +142,9 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
 
 
 def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tuple[Formula, list[str]]:
-    """The formula without the z-scored columns that are the same in all rows, and what is to be said of each.
+    """The formula without the z-scored columns that are the same in all rows, and a note about each.
 
-    Where all plans are equally deep, nothing can be said of depth, but all that can be said of the rest.
+    If all plans are equally deep, for example, depth gets no coefficient, but the other columns do.
     """
     flat = [name for name in scored if np.ptp(frame[name].to_numpy(dtype=np.float64)) < _TINY]
     terms = tuple(term for term in formula.terms if not any(name in flat for name in term))
@@ -155,7 +156,7 @@ def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tu
 
 
 def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:
-    """The reference level of each factor: the one named, else the first that is not pooled; and where it is another."""
+    """The reference level of each factor: the named one, else the first not pooled; and notes on those that differ."""
     found, notes = {}, []
     for name in formula.factors:
         there = sorted(levels.frame[name].unique(), key=lambda level: (level == levels.pools.get(name), level))
@@ -173,9 +174,9 @@ def _units(matrix: Floats, raw: Floats) -> Floats | None:
 
 
 def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
-    """Names and columns: the intercept, a number itself, and a factor's levels but for its reference, as formulaic has.
+    """Names and columns as in formulaic: the intercept, numbers as they are, a factor's levels except its reference.
 
-    It is told names of columns alone, and evaluates nothing.
+    Formulaic gets only names of columns, and evaluates nothing.
     """
     from formulaic import SimpleFormula
     from formulaic.parser.types import Factor, Term
@@ -192,7 +193,7 @@ def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class _Level:
-    """What formulaic has for a level: of a bare text that begins with `__` it makes no column, and says nothing."""
+    """A level as formulaic gets it: from a bare text that begins with `__` it would make no column, without a word."""
 
     text: str
 
@@ -206,7 +207,7 @@ def _levels(values: pd.Series[Any], base: str) -> pd.Series[Any]:
 
 
 def _check(found: Design, each: int) -> None:
-    """Raise AnalysisError for a design that has no robust errors: more than so many clusters a coefficient it needs."""
+    """Raise AnalysisError for a design without robust errors, for which every coefficient needs `each` clusters."""
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
         raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
@@ -232,10 +233,10 @@ def _check_rank(found: Design) -> None:
 
 
 def _check_separation(found: Design) -> None:
-    """Whether some combination of columns tells outcomes apart without error (Konis 2007, as a linear program).
+    """Raise AnalysisError if some combination of columns tells outcomes apart without error (Konis 2007).
 
-    It maximises the sum of s(x b) over rows with s = ±1 by outcome, under s(x b) >= 0 and |b| <= 1; equal rows count
-    once, and those that have both outcomes must have x b = 0.
+    A linear program maximises the sum of s(x b) over rows with s = ±1 by outcome, under s(x b) >= 0 and |b| <= 1; equal
+    rows count once, and those that have both outcomes must have x b = 0.
     """
     rows, place = np.unique(found.matrix, axis=0, return_inverse=True)
     means = np.bincount(place.ravel(), found.outcome) / np.bincount(place.ravel())
@@ -259,24 +260,24 @@ def _check_separation(found: Design) -> None:
         raise AnalysisError(f"separation: outcomes are told apart without error by {', '.join(names)}")
 
 
-# Factors' levels that the data cannot tell apart: pooled where their clusters are few, left out where separated.
+# Factors' levels that the data cannot tell apart: pooled if they have few clusters, left out if they are separated.
 #
 # Pooling looks at clusters alone, never at outcomes.
 
 
 FEWEST = 3
-"""Clusters that a level of its own needs: of one alone the robust error knows nothing, of two next to nothing."""
+"""Clusters that a separate level needs: from one cluster the robust error learns nothing, from two next to nothing."""
 EACH = 5
 """Clusters that each coefficient needs."""
 OTHER = "other"
 CLUSTERS = " cluster"
-"""The column of a fit's rows that numbers their clusters; its name is no column's of a table."""
+"""The column of a fit's rows that numbers their clusters; no table has a column of this name."""
 _NAMED = 12  # levels that a note names, at most
 
 
 @dataclass
 class Levels:
-    """The rows of a fit with their factors' levels as they are told apart, and what became of the others."""
+    """The rows of a fit with the levels of factors that are told apart, and what became of the other levels."""
 
     frame: pd.DataFrame
     lost: int = 0
@@ -284,11 +285,11 @@ class Levels:
     separated: dict[str, str] = field(default_factory=dict)
     """Coefficients that are infinite, and what was seen at their level."""
     pools: dict[str, str] = field(default_factory=dict)
-    """By factor, what the pooled level is called."""
+    """The name of the pooled level, by factor."""
     rare: dict[str, list[str]] = field(default_factory=dict)
-    """By factor, the levels that were pooled for the sake of `FEWEST`."""
+    """The levels that were pooled because of `FEWEST`, by factor."""
     further: dict[str, list[str]] = field(default_factory=dict)
-    """By factor, those that were pooled for the sake of `EACH`."""
+    """The levels that were pooled because of `EACH`, by factor."""
 
     def notes(self) -> list[str]:
         """What was pooled, and why."""
@@ -302,16 +303,16 @@ class Levels:
 
 
 def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
-    """Rows, which have the column `CLUSTERS`, with levels that each stand in `FEWEST` clusters and are not separated.
+    """Rows, which have the column `CLUSTERS`, with levels that are each in `FEWEST` clusters and are not separated.
 
-    Levels with too few clusters become one. Where they have too few together, the level that has the next fewest joins
-    them. Then levels go whose outcomes are all equal. Where clusters are still too few for the formula, levels are
-    pooled further, those with the fewest clusters first.
+    Levels with too few clusters become one level. If that one still has too few, the level with the next fewest joins
+    it. Then the levels are left out whose outcomes are all equal. If clusters are still too few for the formula, levels
+    are pooled further, those with the fewest clusters first.
 
     Without `spec.pooling` nothing is pooled.
 
     Raises:
-        AnalysisError: a level is separated where `spec` refuses that, or every level of a factor is.
+        AnalysisError: a level is separated and `spec` refuses that, or every level of a factor is separated.
     """
     names = formula.factors
     texts = {name: frame[name].astype(str).astype(object) for name in names}
@@ -335,23 +336,23 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
 
 
 def coefficients(frame: pd.DataFrame, formula: Formula) -> int:
-    """How many a formula has on these rows, the intercept's included."""
+    """The number of coefficients that a formula has on these rows, including the intercept."""
     sizes = {name: frame[name].nunique() - 1 for name in formula.factors}
     return 1 + sum(math.prod(sizes.get(name, 1) for name in term) for term in formula.terms)
 
 
 def level_name(column: str, level: str) -> str:
-    """What a level's coefficient is called, as formulaic does."""
+    """The name of a level's coefficient, as in formulaic."""
     return f"{column}[T.{level}]"
 
 
 def _clusters(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """By level, in how many clusters it stands, the fewest first."""
+    """The number of clusters that each level is in, the fewest first."""
     return frame.groupby(name, sort=True)[CLUSTERS].nunique().sort_values(kind="stable")
 
 
 def _rare(clusters: pd.Series[Any]) -> list[str]:
-    """The levels to make one: all that stand in too few clusters, and more where these few do together."""
+    """The levels to pool: all that are in too few clusters, and more if these together are in too few."""
     size = int((clusters < FEWEST).sum())
     while 0 < size < len(clusters) and clusters.iloc[:size].sum() < FEWEST:
         size += 1
@@ -359,7 +360,7 @@ def _rare(clusters: pd.Series[Any]) -> list[str]:
 
 
 def _pool(found: Levels, name: str, label: str, levels: Sequence[str], into: dict[str, list[str]]) -> bool:
-    """Let levels join the pool, which is called `label`; whether any did."""
+    """Let levels join the pool, which is called `label`; return whether any did."""
     fresh = [level for level in levels if level != label]
     if fresh:
         found.frame = found.frame.assign(**{name: found.frame[name].mask(found.frame[name].isin(fresh), label)})
@@ -376,11 +377,11 @@ def _free(levels: set[str]) -> str:
 
 
 def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
-    """Leave out the rows of one factor's levels whose outcomes are all equal; whether there were any.
+    """Leave out the rows of one factor's levels whose outcomes are all equal; return whether there were any.
 
-    Such a level's coefficient is infinite, its rows are fitted without error and weigh nothing: leaving them out
-    gives the other coefficients that maximum likelihood tends to, and their robust covariance. A penalty would
-    move all of them, and has no settled robust covariance.
+    Such a level's coefficient is infinite; its rows are fitted without error and weigh nothing. Leaving them out gives
+    the other coefficients to which maximum likelihood tends, and their robust covariance. A penalty would move all
+    coefficients, and has no settled robust covariance.
     """
     for name in formula.factors:
         levels = found.frame.groupby(name, sort=True)[formula.outcome].agg(["mean", "size"])

@@ -1,21 +1,22 @@
-"""95% intervals over clusters of cases: cases that share a template are no independent draws.
+"""95% intervals over clusters of cases: cases that share a template are not independent draws.
 
 The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
-where clusters are few or unequal; for a mean both have the closed form below. Differences have Student's t interval;
-where each case is a cluster of its own, it is Student's over cases. Shares have Wilson's with the number of cases
-that this error stands for (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%. Rates of rare events
-among a case's trials, pass^k and pass@k, have that number bounded by the number of cases, where fewer than `FEW`
-cases had any such event or any other: so few say little of how they vary. Without it intervals of pass^k held the
-truth in as little as 78% of 4,000 drawn studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%), with it in
-91% or more of each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to 99%), in 96% on
-average. Success itself, over the trials of a case, is covered in 91% at 5 and 95% (40 clusters, 3 trials), and in 94
-to 98% from 20 to 80%.
+if clusters are few or unequal; for a mean both have the closed form below. Differences have Student's t interval; if
+each case is a cluster of its own, it is Student's over cases. Shares have Wilson's interval with the number of cases
+that corresponds to this error (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%. For rates of rare
+events among a case's trials, pass^k and pass@k, that number is at most the number of cases if fewer than `FEW` cases
+had any such event, or any other: so few cases say little about how the rates vary. Without this bound, intervals of
+pass^k contained the truth in as little as 78% of 4,000 drawn studies (20 clusters of 4 cases, pass^4 of 8 trials, truth
+1.6%); with it, in 91% or more for each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to
+99%), and in 96% on average. Success itself, over the trials of a case, is covered in 91% at rates of 5 and 95% (40
+clusters, 3 trials), and in 94 to 98% at rates from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
-(delta method): no bound is below 0, and skewed amounts of few clusters are covered better. Of Poisson counts with a
-mean of 3 in 8 clusters it holds the truth in 94% of samples, Student's of the mean itself, cut at 0, in 89%.
+(delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a
+mean of 3 in 8 clusters it contains the truth in 94% of samples, while Student's of the mean itself, cut at 0, does in
+89%.
 
-Where no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
+If no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
 agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
 """
 
@@ -31,26 +32,26 @@ import pandas as pd
 from scipy.special import stdtr, stdtrit
 
 LEVEL, POWER = 0.05, 0.8
-# What is said of a paired difference beside its interval: p, Holm's correction and its size.
+# Figures of a paired difference besides its interval: p, Holm's correction and its size.
 #
-# All are of the same error over clusters of cases as the interval (`interval`).
+# All rest on the same error over clusters of cases as the interval (`interval`).
 
 
 SIZE = (
     "h: Cohen's h, 2 arcsin √p − 2 arcsin √q of the two success rates on these cases (Cohen 1988: 0.2 small, 0.5 "
     "medium, 0.8 large)"
 )
-"""What a caption says of effect sizes."""
+"""The caption about effect sizes."""
 
 
 def p_value(differences: Values, reach: float) -> float:
-    """Two-sided p that cases' mean difference is 0: below 0.05 exactly where `intervals.interval` excludes 0.
+    """Two-sided p that cases' mean difference is 0: below 0.05 exactly if `intervals.interval` excludes 0.
 
     Args:
-        differences: by case, over clusters; none below -reach or above it.
+        differences: one per case, with clusters; none is below -reach or above reach.
         reach: the largest difference that there can be.
 
-    NaN without cases, and where they are of one cluster.
+    NaN without cases, and if all cases are of one cluster.
     """
     known = sample(differences)
     if not len(known.values):
@@ -68,9 +69,10 @@ def _two_sided(statistic: float, freedom: float) -> float:
 
 
 def holm(p: pd.Series[float]) -> pd.Series[float]:
-    """Values of p by Holm's correction (1979) over all that are known; NaN stays NaN.
+    """Values of p by Holm's correction (1979) over all known ones; NaN stays NaN.
 
-    Not by `statsmodels`, which collects all garbage at every call: seconds where a process holds much.
+    `statsmodels` is not used, because it collects all garbage at every call: this takes seconds if a process holds
+    much.
     """
     known = p.dropna().astype(np.float64).sort_values()
     steps = known * np.arange(len(known), 0, -1)
@@ -80,36 +82,36 @@ def holm(p: pd.Series[float]) -> pd.Series[float]:
 def cohens_h(own: float, theirs: float) -> float:
     """The effect size of two shares: the difference of their arcsine transforms, between -π and π (Cohen 1988, §6.2).
 
-    It is of the two rates alone. So pairs and clusters change how exactly it is known, and not what it says.
+    It depends on the two rates alone. So pairs and clusters change how exactly it is known, but not its value.
     """
-    own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # rounding aside they are
+    own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # they are, except for rounding
     return 2 * math.asin(math.sqrt(own)) - 2 * math.asin(math.sqrt(theirs))
 
 
-# 95% intervals over clusters of cases: cases that share a template are no independent draws.
+# 95% intervals over clusters of cases: cases that share a template are not independent draws.
 
 
 CLUSTER = "cluster"
 """The level of an index that holds each case's cluster."""
 TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
-"""What a caption says of the intervals of differences."""
+"""The caption about the intervals of differences."""
 AMOUNTS = (
     "Student's t over clusters of cases (CR2) on the logarithm of the mean, so that no bound is below 0, each case its "
     "mean over trials"
 )
-"""What a caption says of the intervals of amounts."""
+"""The caption about the intervals of amounts."""
 SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
-"""What a caption says of the intervals of shares."""
+"""The caption about the intervals of shares."""
 BRIEFLY = "over clusters of cases"
-"""What a terminal says of them."""
+"""A terminal's caption about intervals."""
 ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
-"""What a caption says of the intervals of differences that do not vary."""
+"""The caption about the intervals of differences that do not vary."""
 MOST_TIMES = 1000.0
-"""An amount's upper bound of more times the mean says nothing: there is no interval then."""
+"""If an amount's upper bound is more than so many times the mean, it says nothing, and there is no interval."""
 FEW = 8
-"""Cases with an event, or without: of fewer a rare rate's error is no smaller than that of so many single trials."""
+"""If fewer cases have an event, or are without one, a rare rate's error is at least that of one trial per case."""
 ROUNDING = 1e-12
-"""Below it a deviation is no variation."""
+"""A deviation below it counts as no variation."""
 
 
 class Interval(NamedTuple):
@@ -142,7 +144,7 @@ class Sample(NamedTuple):
 
     @property
     def known(self) -> Sample:
-        """Without the cases whose value is NaN."""
+        """The sample without the cases whose value is NaN."""
         there = ~np.isnan(self.values)
         return self if there.all() else Sample(self.values[there], pd.factorize(self.clusters[there])[0])
 
@@ -157,7 +159,7 @@ def sample(values: Values) -> Sample:
 
 
 class Group(NamedTuple):
-    """What groups of cells have by case: by column its means over trials, of the cases of which they are known."""
+    """A group of cells by case: for each column the cases' means over trials, for those cases that have one."""
 
     key: tuple[Any, ...]
     cells: int
@@ -167,10 +169,10 @@ class Group(NamedTuple):
 
 
 def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[Group]:
-    """The groups of cells in the order in which they come, each case's value its mean over those trials that have one.
+    """The groups of cells in their order of appearance; each case's value is its mean over the trials that have one.
 
-    Sums of all cells at once: a data frame of each group takes many times as long to make as these to add up. Rows may
-    be cases' means too, of as many `cells` as that column says.
+    All cells are added up at once: to make a data frame of each group takes many times as long. Rows may also be cases'
+    means, each over as many cells as its column `cells` says.
     """
     if cells.empty:
         return []
@@ -189,7 +191,7 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
     for name in columns:
         values = cells[name].to_numpy(np.float64, na_value=np.nan)
         there = ~np.isnan(values)
-        with np.errstate(invalid="ignore"):  # of cases of which nothing is known
+        with np.errstate(invalid="ignore"):  # for cases about which nothing is known
             means = np.bincount(case, np.where(there, values, 0.0)) / np.bincount(case, there)
         for own, place, number in zip(found, places, numbers, strict=True):
             own[name] = Sample(means[place], number).known
@@ -201,11 +203,11 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
 
 
 def share(values: Values, most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
-    """The mean of cases' values that lie between 0 and `most`, whose bounds do too.
+    """The mean of cases' values between 0 and `most`, with bounds that are also in this range.
 
-    `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) where the cases
-    are of one cluster. Where they do not vary, each cluster counts as one. `rare`: of events that few cases may have,
-    of several trials each (pass^k).
+    `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) if the cases
+    are of one cluster. If the values do not vary, each cluster counts as one. `rare`: for rates of events that few
+    cases may have, over several trials each (pass^k).
     """
     known = sample(values)
     if not len(known.values):
@@ -213,7 +215,7 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
     mean, clusters, error = _over_clusters(known, most)
     if clusters is None:
         return Interval(mean, math.nan, math.nan)
-    part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
+    part = min(max(mean / most, 0.0), 1.0)  # it is, except for rounding
     spread = part * (1 - part)
     size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
     if rare and min((known.values > 0).sum(), (known.values < most).sum()) < FEW:
@@ -225,9 +227,9 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
 
 
 def interval(values: Values, reach: float | None = None) -> Interval:
-    """The mean of cases' differences, with `reach` of such as cannot be below -reach or above it.
+    """The mean of cases' differences and its bounds; `reach` is given if none can be below -reach or above reach.
 
-    Without bounds (NaN) where the cases are of one cluster and, without a `reach`, where they do not vary.
+    Without bounds (NaN) if the cases are of one cluster and, without a `reach`, if they do not vary.
     """
     known = sample(values)
     if not len(known.values):
@@ -246,8 +248,9 @@ def interval(values: Values, reach: float | None = None) -> Interval:
 def amount(values: Values) -> Interval:
     """The mean of cases' amounts, none of which can be negative, and bounds that are above 0, on the log scale.
 
-    Without bounds (NaN) where the cases are of one cluster or do not vary, and where there are too few clusters for any
-    (`MOST_TIMES`). Amounts of which some are negative after all (costs of a user's own tools) have `interval`'s.
+    Without bounds (NaN) if the cases are of one cluster or do not vary, and if there are too few clusters for bounds
+    (`MOST_TIMES`). If some amounts are negative after all (costs of a user's own tools), the bounds are those of
+    `interval`.
     """
     known = sample(values)
     if not len(known.values):
@@ -255,7 +258,7 @@ def amount(values: Values) -> Interval:
     if (known.values < 0).any():
         return interval(known)
     mean = float(known.values.mean())
-    if mean <= 0:  # what else there could be, nothing tells
+    if mean <= 0:  # nothing says what else it could be
         return Interval(0.0, math.nan, math.nan)
     return _bounded(mean, known._replace(values=known.values / mean - 1.0))
 
@@ -263,8 +266,8 @@ def amount(values: Values) -> Interval:
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     """The ratio of two means over the same cases, with its interval (delta method on its logarithm).
 
-    NaN where a mean is not positive; without bounds where the cases are of one cluster or do not vary, and where the
-    upper one would be more than `MOST_TIMES` the ratio.
+    NaN if a mean is not positive; without bounds if the cases are of one cluster or do not vary, and if the upper bound
+    would be more than `MOST_TIMES` the ratio.
     """
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
@@ -273,7 +276,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
 
 
 def _bounded(ratio: float, deviations: Values) -> Interval:
-    """A ratio, or an amount, by the deviations of cases from it, as parts of it."""
+    """A ratio or an amount with its interval, from the cases' deviations, which are given as parts of it."""
     error = error_of(deviations)
     if error is None:
         return Interval(ratio, math.nan, math.nan)
@@ -284,29 +287,29 @@ def _bounded(ratio: float, deviations: Values) -> Interval:
 
 
 def n_clusters(values: pd.Series[float] | pd.DataFrame) -> int:
-    """How many clusters the cases are of."""
+    """The number of clusters of the cases."""
     return int(values.index.get_level_values(CLUSTER).nunique())
 
 
 def freedom(shares: npt.NDArray[np.float64]) -> float:
     """Bell and McCaffrey's degrees of freedom of a mean over clusters, from each cluster's share of the cases.
 
-    They depend on the clusters' sizes alone, so that they can be told before anything is run. Needs two clusters.
+    They depend on the clusters' sizes alone, so they are known before anything is run. Needs two clusters.
     """
     across = shares**2 / (1 - shares)
     return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
 
 
 def error_of(values: Values) -> Error | None:
-    """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
+    """The CR2 error of cases' mean; None if there are fewer than two clusters, or no variation between them."""
     known = sample(values)
     return _over_clusters(known)[2] if len(known.values) else None
 
 
 def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | None, Error | None]:
-    """The mean, how many clusters of one size count as much as these (Kish 1965), and the error of the mean / `most`.
+    """The mean, the number of equal clusters that count as much (Kish 1965), and the error of the mean / `most`.
 
-    None of a single cluster, and no error of values that do not vary.
+    The number is None for a single cluster; the error is None then, and also if the values do not vary.
     """
     known, clusters = cases
     mean, shares = float(known.mean()), np.bincount(clusters) / len(known)
@@ -319,7 +322,7 @@ def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | Non
 
 
 def _clusters(values: pd.Series[float]) -> npt.NDArray[np.intp]:
-    """The number of each case's cluster: of an index that has codes, from these, which are not made into labels."""
+    """The number of each case's cluster; if the index has codes, from these, without making them into labels."""
     index = values.index
     if isinstance(index, pd.MultiIndex):
         return pd.factorize(index.codes[index.names.index(CLUSTER)])[0]

@@ -1,8 +1,9 @@
 """A model of two planners' successes over clusters, cases and trials, and the variances that follow from it.
 
-A cell succeeds where a normal number falls below the threshold that its planner's rate sets. That number is the sum of
-an effect of the cluster, one of the case and the trial's luck; effects of the two planners are correlated, as planners
-share what is difficult (a probit-normal model). Every covariance of two cells is then a bivariate normal integral.
+A cell succeeds if a normal number is below the threshold that its planner's rate sets. That number is the sum of an
+effect of the cluster, an effect of the case and the trial's luck. The effects of the two planners are correlated,
+because planners find the same things difficult (a probit-normal model). Every covariance of two cells is then a
+bivariate normal integral.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from analysis.stats.intervals import CLUSTER, freedom
 
 Floats = npt.NDArray[np.float64]
 Rates = tuple[float, float]
-"""Of the reference and of the other planner, between 0 and 1."""
+"""The success rates of the reference and of the other planner, between 0 and 1."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _LOGISTIC = math.pi**2 / 3
 """The variance of a trial's luck on the logit scale."""
 EDGE = 1e-9
-"""How near rates come to 0 and 1, where there is no threshold."""
+"""The least distance of rates from 0 and 1, where there is no threshold."""
 
 
 class Latent(NamedTuple):
     """Correlations of the normal numbers of two cells, each between -1 and 1.
 
-    `own_case`: of one planner in two trials of a case; `own_cluster`: in two cases of a cluster; `other_case` and
-    `other_cluster`: of one planner and the other.
+    `own_case`: one planner in two trials of a case; `own_cluster`: one planner in two cases of a cluster; `other_case`
+    and `other_cluster`: the same between one planner and the other.
     """
 
     own_case: float
@@ -46,8 +47,8 @@ class Latent(NamedTuple):
 class Components(NamedTuple):
     """Variances of the difference in success between two planners, in squared shares.
 
-    `clusters`: of clusters' true differences; `cases`: of cases' around their cluster's; `trial`: what one trial of
-    each planner adds by luck.
+    `clusters`: that of clusters' true differences; `cases`: that of cases' true differences around their cluster's;
+    `trial`: what one trial of each planner adds by luck.
     """
 
     clusters: float
@@ -56,11 +57,11 @@ class Components(NamedTuple):
 
 
 def planted(case_sd: float, difference_sd: float, icc: float) -> Latent:
-    """The model without a pilot.
+    """The model to use without a pilot.
 
     Args:
         case_sd: standard deviation of the cases' difficulty that both planners share, in logits.
-        difference_sd: that of the planners' difference from case to case, in logits.
+        difference_sd: standard deviation of the planners' difference from case to case, in logits.
         icc: the share of both variances that lies between clusters.
     """
     shared, own = case_sd**2, case_sd**2 + difference_sd**2 / 2
@@ -69,7 +70,7 @@ def planted(case_sd: float, difference_sd: float, icc: float) -> Latent:
 
 
 def covariance(first: float, second: float, correlation: float) -> float:
-    """Of two binary outcomes with these rates, whose normal numbers correlate so (Plackett 1954)."""
+    """The covariance of two binary outcomes with these rates and this correlation of normal numbers (Plackett 1954)."""
     h, k = (float(ndtri(min(max(rate, EDGE), 1 - EDGE))) for rate in (first, second))
     end = math.asin(correlation)
     sine = np.sin(end / 2 * (_NODES + 1))
@@ -78,7 +79,7 @@ def covariance(first: float, second: float, correlation: float) -> float:
 
 
 def components(latent: Latent, rates: Rates) -> Components:
-    """The variances of the difference between planners of these rates."""
+    """The variances of the difference between planners with these rates."""
 
     def of(own: float, other: float) -> float:
         first, second = rates
@@ -92,20 +93,20 @@ def components(latent: Latent, rates: Rates) -> Components:
 
 # The power of a design by formula.
 #
-# The test is the report's: the mean of the cases' differences over its CR2 error, beside Student's t at Bell and
-# McCaffrey's degrees of freedom (`intervals`), which the planned clusters' sizes fix. Under a difference the
-# ratio has a noncentral t distribution where cases' sums are normal. They are not where successes are rare or common:
-# then the error is small in the studies whose mean is small. A normal approximation with the third and fourth moments,
-# and the same without them, tell what that adds (in probits).
+# The test is the report's: the mean of the cases' differences over its CR2 error is compared with Student's t at Bell
+# and McCaffrey's degrees of freedom (`intervals`), which the planned clusters' sizes determine. If there is a
+# difference, and cases' sums are normal, the ratio has a noncentral t distribution. The sums are not normal if
+# successes are rare or common: then the error is small in the studies whose mean is small. The effect of this, in
+# probits, is the difference between a normal approximation with the third and fourth moments and the same without them.
 
 
 _TINY = 1e-12
-_LEAST = 0.05  # of a variance, where the expansion fails
+_LEAST = 0.05  # of a variance, if the expansion fails
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a design of so many cases is said to have: power as a share, and the clusters its cases are of."""
+    """The power that a design with so many cases has by the formula, as a share, and the clusters of its cases."""
 
     cases: int
     clusters: int
@@ -113,21 +114,21 @@ class Claim:
 
 
 class Design:
-    """Two planners that run the same cases so many times; only the number of cases is open.
+    """Two planners that run the same cases with so many trials; only the number of cases is open.
 
     Args:
         latent: how alike cells are.
-        rates: of the reference and of the other planner, shares.
-        trials: of each case and planner.
+        rates: the success of the reference and of the other planner, shares.
+        trials: the trials of each case and planner.
         alpha: the level of the two-sided test.
-        order: the cluster of each further case that there is, as whole numbers from 0.
+        order: the cluster of each further case that is available, as whole numbers from 0.
     """
 
     def __init__(self, latent: Latent, rates: Rates, trials: int, alpha: float, order: npt.NDArray[np.int64]) -> None:
         self.latent, self.rates, self.trials, self.alpha, self.order = latent, rates, trials, alpha, order
         self.parts: Components = components(latent, rates)
         self.shift = 0.0
-        """What simulation adds to the formula's power, in probits."""
+        """The correction that simulation adds to the formula's power, in probits."""
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
@@ -136,19 +137,19 @@ class Design:
         return counts[counts > 0].astype(np.float64)
 
     def error(self, sizes: Floats) -> float:
-        """The standard error of the mean difference over such clusters, a share."""
+        """The standard error of the mean difference over clusters of these sizes, a share."""
         return math.sqrt(float(self._variances(sizes).sum())) / float(sizes.sum())
 
     def _variances(self, sizes: Floats) -> Floats:
-        """Of each cluster's sum of differences."""
+        """The variance of each cluster's sum of differences."""
         return self.parts.clusters * sizes**2 + (self.parts.cases + self.parts.trial / self.trials) * sizes
 
     def skewness(self, cases: int) -> float:
-        """Of the mean difference over the first so many cases."""
+        """The skewness of the mean difference over the first `cases` cases."""
         return self._moments.of(self.sizes(cases))[0]
 
     def claim(self, cases: int) -> Claim:
-        """The power of the first so many cases; 0 where they are of one cluster."""
+        """The power of the first `cases` cases; 0 if they are of one cluster."""
         sizes = self.sizes(cases)
         if len(sizes) < 2:
             return Claim(cases, len(sizes), 0.0)
@@ -165,21 +166,21 @@ class Design:
 
 
 def probit(share: float) -> float:
-    """The normal quantile of a share, short of the ends."""
+    """The normal quantile of a share, which is kept away from 0 and 1."""
     return float(ndtri(np.clip(share, _TINY, 1 - _TINY)))
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The chance that the test's ratio, whose mean numerator is `shift` errors, lies above the quantile."""
+    """The chance that the test's ratio, whose numerator has a mean of `shift` errors, is above the quantile."""
     normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
     added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
     return float(ndtr(normal + added))
 
 
 def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The numerator less the quantile's errors, in standard deviations.
+    """The numerator minus the quantile times the error, in standard deviations.
 
-    The squared error's relative variance is 2 / degrees and the excess kurtosis; its covariance with the mean is the
+    The squared error's relative variance is 2 / degrees plus the excess kurtosis; its covariance with the mean is the
     skewness.
     """
     spread = 2 / degrees + kurtosis
@@ -196,7 +197,7 @@ _MASS = np.outer(_CLAIMS_WEIGHTS, _CLAIMS_WEIGHTS).ravel() / _CLAIMS_WEIGHTS.sum
 
 
 class Moments:
-    """Cumulants of a case's difference, the mean over so many trials, given the effects of its cluster (quadrature)."""
+    """Cumulants of a case's difference, a mean over so many trials, given the effects of its cluster (quadrature)."""
 
     def __init__(self, latent: Latent, rates: Rates, trials: int) -> None:
         clusters, self._mass = _effects(latent.own_cluster, latent.other_cluster)
@@ -253,10 +254,11 @@ def _cumulants(first: Floats, second: Floats, third: Floats, fourth: Floats) -> 
     )
 
 
-# What a pilot tells of two planners on the same cases: their rates, and how alike cells are.
+# What a pilot shows about two planners on the same cases: their rates, and how alike cells are.
 #
 # Products of two cells' outcomes, averaged over all pairs of a kind (one case, one cluster, two clusters), estimate the
-# covariances without bias whatever the clusters' sizes; the model's correlations are those that give the same.
+# covariances without bias whatever the clusters' sizes; the model's correlations are those that give the same
+# covariances.
 
 
 _MOST = 1 - 1e-6  # a correlation: 1 leaves a trial no luck
@@ -264,7 +266,7 @@ _MOST = 1 - 1e-6  # a correlation: 1 leaves a trial no luck
 
 @dataclass(frozen=True)
 class Counts:
-    """Cases that both planners ran, a row each.
+    """Cases that both planners ran, one row each.
 
     `cluster`: a whole number from 0; `won` and `tried`: (cases, 2), successes and trials whose success is known, of the
     reference and of the other planner.
@@ -276,7 +278,7 @@ class Counts:
 
     @property
     def clusters(self) -> int:
-        """How many clusters the cases are of."""
+        """The number of clusters of the cases."""
         return int(self.cluster.max()) + 1 if len(self.cluster) else 0
 
     @property
@@ -292,12 +294,12 @@ class Counts:
 
     @property
     def trials(self) -> int:
-        """The most that both planners have of any case."""
+        """The largest number of trials of a case that both planners have."""
         return int(self.tried.min(axis=1).max())
 
     @property
     def differences(self) -> pd.Series[float]:
-        """Of each case, as the report's intervals take them."""
+        """The difference of each case, in the form that the report's intervals use."""
         means = self.won / self.tried
         return pd.Series(means[:, 1] - means[:, 0], index=pd.Index(self.cluster, name=CLUSTER))
 
@@ -313,12 +315,12 @@ class Counts:
 
 
 def counts(episodes: pd.DataFrame, reference: str, other: str) -> Counts:
-    """The cases that both planners have known successes of.
+    """The cases for which both planners have known successes.
 
     Args:
         episodes: rows of one model, dataset and robustness setting: `planner`, `case_id`, `cluster`, `success`.
         reference: the label of one planner.
-        other: that of another.
+        other: the label of the other planner.
     """
     known = episodes[episodes["planner"].isin([reference, other]) & episodes["success"].notna()]
     keys = [known[name].astype(str) for name in (CLUSTER, "case_id", "planner")]
@@ -332,7 +334,7 @@ def counts(episodes: pd.DataFrame, reference: str, other: str) -> Counts:
 
 
 class Covariances(NamedTuple):
-    """Of cells of one planner, added up over both, and of one planner and the other; NaN where no pair tells.
+    """Covariances of cells of one planner, added up over both, and of one planner and the other; NaN without pairs.
 
     The names are those of `Latent`.
     """
@@ -361,11 +363,11 @@ def covariances(found: Counts) -> Covariances:
 
 
 def fitted(found: Counts, icc: float | None = None) -> Latent:
-    """The model whose covariances at the pilot's rates are the estimates, as far as a model has them.
+    """The model whose covariances at the pilot's rates are the estimates, as far as a model can have them.
 
-    Where no case has two trials of each planner, a trial's luck cannot be told from what is the case's own: all that
-    can be is luck, which is right for designs of one trial alone. Where no two cases share a cluster, all that cases
-    differ by is taken to be their clusters' own, the worst there can be where luck is known.
+    If no case has two trials of each planner, a trial's luck cannot be told from the case's own effect: everything that
+    can be luck is then taken as luck, which is right only for designs with one trial. If no two cases share a cluster,
+    all differences between cases are taken as their clusters' own, which is the worst possible if luck is known.
 
     Args:
         found: the pilot's counts.
@@ -407,7 +409,7 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
 
 
 def _solved(of: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Where an increasing function has the value, or the end that comes nearest."""
+    """The point at which an increasing function has the value, or the end that comes nearest."""
     if low >= high or value <= of(low):
         return low
     from scipy.optimize import brentq  # half the time of a first screen's imports

@@ -1,4 +1,4 @@
-"""The designs that would do: for each number of trials the cases needed, how sure that number is, and its power."""
+"""The designs that suffice: for each number of trials the cases needed, how sure that number is, and its power."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Found(NamedTuple):
 def simulated(
     latent: Latent, rates: Rates, sizes: Floats, trials: int, alpha: float, studies: int, seed: Sequence[int]
 ) -> Found:
-    """Draw studies over clusters of so many cases each, and test each."""
+    """Draw studies over clusters of these sizes, and test each study."""
     rng = np.random.default_rng(seed)
     at_once = max(int(_CELLS / sizes.sum()), 1)
     found, left = 0, studies
@@ -48,7 +48,7 @@ def simulated(
 def differences(
     rng: np.random.Generator, latent: Latent, rates: Rates, sizes: Floats, trials: int, studies: int
 ) -> Floats:
-    """The other planner's success less the reference's, a mean over trials: (studies, cases), cluster by cluster."""
+    """The other planner's success minus the reference's, a mean over trials: (studies, cases), cluster by cluster."""
     whole = sizes.astype(np.int64)
     of_clusters = _effects(rng, latent.own_cluster, latent.other_cluster, (studies, len(whole)))
     own, other = latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster
@@ -69,7 +69,7 @@ def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[in
 
 
 def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np.bool_]:
-    """Of each study (a row), whether the interval of `intervals.interval` with reach 1 leaves out 0.
+    """For each study (a row), whether the interval of `intervals.interval` with reach 1 leaves out 0.
 
     Args:
         differences: (studies, cases), the cases of a cluster side by side.
@@ -83,24 +83,25 @@ def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np
     sums = np.add.reduceat(differences, starts, axis=1) - sizes * mean[:, None]
     errors = np.sqrt((sums**2 / (1 - shares)).sum(axis=1)) / cases
     quantile = stdtrit(freedom(shares), 1 - alpha / 2)
-    alike = 1 / float((shares**2).sum())  # clusters of one size that count as much
+    alike = 1 / float((shares**2).sum())  # the number of equal clusters that count as much
     square = float(stdtrit(alike - 1, 1 - alpha / 2)) ** 2
     certain = np.abs(mean) > square / (alike + square) * (1 + np.abs(mean))
     return np.where(errors < ROUNDING, certain, np.abs(mean) > quantile * errors)
 
 
 MOST = 200_000
-"""Cases, where nothing else says how many there are."""
+"""The number of cases if nothing else says how many there are."""
 _RESAMPLES = 200
 _CORRECTING, _CHECKING = 1, 2
-"""What tells the studies that correct a formula from those that check it."""
+"""Parts of seeds: for studies that correct a formula, and for studies that check it."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked: a difference (a share, below 0 for a worse planner), a power, and the test's level.
+    """The question: a difference (a share, below 0 for a worse planner), a power, and the test's level.
 
-    `alpha` is each test's own, after what several comparisons take of it; `studies` are drawn to check each design.
+    `alpha` is that of each test, after the correction for several comparisons; `studies` are drawn to check each
+    design.
     """
 
     difference: float
@@ -115,9 +116,10 @@ class Wanted:
 class Row:
     """A number of trials with the cases that it needs.
 
-    `enough`: the cases reach the power; else they are all there are, and `beyond` says how many it would take if there
-    were more like these (None: more than `MOST`). `low` and `high` are the bounds of the number's 95% interval, NaN
-    without a pilot and infinite where even all cases would be too few. `found`: the power in simulated studies.
+    `enough`: the cases reach the power; if not, they are all that are available, and `beyond` says how many would be
+    needed if there were more like these (None: more than `MOST`). `low` and `high` are the bounds of the number's 95%
+    interval, NaN without a pilot and infinite if even all cases would be too few. `found`: the power in simulated
+    studies.
     """
 
     trials: int
@@ -130,7 +132,7 @@ class Row:
 
     @property
     def cells(self) -> int:
-        """Of both planners."""
+        """The cells of both planners."""
         return 2 * self.claim.cases * self.trials
 
 
@@ -142,10 +144,10 @@ def rows(
     Args:
         latent: how alike cells are.
         rate: the reference's success, a share.
-        order: the cluster of each further case that there is.
+        order: the cluster of each further case that is available.
         wanted: the question.
-        pilot: what `latent` was estimated from, for the interval; None: it was given.
-        icc: what `latent` was told, as in `fitted`.
+        pilot: the counts from which `latent` was estimated, for the interval; None: `latent` was given.
+        icc: the share that was given for `latent`, as in `fitted`.
     """
     rates = (rate, rate + wanted.difference)
     designs = [Design(latent, rates, trials, wanted.alpha, order) for trials in wanted.trials]
@@ -161,7 +163,7 @@ def rows(
 
 
 def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row: Row, wanted: Wanted) -> Found:
-    """In how many simulated studies of a row's design the test finds a difference where there is none."""
+    """The share of simulated studies of a row's design in which the test finds a difference although there is none."""
     design = Design(latent, (rate, rate), row.trials, wanted.alpha, order)
     return checked(design, row.claim.cases, wanted.studies, [wanted.seed, _CHECKING])
 
@@ -169,9 +171,9 @@ def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row:
 def settling(pilot: Counts) -> float:
     """How many cases would show a difference like the pilot's, by the formula of `rows` without simulated studies.
 
-    These are cases in all, with as many trials and in clusters like the pilot's; POWER and LEVEL are those of a single
-    test. Infinite beyond MOST; NaN where nothing can be said: without cases, of one cluster, where no case differs from
-    another, and where the difference is 0.
+    This is the total number of cases, with as many trials and in clusters like the pilot's; POWER and LEVEL are those
+    of a single test. Infinite beyond MOST; NaN if nothing can be said: without cases, with one cluster, if no case
+    differs from another, and if the difference is 0.
     """
     difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
     if abs(difference) < ROUNDING or error_of(pilot.differences) is None:
@@ -183,21 +185,22 @@ def settling(pilot: Counts) -> float:
 
 @lru_cache(maxsize=8)
 def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """MOST cases in clusters of such sizes: planners of one report have the same, and it takes a while."""
+    """MOST cases in clusters of these sizes; kept, as planners of one report share them, and they take long to make."""
     return endless(sizes, MOST)
 
 
 def _beyond(design: Design, power: float) -> int | None:
-    """The cases that would be needed if further clusters were like those there are."""
+    """The cases that would be needed if further clusters were like the available ones."""
     more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
     claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
     return claim.cases if claim.power >= power else None
 
 
 def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
-    """The 2.5th and 97.5th percentile of the cases each needs, over pilots of clusters drawn with replacement.
+    """The 2.5th and 97.5th percentiles of the cases that each design needs, over pilots of resampled clusters.
 
-    Resamples in which the difference cannot be are drawn again; NaN where most are such.
+    Clusters are drawn with replacement. Resamples in which the difference is impossible are drawn again; NaN if most
+    are.
     """
     rng = np.random.default_rng(wanted.seed)
     found: list[list[float]] = []
@@ -225,12 +228,12 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
 
 
 _SKEWED = 0.2
-"""The skewness of a mean difference from which the formula is 1 to 4 points too low, and simulation corrects it."""
+"""From this skewness of a mean difference on, the formula is 1 to 4 points too low, and simulation corrects it."""
 _STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
 
 
 def needed(design: Design, power: float, least: int = 2) -> Claim:
-    """The smallest number of cases that has the power; of all there are, where that is not enough."""
+    """The smallest number of cases that has the power; if all available cases are not enough, all of them."""
     most = len(design.order)
     high = min(max(least, 8), most)
     found, low = design.claim(high), least - 1
@@ -244,7 +247,7 @@ def needed(design: Design, power: float, least: int = 2) -> Claim:
 
 
 def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
-    """An order of cases where each further cluster has as many cases as one of these."""
+    """An order of cases in which each further cluster has as many cases as one of these."""
     rng = np.random.default_rng(0)
     each = np.array(sizes)
     rounds = math.ceil(most / int(each.sum()))
@@ -253,15 +256,15 @@ def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
 
 
 def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
-    """The power of the first so many cases in simulated studies; of large ones fewer are drawn."""
+    """The power of the first `cases` cases in simulated studies; if studies are large, fewer are drawn."""
     drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
     return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
 
 
 def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
-    """As `needed`; where the mean difference is skewed, the formula is first set right by simulated studies.
+    """The result of `needed`; if the mean difference is skewed, simulated studies first correct the formula.
 
-    What they add to it, in probits, stays with the design (`shift`).
+    Their correction, in probits, stays with the design (`shift`).
     """
     claim = needed(design, power)
     if abs(design.skewness(claim.cases)) < _SKEWED:
@@ -275,23 +278,23 @@ def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
 
 
 _FEW = 20
-"""Clusters; with fewer, variances are known badly."""
+"""With fewer clusters, variances are hardly known."""
 _WIDE = 3.0
-"""How many times its low end an interval's high end is where the number of cases is hardly known."""
+"""The number of cases is hardly known if an interval's high end is more than so many times its low end."""
 _SHARING = 10
-"""Clusters with two cases or more, from which it can be told how alike cases of a cluster are."""
+"""Clusters with two or more cases that are needed to tell how alike cases of a cluster are."""
 _ALONE = 1.5
-"""Cases a cluster, up to which it hardly matters."""
+"""Cases per cluster up to which this hardly matters."""
 
 
 def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
-    """A line for each.
+    """A line for each doubt about what a pilot shows.
 
     Args:
         pilot: its counts.
         rows: the designs that were found.
-        sizes: how many cases the clusters have of the design that is recommended.
-        icc: what was told of clusters, as in `fitted`.
+        sizes: how many cases each cluster of the recommended design has.
+        icc: the given share of variances between clusters, as in `fitted`.
     """
     found = []
     if pilot.clusters < _FEW:

@@ -28,7 +28,7 @@ _NUMBERS = tuple(
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
 )
 FAMILY = "family"
-"""What `per` and `z_scored.within` may name besides columns: the dataset's family."""
+"""The name that `per` and `z_scored.within` may use besides those of columns: the dataset's family."""
 COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name, besides metrics that the folder's sweeps declared."""
 
@@ -38,7 +38,7 @@ Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
 class ZScored(Checked):
-    """Columns to standardise where they are in the formula (mean 0, deviation 1, ddof 0), and the slices' columns."""
+    """Columns to standardise if they are in the formula (mean 0, deviation 1, ddof 0), and the slices' columns."""
 
     columns: list[str]
     within: list[str]
@@ -47,8 +47,10 @@ class ZScored(Checked):
 class Spec(Checked):
     """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`.
 
-    A file needs `formula` and `cluster`; the others have values that ask for nothing special.
-    `metrics` are no key: the metrics with numbers that the sweeps of the folder declared, which it may name as columns.
+    A file needs `formula` and `cluster`; the defaults of the others ask for nothing special.
+
+    `metrics` is not a key: it has the metrics with numbers that the sweeps of the folder declared, which the formula
+    may name as columns.
     """
 
     formula: str
@@ -85,12 +87,12 @@ class Spec(Checked):
         return [name for name in columns if name not in self.indicators]
 
     def estimates_as(self, other: Spec) -> bool:
-        """Whether it has the coefficients of another one for the same rows, whatever errors it gives them."""
+        """Whether it has the same coefficients as another one for the same rows, whatever their errors."""
         errors = ("cluster", "few_clusters")
         return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
 
     def family(self, dataset: str) -> str:
-        """The family of a dataset by its label; what was changed in it (`[seed=1]`) tells families apart too."""
+        """The family of a dataset by its label; changes in the label (`[seed=1]`) tell families apart too."""
         name, bracket, changes = dataset.partition("[")
         families = (family for family, members in self.families.items() if name in members)
         return next(families, name) + bracket + changes
@@ -124,7 +126,7 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """The word `controls` stands for itself alone: for how many columns, the rows tell."""
+    """Raise AnalysisError unless the word `controls` is a term of its own: only the rows say for how many columns."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(f"{place}: formula: {CONTROLS} stands alone, for factors of its own")
 
@@ -171,9 +173,9 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
 
 # A regression's formula: `success ~ depth * SH + C(last_step)`.
 #
-# formulaic parses it, and would run as Python whatever looks like a call. So a text is held against the grammar first,
-# and formulaic sees names of allowed columns and `~ + * :` alone: which of them are factors, `C(name)`, is noted here.
-# The intercept is always there.
+# formulaic parses it, and would run anything that looks like a call as Python. So a text is checked against the grammar
+# first, and formulaic sees only names of allowed columns and `~ + * :`. Which columns are factors, `C(name)`, is noted
+# here. The intercept is always there.
 
 
 _COLUMN = r"\s*(?:C\(\s*[A-Za-z_]\w*\s*\)|[A-Za-z_]\w*)\s*"
@@ -184,14 +186,14 @@ _LONGEST, _MOST_IN_PRODUCT = 2000, 4
 
 
 Term: TypeAlias = tuple[str, ...]
-"""Columns whose product is in the model; one is a main effect."""
+"""Columns whose product is in the model; a single column is a main effect."""
 
 
 @dataclass(frozen=True)
 class Formula:
     """The outcome, the terms, main effects first, each once, and which columns are factors.
 
-    A factor has a coefficient for each level but one, any other column is a number.
+    A factor has a coefficient for each level except one; any other column is a number.
     """
 
     outcome: str
@@ -228,7 +230,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
 
 
 def _check_text(text: str) -> None:
-    """Nothing but columns, with an operator between each two of them."""
+    """Raise AnalysisError unless a text has only columns, with an operator between each two of them."""
     if len(text) > _LONGEST:
         raise AnalysisError(f"a formula of {len(text):,} characters; at most {_LONGEST:,}")
     found = _WHOLE.match(text)
@@ -241,7 +243,7 @@ def _check_text(text: str) -> None:
 
 
 def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:
-    """Contrasts against a reference level mean nothing in an interaction without the effects that it is made of."""
+    """Raise AnalysisError if an interaction with a factor lacks its parts: contrasts mean nothing without these."""
     there = set(map(frozenset, terms))
     for term in (term for term in terms if len(term) > 1 and factors & {*term}):
         for lower in itertools.combinations(term, len(term) - 1):
@@ -251,10 +253,11 @@ def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> Non
 
 
 CONTROLS, LAST = "controls", "last_step"
-# What a regression controls for besides the plan's shape: `controls` in a formula (planning_horizon B.3).
+# The controls of a regression besides the plan's shape: `controls` in a formula (planning_horizon B.3).
 #
-# The word stands for the cases' own controls where their dataset gives any (the column `controls`), each a factor, else
-# for the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as published.
+# The word means the cases' own controls, each a factor, if their dataset gives any (the column `controls`); otherwise
+# it means the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as
+# published.
 
 
 CONTROL_COLUMNS = (CONTROLS, LAST)
@@ -263,12 +266,12 @@ _WORD: Term = (CONTROLS,)
 
 
 def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formula]:
-    """The formula with these rows' controls in the place of the word, and the rows with a column of each.
+    """The rows with a column for each of their controls, and the formula with these in the place of the word.
 
     A row without a control that others have is null there.
 
     Raises:
-        AnalysisError: the column holds no controls, or one whose name is none or another column's.
+        AnalysisError: the column holds no controls, or a control whose name is not a name, or is another column's.
     """
     if _WORD not in formula.terms:
         return rows, formula

@@ -4,11 +4,12 @@ Every sweep: `rates` (success, costs, entropy, paired differences), `success` wi
 of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` with ranks over data sets.
 
 What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
-`thresholds`, `frontier`; `calibrated` (the numbers) and `calibration`; `failure_cells` (what rules look at),
+`thresholds`, `frontier`; `calibrated` (the numbers) and `calibration`; `failure_cells` (the input of rules),
 `failure_rules`, `failed` (the classes of a folder's cells) and `failures` (how many of each); `search_cells` and
 `search`; `plan_cells` and `plans`; `regression`; `scored_again` (what `agent-grid rescore` changed).
 
-It imports `page`, `stats` and `load`. What `from analysis import tables` gave before there was a room stands here.
+It imports `page`, `stats` and `load`. The names that `from analysis import tables` gave before this room existed are
+here.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What `rates` has, once it is asked for: classes of failed cells need no scipy, which takes a while to import."""
+    """A name of `rates`, imported on first use: classes of failed cells need no scipy, which loads slowly."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import name_of

@@ -1,15 +1,14 @@
 """Which mechanism corrected a case that a first pass had failed (egb_slate B.2, 'How Branching Reduces Error').
 
-A planner that branches (`egb_*`) goes through a case once. Where that pass fails, it changes one decision of it, the
-*branched step*, and decides all later steps anew. A cell is *corrected* where its path leaves the first pass and
-resolves the case. Of a corrected cell whose planner followed an outline, the first of these that holds is the
-mechanism:
+A planner that branches (`egb_*`) goes through a case once. If that pass fails, it changes one decision of it, the
+*branched step*, and decides all later steps anew. A cell is *corrected* if its path leaves the first pass and resolves
+the case. If the planner of a corrected cell followed an outline, the first of these that holds is the mechanism:
 
 - direct: the branched step needs a tool, and calls the reference's.
 - cascade: at a later step that needs a tool the branch calls the reference's, and the first pass did not.
 - equivalence: the branched step needs a tool and calls one that the reference calls at no step of the case, and the
-  call did not fail. Where tools look calls up (SLATE, UltraTool), a call that does not fail returns what a call of the
-  reference returns: as a rule that of this step, which is not checked.
+  call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of a call
+  of the reference: as a rule the call of this step, which is not checked.
 - other: none of these. For example only arguments, or calls at steps that need no tool, became right.
 
 So mechanisms exclude each other, and every corrected cell has one. Tools are compared by name. The order is the paper's
@@ -34,7 +33,7 @@ from grid import store
 
 DIRECT, CASCADE, EQUIVALENCE, OTHER = "direct", "cascade", "equivalence", "other"
 MECHANISMS = (DIRECT, CASCADE, EQUIVALENCE, OTHER)
-"""In the order in which they are asked for."""
+"""The mechanisms in the order in which they are checked."""
 CORRECTED, LATER, FAILED = "corrected", "later_steps", "failed_first"
 MEASURES = [
     Measure(CORRECTED, "corrected"),
@@ -76,7 +75,7 @@ _COUNTED = {
 
 
 def steps(root: Path) -> pa.Table:
-    """What is read of the table `steps`: first passes, and decisions on paths.
+    """The rows that are read from the table `steps`: first passes, and decisions on paths.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -85,12 +84,12 @@ def steps(root: Path) -> pa.Table:
 
 
 def cells(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
-    """One row a cell of the planners that branch, where its success is known.
+    """One row per cell of the planners that branch, if its success is known.
 
     Columns: labels, `cluster`, `case_id`, `cell_id`, whether the first pass did not resolve the case (FAILED), whether
-    it was CORRECTED (null where it did), by which `mechanism` (null where the cell is not corrected or no outline was
-    followed), `equal` (what equivalence asks for holds, whatever the mechanism), and LATER: at how many later steps the
-    branch that resolved the case made another choice of tool than the first pass.
+    it was CORRECTED (null if the first pass resolved it), by which `mechanism` (null if the cell is not corrected or no
+    outline was followed), `equal` (the condition of equivalence holds, whatever the mechanism), and LATER: at how many
+    later steps the branch that resolved the case made another choice of tool than the first pass.
     """
     return ask(episodes, _CELLS.format(where=where), steps=steps)
 
@@ -104,9 +103,9 @@ def by_case(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Ask
 
 
 def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting of what `by_case` gives: each of MEASURES with its 95% interval, and counts of cells.
+    """One row per setting, from the rows of `by_case`: each of MEASURES with its 95% interval, and counts of cells.
 
-    A mean is over cases, each its mean over those trials in which the measure is known (`measures.measured`).
+    A mean is over cases, of each case's mean over the trials in which the measure is known (`measures.measured`).
     Counts: `cells`, FAILED, and `corrected_cells`, `classed_cells`, `NAME_cells` for each mechanism, and
     `cascade_equal_cells`: cascades for which equivalence would have held too.
     """
@@ -136,7 +135,7 @@ _UNTOLD = "no outline is followed, so that no step has a reference's tool: mecha
 
 
 def table(frame: pd.DataFrame, query: str) -> Table:
-    """Planner x robustness of one model and dataset: what `by_setting` gives of it."""
+    """The table of planner x robustness for one model and dataset, from the rows of `by_setting`."""
     place, own = place_of(frame), frame.reset_index(drop=True)
     counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
     return Table(

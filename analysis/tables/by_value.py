@@ -1,6 +1,6 @@
-"""Success by what cases are: their category, their plan's depth or breadth, the number of its calls, any column.
+"""Success by properties of cases: their category, their plan's depth or breadth, its number of calls, any column.
 
-`agent-grid report results/NAME --by depth`. Numbers of many values are binned by quantiles.
+`agent-grid report results/NAME --by depth`. Numbers with many values are binned by quantiles.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from analysis.stats.intervals import CLUSTER, share
 from grid.store.schema import JOINED
 
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
-"""What a flag may say instead of a column's name."""
+"""Names that a flag may have instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Numbers of so many values each have a column of their own, more are binned; texts of more values are refused."""
+"""Up to `_EXACT` numbers have a column each, more are put into `_BINS` bins; more than `_MOST` texts are refused."""
 _CAPTION = (
     "success in % of cases, in brackets 95% intervals ({shares}), by {column}; below the value: how many cases; all "
     "planners see the same cases, so that a column compares planners, and columns compare cases of other kinds"
@@ -34,7 +34,7 @@ _CAPTION = (
 
 
 def tables(root: Path, name: str) -> list[Table]:
-    """For each model and data set what planners solve of the cases that have each value of a column.
+    """For each model and data set, the success of planners on the cases that have each value of a column.
 
     Raises:
         AnalysisError: there is no such column, or it has too many texts, or no case has a value.
@@ -51,7 +51,7 @@ def tables(root: Path, name: str) -> list[Table]:
 
 
 def by_value(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
-    """One row a planner, robustness setting and value (or bin of values) of a column.
+    """One row per planner, robustness setting and value (or bin of values) of a column.
 
     Columns: `robustness`, `planner`, `value` (as text), `order`, `cases`, `success` with `_low` and `_high`.
 
@@ -76,7 +76,7 @@ def by_value(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
 
 
 def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
-    """Categories in their order: numbers by size, texts by the alphabet."""
+    """Categories in their order: numbers by size, texts alphabetically."""
     kind = JOINED.field(column).type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         texts = values.astype(str)

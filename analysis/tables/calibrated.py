@@ -1,4 +1,4 @@
-"""The calibration of each setting: one row a setting, one a bin of its reliability diagram, one a share handed over."""
+"""The calibration of settings: one row per setting, per bin of its reliability diagram, per share handed over."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from grid import store
 
 _Row = dict[str, Any]
 _POINTS = 200  # of a curve that is drawn
-_LEAST_KEPT = 20  # decisions, and 5%: the error rate of fewer is noise
+_LEAST_KEPT = 20  # decisions kept at least, or 5% if these are more: the error rate of fewer is noise
 
 
 def table(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting; what has an interval has `_low` and `_high` (95%, over clusters).
+    """One row per setting; figures with an interval have `_low` and `_high` (95%, over clusters).
 
     Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, decisions left out (no
-    distribution; no reference); `accuracy`, the share of right choices; `confidence`, their mean; `ece` in bins of
-    equal width with `_corrected`, `_noise` (what a calibrated distribution would show on average, in as few decisions),
-    `_low`, `_high`, and `ece_masses` in bins of equal mass; `brier`, the mean of (confidence − right)², and
+    distribution; no reference); `accuracy`, the share of right choices; `confidence`, the mean of confidences; `ece` in
+    bins of equal width with `_corrected`, `_noise` (the average that a calibrated distribution would show in as few
+    decisions), `_low`, `_high`, and `ece_masses` in bins of equal mass; `brier`, the mean of (confidence − right)², and
     `brier_constant`, that of the accuracy as a confidence; `area` under the risk-coverage curve, `area_perfect` in a
     perfect order (at random it is 1 − accuracy); `auroc` of entropy for errors.
     """
@@ -39,12 +39,12 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and bin of equal width: `decisions`, `part` of all, `confidence`, `accuracy` with bounds."""
+    """One row per setting and bin of equal width: `decisions`, `part` of all, `confidence`, `accuracy` with bounds."""
     return _by_setting(decisions, _bins)
 
 
 def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and share of `calibration.HANDED`.
+    """One row per setting and share of `calibration.HANDED`.
 
     Columns: `most`, that share; `above`, the entropy in nats; `handed`, the share handed over above it; `caught`, the
     share of all errors among them; `error`, the rest's error rate, with bounds, `error_random` and `error_perfect`.
@@ -53,7 +53,7 @@ def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def curves(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and number kept: `handed`, the share of the others, `error` and `error_perfect`."""
+    """One row per setting and number kept: `handed`, the share of the others, `error` and `error_perfect`."""
     return _by_setting(decisions, _curve)
 
 
@@ -63,7 +63,7 @@ def known(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Setting(NamedTuple):
-    """Its `known` decisions as arrays, clusters by number; how many others have no distribution, or no reference."""
+    """A setting's `known` decisions as arrays, clusters by number; how many others lack a distribution or reference."""
 
     place: _Row
     distribution: str
@@ -76,7 +76,7 @@ class _Setting(NamedTuple):
 
     @property
     def wrong(self) -> Numbers:
-        """1 where the choice was not right."""
+        """1 if the choice was not right."""
         return 1 - self.right
 
 
@@ -166,9 +166,10 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; without bounds where few clusters have an error, NaN without one.
+    """AUROC; without bounds if few clusters have an error, NaN if none has.
 
-    Student's degrees of freedom are those of the clusters that tell: with those of all, 90% of intervals would hold it.
+    Student's degrees of freedom are those of the clusters on which it rests (`calibration.telling`): with those of all
+    clusters, only 90% of intervals would contain the truth.
     """
     values = calibration.over_clusters(calibration.separation(entropy, wrong), cluster)
     telling = calibration.telling(wrong, cluster)
@@ -185,7 +186,7 @@ def _share(values: Numbers, cluster: Clusters) -> Interval:
 
 
 EXACT = "exact choice"
-"""Where a distribution comes from: the model's own probabilities; else votes, the planner's number of samples."""
+"""The source of a distribution: the model's own probabilities; otherwise votes, by the planner's number of samples."""
 _STEPS = ["cell_id", "branch", "step", "entropy", "reference_tool", "options"]
 _QUERY = """SELECT {labels}, cluster, cell_id, step,
   coalesce('votes of ' || (config::VARCHAR->'planner'->>'samples'), '{exact}') AS distribution,
@@ -204,9 +205,9 @@ class Decisions(NamedTuple):
 
     `rows`: SETTING, `cell_id`, `cluster`, `step`; `distribution` (EXACT, or votes with their number); `confidence`, the
     probability of the most probable option, which is the one taken; `entropy` in nats; `right`: that option is the
-    reference's, or says as the reference does that no tool is needed. `right` is NaN where no reference is known, and
-    `confidence` where a planner that records options had none (no answer could be read), or one without a number.
-    `query` gave them, `told` is what captions begin with.
+    reference's, or says as the reference does that no tool is needed. `right` is NaN if no reference is known, and
+    `confidence` if a planner that records options had none (no answer could be read), or none with a number. `query`
+    gave the rows, and captions begin with `told`.
     """
 
     root: Path
@@ -217,17 +218,17 @@ class Decisions(NamedTuple):
 
     @property
     def measured(self) -> pd.DataFrame:
-        """What `table` makes of them."""
+        """The result of `table` for them."""
         return load.once(self.root, f"calibration {self.place}", lambda: table(self.rows), few=True)
 
     @property
     def handed_over(self) -> pd.DataFrame:
-        """What `handing_over` makes of them."""
+        """The result of `handing_over` for them."""
         return load.once(self.root, f"handing over {self.place}", lambda: handing_over(self.rows), few=True)
 
 
 def read(root: Path) -> list[Decisions]:
-    """The decisions of each model and data set of which any can be judged.
+    """The decisions of each model and data set with any decision that can be judged.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -30,7 +30,7 @@ from grid.core.untrusted import shown
 SECTION = "Calibration"
 NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
 LONG = (AGAINST, HANDING_OVER)
-"""How the names of tables begin that a terminal is spared unless it is asked for all."""
+"""The beginnings of the names of tables that a terminal shows only if it is asked for all."""
 _DECISIONS = (
     "first-pass decisions whose reference is known; no_tool is an answer as any other. A choice is right where the "
     "most probable option is the reference's; its probability is the confidence"
@@ -74,7 +74,7 @@ _SHORT = (
 
 
 def tables(root: Path) -> list[Table]:
-    """Two or three tables for each model and data set; none where no recorded distribution stands beside a reference.
+    """Two or three tables for each model and data set; none if no decision has both a distribution and a reference.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -118,7 +118,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """Others against the exact choice; none where it did not run, or alone."""
+    """The other settings against the exact choice; none if the exact choice did not run, or ran alone."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -167,7 +167,7 @@ def _handing(own: Decisions) -> Table:
 
 
 def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
-    """A share in % with its bounds, where there are any."""
+    """A share in % with its bounds, if there are any."""
     return written(row, mean or name, of=name)
 
 
@@ -183,10 +183,11 @@ FIGURES = ("accuracy", "brier", "area", "auroc")
 
 
 def differences(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Each other setting less the first exact choice of its model, data set and robustness; empty where none took one.
+    """Each other setting minus the first exact choice of its model, data set and robustness; empty if none took one.
 
     Columns: SETTING, `distribution`, `reference` (its planner), `clusters` that both have, and each of FIGURES with
-    `_low`, `_high`, `_p` and `_holm` (over the column). A cluster counts by what its decisions do to either figure.
+    `_low`, `_high`, `_p` and `_holm` (over the column). A cluster counts by the effect of its decisions on either
+    figure.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -216,7 +217,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, Any]:
 
 
 def _values(own: pd.DataFrame) -> dict[str, Numbers]:
-    """Of each figure one value a decision, whose mean it is."""
+    """For each figure one value per decision, whose mean is the figure."""
     right, entropy = own["right"].to_numpy(np.float64), own["entropy"].to_numpy(np.float64)
     return {
         "accuracy": right,
@@ -227,7 +228,7 @@ def _values(own: pd.DataFrame) -> dict[str, Numbers]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp]) -> Numbers:
-    """As `calibration.separation`, spread as Student's quantile for few telling clusters asks; NaN below LEAST."""
+    """As `calibration.separation`, but spread as Student's quantile for fewer clusters requires; NaN below LEAST."""
     telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
         return np.full(len(wrong), np.nan)
@@ -237,7 +238,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value a cluster, whose mean is the difference of the two means, and whose spread is that of its error."""
+    """One value per cluster: their mean is the difference of the two means, and their spread that of its error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
@@ -263,7 +264,7 @@ _DRAWINGS_HANDED = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """Two figures for each model and data set; none where no planner recorded a distribution beside a reference.
+    """Two figures for each model and data set; none if no decision has both a distribution and a reference.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -300,23 +301,23 @@ def _handed(own: Decisions, number: int) -> Drawing:
 
 
 _PANELS, _ACROSS = 12, 3
-_LARGEST = 160.0  # points²: of a circle that stands for all decisions
+_LARGEST = 160.0  # points²: of a circle for all decisions
 _TITLE = 44  # characters
 _LINES, _NARROW = len(COLOURS), 2  # planners of a panel of curves; such panels in a row
 
 
 def left_out(settings: int) -> str:
-    """What a caption says of settings for which there is no panel."""
+    """The caption about settings that have no panel."""
     return f"; the first {_PANELS} of {settings} settings: the table has all" if settings > _PANELS else ""
 
 
 def undrawn(planners: int) -> str:
-    """What a caption says of planners for which there is no line."""
+    """The caption about planners that have no line."""
     return f"; the first {_LINES} of {planners} planners: the table has all" if planners > _LINES else ""
 
 
 def reliability(bins: pd.DataFrame, frame: pd.DataFrame, name: str) -> str:
-    """A panel for each of the first settings; an SVG element. The arguments are `measures`' tables of these names."""
+    """An SVG element with a panel for each of the first settings; the arguments are tables of `calibrated`."""
     drawn: list[dict[Any, Any]] = frame.head(_PANELS).to_dict("records")
     groups = dict(iter(bins.groupby(SETTING, sort=False)))
 
@@ -348,7 +349,7 @@ def _diagram(axis: Axes, own: pd.DataFrame) -> None:
 
 
 def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
-    """A panel for each robustness setting, a line a planner; an SVG element. The arguments are `measures`' tables."""
+    """An SVG element: a panel per robustness setting, a line per planner; the arguments are tables of `calibrated`."""
     planners = list(dict.fromkeys(curves["planner"]))[:_LINES]
     panels = list(curves[curves["planner"].isin(planners)].groupby("robustness", sort=False))
     top = float(np.nanmax([*curves["error"], *points["error_high"].fillna(0.0)]))

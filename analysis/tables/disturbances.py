@@ -36,7 +36,7 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with cells that have any of these columns and are disturbed."""
+    """A table for each model and dataset with disturbed cells that have any of these columns."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
@@ -51,12 +51,12 @@ def tables(root: Path) -> list[Table]:
 
 
 def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a robustness setting and planner of one model and dataset, but the undisturbed ones.
+    """One row per robustness setting and planner of one model and dataset, without the undisturbed ones.
 
-    success, undisturbed and difference (with low and high) are shares of the cases whose success is known, and
-    cases and clusters count these; called is how many cells called a broken tool and the columns of BEHAVIOURS what
-    share of them did what; refused is a share; cost, with cost_low and cost_high, is the ratio of costs on solved
-    cells. NaN where nothing is known.
+    success, undisturbed and difference (with low and high) are shares of the cases whose success is known, and cases
+    and clusters count these; called is the number of cells that called a broken tool, and the columns of BEHAVIOURS are
+    the shares of these by what they did next; refused is a share; cost, with cost_low and cost_high, is the ratio of
+    costs on solved cells. NaN if nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
     cases = asked.rows
@@ -91,7 +91,7 @@ _FURTHER = [
 
 
 def _cost(own: pd.DataFrame) -> dict[str, float]:
-    """On solved cells whose least cost is known, and not 0."""
+    """The ratio of costs on solved cells whose least cost is known, and not 0."""
     costs = own.set_index([CLUSTER, "case_id"])[["plan_cost", "least_cost"]].dropna()
     return (ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else UNKNOWN).named("cost")
 
@@ -138,7 +138,7 @@ def _cost_bounds(row: Mapping[Any, Any]) -> str:
     return MISSING if pd.isna(row["cost"]) else bounds(row["cost_low"], row["cost_high"], ".2f", 1.0)
 
 
-# What forgiving tools put in the place of what they did not know, and how much of it was silently wrong.
+# The replacements that forgiving tools made for what they did not know, and how many of these were silently wrong.
 
 
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
@@ -161,7 +161,7 @@ def replacement_tables(root: Path) -> list[Table]:
 
 
 def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """By setting the cells, calls, replaced arguments, the wrong ones, and their share of all replaced (NaN of none).
+    """By setting: cells, calls, replaced arguments, the wrong ones, and their share of all replaced (NaN if none is).
 
     `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
     """
@@ -176,7 +176,7 @@ def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def wrong_share(rows: pd.DataFrame) -> Interval:
-    """Wrong over all replaced arguments, the sums of the means of cases over trials, with its interval."""
+    """Wrong over all replaced arguments, both summed over cases' means over trials, with its interval."""
     cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
@@ -185,7 +185,7 @@ def wrong_share(rows: pd.DataFrame) -> Interval:
     if share in (0.0, 1.0):
         clusters = n_clusters(cases[replaced > 0])
         square = float(ndtri(0.975)) ** 2
-        unseen = square / (clusters + square)  # Wilson's interval where all are alike
+        unseen = square / (clusters + square)  # Wilson's interval if all are alike
         return Interval(share, share * (1 - unseen), share + (1 - share) * unseen)
     found = interval(share + (wrong - share * replaced) / replaced.mean())  # the ratio's linear part
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
@@ -210,7 +210,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """In percent; nothing where nothing was replaced, no bounds where the cases are of one cluster."""
+    """In percent; empty if nothing was replaced, without bounds if the cases are of one cluster."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

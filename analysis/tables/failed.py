@@ -18,7 +18,7 @@ from analysis.tables.failure_rules import faults, primary
 from grid import store
 
 LOOKED_UP = frozenset({"slate", "ultratool", "traject_bench", "gta", "null_cases"})
-"""Data sets whose tools look calls up in a table of the reference's (`grid.worlds.lookup`)."""
+"""Data sets whose tools look calls up in a table of the reference's calls (`grid.worlds.lookup`)."""
 SCHEMA = pa.schema([field for field in failure_cells.SCHEMA if field.name != "attempt_id"])
 _FAILED = (pc.field("status") != "ok") | ~pc.coalesce(pc.field("success"), pc.scalar(True))
 _EPISODES = [
@@ -39,9 +39,9 @@ def classes(root: Path) -> pa.Table:
     """The class of each cell that failed (status failed, or success false), in the order of the cells' ids.
 
     Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` its sub-kind and a few words,
-    `failure_step` the decision's `steps.step` (null where it belongs to none), `failures` all classes of the cell
-    in the order of its path, each once. What was told of a cell once is kept beside the results, in a folder that
-    the store ignores, until the rules change.
+    `failure_step` the decision's `steps.step` (null if the failure belongs to no decision), `failures` all classes of
+    the cell in the order of its path, each once. Results for a cell are kept beside the folder's results, in a folder
+    that the store ignores, until the rules change.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -56,13 +56,13 @@ def classes(root: Path) -> pa.Table:
 
 
 def faults_of(root: Path, cell_id: str) -> list[Fault]:
-    """All faults of one cell, in the order of its path; none where it did not fail or is not there. Raises as above."""
+    """All faults of one cell, in the order of its path; none if it did not fail or is not there. Raises as above."""
     own = store.read(root, "episodes", _EPISODES, _FAILED & (pc.field("cell_id") == cell_id))
     return next((faults(cell) for _, cell in _cells(root, own, _references(root))), [])
 
 
 def _told(root: Path, failed: pa.Table) -> pa.Table:
-    """Rows of `cached.SCHEMA` for some failed cells, a part after the other."""
+    """Rows of `failure_cells.SCHEMA` for some failed cells, one part after the other."""
     parts = [pa.table({name: [] for name in failure_cells.SCHEMA.names}, failure_cells.SCHEMA)]
     references = _references(root) if failed.num_rows else {}
     for start in range(0, failed.num_rows, _PART):
@@ -81,7 +81,7 @@ def _told(root: Path, failed: pa.Table) -> pa.Table:
 
 
 def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) -> Iterator[tuple[str, Cell]]:
-    """The cells of some rows of `episodes`, in their order, with what the rules look at."""
+    """The cells of some rows of `episodes`, in their order, with everything that the rules read."""
     ids = failed["cell_id"].combine_chunks()
     where = pc.field("on_path") & pc.field("cell_id").isin(ids)
     paths = _paths(store.read(root, "steps", _STEPS, where)) if len(ids) else {}
@@ -113,7 +113,7 @@ def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) ->
 
 
 def _paths(steps: pa.Table) -> dict[str, list[Taken]]:
-    """By cell the decisions on its path, in order."""
+    """The decisions on each cell's path, in order, by cell."""
     found: dict[str, list[Taken]] = {}
     columns = [steps[name].to_pylist() for name in _STEPS]
     for cell_id, step, place, tool, written, arguments, observed, failed, options, rank, wanted, tokens in zip(

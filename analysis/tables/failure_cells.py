@@ -1,4 +1,4 @@
-"""What the rules look at: the reference's calls of a case, and the decisions on a cell's final path."""
+"""The input of the rules: the reference's calls of a case, and the decisions on a cell's final path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSES = (
 )  # fmt: skip
 """All classes, in the order in which tables and figures show them."""
 VALUE, SOURCE, FORMAT = "value", "source", "format"
-"""What is wrong with an argument."""
+"""The ways in which an argument can be wrong."""
 _NO_CALLS = frozenset({NO_TOOL, FINISH, GIVE_UP, REJECT})
 
 Arguments = Mapping[str, Any]
@@ -41,11 +41,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that went wrong. `detail` begins with the sub-kind, where the class has any.
+    """One thing that went wrong. `detail` begins with the sub-kind, if the class has any.
 
-    `step` is `steps.step` of the decision, None where it belongs to none. `harmless`: it may have cost nothing, as a
-    call too many does where tools only look things up, so that it is the first fault only where there is no other.
-    `place` orders faults.
+    `step` is `steps.step` of the decision, None if the fault belongs to no decision. `harmless`: the fault may have
+    cost nothing, like a superfluous call if tools only look things up, so it is the first fault only if there is no
+    other. `place` orders faults.
     """
 
     kind: str
@@ -69,14 +69,14 @@ class Wanted:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The substeps whose results it takes."""
+        """The substeps whose results it uses."""
         if self._sources is None:
             self._sources = tuple(step for step, _ in PATTERN.findall(self._read or ""))
         return self._sources
 
     @property
     def arguments(self) -> Arguments:
-        """Empty where they cannot be read."""
+        """The arguments; empty if they cannot be read."""
         if self._arguments is None:
             self._arguments = read_object(self._read) or {}
         return self._arguments
@@ -92,12 +92,12 @@ class Reference:
 
     @cached_property
     def calls(self) -> Sequence[Wanted]:
-        """Those that call a tool."""
+        """The reference's calls of tools."""
         return [one for one in self.wanted if one.tool is not None]
 
     @cached_property
     def by_id(self) -> Mapping[str, Wanted]:
-        """By the substep's id."""
+        """All wanted calls by their substep's id."""
         return {one.id: one for one in self.wanted}
 
 
@@ -105,7 +105,7 @@ NOTHING = Reference((), followed=False)
 
 
 class Taken:
-    """One decision on the path, as `steps` has it; texts are read when they are asked for."""
+    """One decision on the path, as stored in `steps`; texts are parsed when they are asked for."""
 
     __slots__ = (
         *("_arguments", "_outcome", "_read", "_written", "arguments_text", "asked", "failed", "id", "observed"),
@@ -124,9 +124,10 @@ class Taken:
         offered: bool | None = None,
         asked: bool = True,
     ) -> None:
-        """`offered`: whether the reference's tool of this substep was; None where that is not known.
+        """`offered`: whether the reference's tool of this substep was offered; None if that is not known.
 
-        `asked`: whether the model was asked for this decision, rather than for one before it and this in one answer.
+        `asked`: whether the model was asked for this decision itself, and did not give it in one answer with an earlier
+        one.
         """
         self.step, self.id, self.tool = step, identity, tool
         self.written_text, self.arguments_text, self.observed = written, arguments, observed
@@ -143,7 +144,7 @@ class Taken:
 
     @property
     def written(self) -> Arguments | None:
-        """The arguments as the model wrote them, with references; None where they cannot be read."""
+        """The arguments as the model wrote them, with references; None if they cannot be read."""
         if not self._read & 1:
             self._read |= 1
             found = read_object(self.written_text)
@@ -153,7 +154,7 @@ class Taken:
 
     @property
     def run(self) -> Arguments:
-        """The arguments as the call was run, or as they were written where it was not."""
+        """The arguments with which the call was run, or as they were written if it was not run."""
         if not self._read & 2:
             self._read |= 2
             self._arguments = read_object(self.arguments_text)
@@ -161,7 +162,7 @@ class Taken:
 
     @property
     def outcome(self) -> Arguments:
-        """The fields of what the call returned; none where it failed."""
+        """The fields of the call's result; none if the call failed."""
         if not self._read & 4:
             self._read |= 4
             self._outcome = None if self.failed else read_object(self.observed)
@@ -172,11 +173,10 @@ class Taken:
 class Cell:
     """A failed cell: how it ended, its final path in order, and its case's reference.
 
-    `looked_up`: its tools look calls up in a table of the reference's, so that a call that failed is one that the
-    scorer does not accept, and any other is one that it does. `at_once`: all decisions came in one answer, and its
-    entries need not stand at the substeps that they are for. `cut`: the path has as many decisions as the planner may
-    take. `searched`: the path is one of a tree's. `retrieved` is the share of the reference's tools that were offered,
-    where no outline is followed.
+    `looked_up`: its tools look calls up in a table of the reference's calls, so the scorer rejects a call that failed,
+    and accepts any other. `at_once`: all decisions came in one answer, whose entries need not be at the substeps for
+    which they are meant. `cut`: the path has as many decisions as the planner may take. `searched`: the path is one of
+    a tree. `retrieved` is the share of the reference's tools that were offered, if no outline is followed.
     """
 
     reference: Reference
@@ -197,7 +197,7 @@ class Cell:
 
 
 def read_object(text: str | None) -> Any:
-    """The object that a column holds; None where it holds none, or one that was cut to fit."""
+    """The object in a column's text; None if there is none, or one that was cut to fit."""
     if text is None:
         return None
     try:
@@ -207,14 +207,14 @@ def read_object(text: str | None) -> Any:
     return found if isinstance(found, dict) else None
 
 
-# What was told of a folder's failed cells, kept beside them: under the digest of the rules that told it.
+# The classes of a folder's failed cells, kept beside them under the digest of the rules that gave them.
 #
-# A cell's rows never change under one `attempt_id`, so that what was told of it stays true. Whoever cannot write goes
-# without; of two who write at once the last one's file stays, whole.
+# A cell's rows never change under one `attempt_id`, so its classes stay true. A process that cannot write goes without
+# keeping them; if two write at once, the last one's file stays, whole.
 
 
 FOLDER = ".failures"
-"""In a results folder; no table's, so that the store does not look at it."""
+"""The folder within a results folder; it is no table's, so the store does not look at it."""
 SCHEMA = pa.schema(
     [
         ("cell_id", pa.string()),
@@ -230,7 +230,7 @@ _RULES = ("failure_cells", "failed", "failure_rules")
 
 
 def known(root: Path) -> pa.Table:
-    """What these rules told before; empty where nothing is kept, or it cannot be read."""
+    """The classes that these rules gave before; empty if none are kept, or they cannot be read."""
     try:
         path = root / FOLDER / f"{rules()}.parquet"
         found = pq.read_table(readable(path), page_checksum_verification=True)
@@ -240,12 +240,12 @@ def known(root: Path) -> pa.Table:
 
 
 def unknown(failed: pa.Table, known: pa.Table) -> pa.Table:
-    """The rows of which nothing is known yet, in their order."""
+    """The rows whose class is not known yet, in their order."""
     return failed.filter(pc.invert(pc.is_in(_names(failed), _names(known)))) if known.num_rows else failed
 
 
 def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
-    """For each row of `failed` what is told of it, in their order."""
+    """The classes of each row of `failed`, in the order of these rows."""
     if not known.num_rows:
         return fresh
     told = pa.concat_tables([known, fresh])
@@ -253,7 +253,7 @@ def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
 
 
 def keep(root: Path, table: pa.Table) -> None:
-    """Keep what was told, and nothing that other rules did; nothing happens where it cannot be written."""
+    """Keep these classes, and remove those of other rules; nothing happens if they cannot be written."""
     folder, name = root / FOLDER, f"{rules()}.parquet"
     draft = beside(root) / FOLDER / f".{uuid.uuid4().hex}"
     try:
@@ -270,7 +270,7 @@ def keep(root: Path, table: pa.Table) -> None:
 
 @cache
 def rules() -> str:
-    """Sixteen hexadecimal digits of the code that tells classes."""
+    """Sixteen hexadecimal digits that identify the code which determines classes."""
     own = (Path(__file__).with_name(f"{name}.py") for name in _RULES)
     files = [*own, *(Path(module.__file__) for module in (equivalence, references) if module.__file__)]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:16]
@@ -281,7 +281,7 @@ def _names(table: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*(table[name] for name in _KEY), "/")
 
 
-# What is wrong with an argument: its value, where it comes from, or only its form.
+# How an argument is wrong: in its value, in its source, or only in its form.
 
 
 _OPEN = re.compile(r"<[^<>]*>")
@@ -299,7 +299,7 @@ _LONGEST = 2_000  # characters of a value whose words are compared
 
 
 class Wrong(NamedTuple):
-    """What is wrong with one argument: VALUE, SOURCE or FORMAT, a few words, and the results that it should take."""
+    """One wrong argument: VALUE, SOURCE or FORMAT, a few words, and the results that it should use."""
 
     kind: str
     text: str
@@ -307,11 +307,11 @@ class Wrong(NamedTuple):
 
 
 def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken], looked_up: bool) -> list[Wrong]:
-    """What is wrong with the arguments of a call of the right tool, in the reference's order; empty where nothing is.
+    """The wrong arguments of a call of the right tool, in the reference's order; empty if none is wrong.
 
-    An argument that the scorer accepts is none: one that means the same by the scorer's own rules
-    (`grid.worlds.equivalence`), stands for the same result, or is left open by the reference's placeholder. `standing`
-    has by the reference's substep the decision that stands for it.
+    An argument that the scorer accepts is not wrong: it means the same by the scorer's own rules
+    (`grid.worlds.equivalence`), refers to the same result, or is left open by the reference's placeholder. `standing`
+    has, by the reference's substep, the decision that corresponds to it.
     """
     written = taken.written
     if written is None:
@@ -335,7 +335,7 @@ def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken],
 
 
 def first_wrong(wrongs: list[Wrong]) -> tuple[str, str]:
-    """The kind of a call whose arguments are wrong, and the first words on it: a value first, then a source."""
+    """The kind of a call with wrong arguments, and the first words on that kind: a value comes first, then a source."""
     kind = next(kind for kind in (VALUE, SOURCE, FORMAT) if any(wrong.kind == kind for wrong in wrongs))
     return kind, next(wrong.text for wrong in wrongs if wrong.kind == kind)
 
@@ -394,7 +394,7 @@ def _content(value: Any) -> Counter[str]:
     """The words and numbers of a value, keys of objects left out."""
     found: Counter[str] = Counter()
     pending = [value]
-    for part in pending:  # which grows
+    for part in pending:  # the list grows meanwhile
         if isinstance(part, dict):
             pending += part.values()
         elif isinstance(part, list):
@@ -421,7 +421,7 @@ def sources_of(value: Any) -> list[tuple[str, str]]:
 
 
 def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
-    """The reference's value with the results filled in that the path has of its steps."""
+    """The reference's value, with the results filled in that the path has for its steps."""
     if isinstance(value, list):
         return [_resolved(item, standing) for item in value]
     if isinstance(value, dict):
@@ -445,7 +445,7 @@ def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
 
 
 def _rest(value: Any) -> Counter[str]:
-    """What a value says besides the results that it refers to."""
+    """The content of a value without the results that it refers to."""
     return _content(PATTERN.sub(" ", value if isinstance(value, str) else to_json(value)))
 
 

@@ -1,10 +1,10 @@
 """What went wrong in a failed cell, by rules in a fixed order: from its path to the faults on it.
 
-A path is held against the reference's calls, one by one: each against the decision that stands for it.
-Every rule is a function of its own, whose docstring states it. A call that the case's scorer accepts is never a fault.
+A path is compared with the reference's calls, one by one: each call with the decision that corresponds to it. Every
+rule is a function of its own, whose docstring states it. A call that the case's scorer accepts is never a fault.
 
-The class of a cell is its first fault in the order of the path. A fault that may have cost nothing (a call too many, an
-answer that could not be read where nothing was to be called) counts only where there is no other.
+The class of a cell is its first fault in the order of the path. A fault that may have cost nothing (a superfluous call,
+an unreadable answer at a point where nothing was to be called) counts only if there is no other.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from grid.text.references import PATTERN
 from grid.worlds.equivalence import equivalent
 
 OF_PLANNER = frozenset({"model", "context", "timeout"})
-"""Kinds of errors that are the planner's; all others are none of its failures."""
+"""Kinds of errors that are the planner's; all others do not count as its failures."""
 NOTHING_CALLED = "no call"
 
 
 def faults(cell: Cell) -> list[Fault]:
-    """All faults of a failed cell, in the order of its path; one of UNKNOWN where no rule tells any."""
+    """All faults of a failed cell, in the order of its path; a single UNKNOWN if no rule finds any."""
     if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
         return [Fault(ERROR, cell.error_kind or "not told")]
     found = sorted(_found(cell), key=lambda fault: fault.place)
@@ -73,12 +73,12 @@ def _found(cell: Cell) -> list[Fault]:
 
 
 def _against_reference(cell: Cell) -> list[Fault]:
-    """Hold the path against the reference's calls."""
+    """Compare the path with the reference's calls."""
     return _Path(cell).found()
 
 
 def _without_reference(cell: Cell) -> list[Fault]:
-    """Without a reference only the end tells something, and a path whose answers mostly cannot be read."""
+    """The faults without a reference: mostly (or finally) unreadable answers, and the fault of the path's end."""
     end = _end(cell)
     unread = [taken for taken in cell.path if taken.tool is None]
     if unread and (2 * len(unread) > len(cell.path) or unread[-1] is cell.path[-1]):
@@ -87,12 +87,12 @@ def _without_reference(cell: Cell) -> list[Fault]:
 
 
 def _end(cell: Cell) -> Fault | None:
-    """How a path ended before its time; None where it ended by itself.
+    """The fault of a path that ended before its time; None if it ended by itself.
 
     budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
     had as many decisions as the planner may take, or a search ended before its path did. unreadable: no plan or score
     could be read, after all tries. gave up: the request was refused, the path abandoned, or nothing was called at all
-    where the reference calls tools.
+    although the reference calls tools.
     """
     last = cell.path[-1].step if cell.path else None
     if cell.error_kind in ("timeout", "context"):
@@ -113,7 +113,7 @@ def _end(cell: Cell) -> Fault | None:
 
 
 def _broke_off(cell: Cell) -> bool:
-    """Whether a search returned a path that goes on: behind it substeps are left, or it does not finish."""
+    """Whether a search returned an unfinished path: substeps are left after it, or it does not finish."""
     if not cell.searched:
         return False
     if cell.reference.followed:
@@ -122,14 +122,14 @@ def _broke_off(cell: Cell) -> bool:
 
 
 def _first_needed(cell: Cell) -> int | None:
-    """The step at which a call was due first."""
+    """The first step at which a call was due."""
     needed = {one.id for one in cell.reference.calls} if cell.reference.followed else set()
     steps = [taken.step for taken in cell.path if not needed or taken.id in needed]
     return steps[0] if steps else None
 
 
 class _Held:
-    """Rules for one call of the reference; `faulty` are the substeps whose results are not there, or not right."""
+    """Rules for one call of the reference; `faulty` are the substeps whose results are missing or wrong."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell, self.faulty, self.standing = cell, set[str](), dict[str, Taken]()
@@ -138,22 +138,23 @@ class _Held:
         self.made: list[Fault] = []
 
     def add(self, fault: Fault | None, wanted: Wanted | None = None) -> None:
-        """Note a fault; the result of the substep that it is about cannot be used."""
+        """Note a fault; the result of its substep then counts as faulty."""
         if fault is not None:
             self.made.append(fault)
             if wanted is not None:
                 self.faulty.add(wanted.id)
 
     def spoilt(self, wanted: Wanted) -> list[str]:
-        """The faulty substeps whose results the reference's call takes."""
+        """The faulty substeps whose results the reference's call uses."""
         return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
 
     def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
         """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
 
-        value: another value; source: a result where the reference has a value, the other way round, or another result;
-        format: the same content in another form, an argument that is lacking, or one that the reference does not have.
-        cascade: all that differs takes a result of a faulty step, or the call is right and failed for want of one.
+        value: another value; source: a result instead of the reference's value, a value instead of its result, or
+        another result; format: the same content in another form, a missing argument, or one that the reference does not
+        have. cascade: everything that differs uses a result of a faulty step, or the call is right and failed because
+        such a result was missing.
         """
         spoilt = self.spoilt(wanted)
         if wanted.text == taken.written_text:
@@ -173,9 +174,9 @@ class _Held:
         return None
 
     def of_tool(self, wanted: Wanted, taken: Taken) -> Fault | None:
-        """No retrieval: another tool, as the reference's was not offered; wrong tool: where it was, or may have been.
+        """No retrieval: another tool, because the reference's was not offered; wrong tool: it was, or may have been.
 
-        None where the tool is one that does the same, as the scorer's table says by accepting its call.
+        None if the tool does the same, which the scorer's table shows by accepting its call.
         """
         if self.cell.looked_up and taken.failed is False and not self._elsewhere(taken):
             return None
@@ -183,10 +184,10 @@ class _Held:
         return Fault(kind, f"{text}{_cut(wanted.tool)}", taken.step, place=taken.step)
 
     def of_nothing(self, wanted: Wanted, place: int | None) -> Fault:
-        """Missing call: none was made where the reference makes one; no retrieval: its tool was not offered.
+        """Missing call: the reference makes a call, but the path does not; no retrieval: its tool was not offered.
 
-        cascade: the call takes a result of a faulty step. `place` is the decision that stands where the call should, or
-        the next one; None behind the path's last.
+        cascade: the call uses a result of a faulty step. `place` is the step of the decision at the place of the call,
+        or of the next decision; None after the path's last.
         """
         last = self.cell.path[-1].step if self.cell.path else None
         at, step = (inf, last) if place is None else (place - 0.5, place)
@@ -201,9 +202,10 @@ class _Held:
         return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
 
     def offered(self, wanted: Wanted) -> bool | None:
-        """Whether a tool was among those offered; None where nothing tells it.
+        """Whether a call's tool was offered; None if nothing says so.
 
-        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
+        `retrieval_rate` says how many of the reference's tools were offered, and tools that were called must be among
+        them.
         """
         if self.own:
             return self.own[wanted.id].offered if wanted.id in self.own else None
@@ -217,20 +219,20 @@ class _Held:
         return False if lacking >= len(distinct - called) else None
 
     def _elsewhere(self, taken: Taken) -> bool:
-        """Whether the tool is one of another call of the reference."""
+        """Whether the tool is that of another call of the reference."""
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
 
     def _another(self, wanted: Wanted, taken: Taken) -> bool:
-        """Whether a call that the tools accept is another one of the reference, and not this."""
+        """Whether a call that the tools accept matches another call of the reference, and not this one."""
         others = [one for one in self.cell.reference.calls if one.tool == wanted.tool and one is not wanted]
         return any(not wrong_arguments(one, taken, self.standing, True) for one in others)
 
 
 class _Path(_Held):
-    """A path held against all calls of the reference."""
+    """A path compared with all calls of the reference."""
 
     def found(self) -> list[Fault]:
-        """Call by call of the reference, then what was called besides, and how the path ended."""
+        """The faults call by call of the reference, then those of other calls, and that of the path's end."""
         end = _end(self.cell)
         if end is not None and end.detail == NOTHING_CALLED:
             return [end]
@@ -257,7 +259,7 @@ class _Path(_Held):
         return self.made
 
     def besides(self, pairs: Pairs) -> Iterator[Fault]:
-        """Redundant call: it stands for none of the reference's; it repeats an earlier one, or is a further one."""
+        """Redundant call: it corresponds to none of the reference's; it repeats an earlier one, or is a further one."""
         for detail, calls in (("repeat", pairs.repeats), ("further", pairs.further)):
             for taken in calls:
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
@@ -265,7 +267,7 @@ class _Path(_Held):
             yield self.of_unread(taken, harmless=True)
 
     def of_answer(self) -> Fault | None:
-        """Wrong argument: every call is the reference's, and the answer does not take its last result."""
+        """Wrong argument: every call is the reference's, but the answer does not use its last result."""
         if any(not fault.harmless for fault in self.made):
             return None
         last = self.cell.path[-1] if self.cell.path else None
@@ -280,7 +282,7 @@ class _Path(_Held):
 
 
 def _behind(cell: Cell, pairs: Pairs) -> dict[str, int | None]:
-    """For each call of the reference the first decision on the path that stands for a later one; None at the end."""
+    """For each call of the reference, the first step of a decision that corresponds to a later one; None at the end."""
     found: dict[str, int | None] = {}
     behind: int | None = None
     for wanted in reversed(cell.reference.calls):
@@ -315,13 +317,13 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
-"""By the scorer's error the classes that it may be, and the one that it is where no fault on the path is of these."""
+"""The classes that each error of the scorer may be, and its fault if no fault on the path is of these classes."""
 
 
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
-    """Of the faults those that the scorer's errors name; each error without one is a fault of its own.
+    """The faults that the scorer's errors name; each error without one becomes a fault of its own.
 
-    A plan may be right by other calls than the reference's, which then are no faults.
+    A plan may be right with other calls than the reference's, which are then no faults.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -335,9 +337,9 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
 
 
 def of_broken(cell: Cell) -> list[Fault]:
-    """What follows a broken tool: it is called again (wrong tool), or the request is refused (gave up).
+    """The fault after a broken tool: it is called again (wrong tool), or the request is refused (gave up).
 
-    Anything else that is wrong is told by the reference, where there is one.
+    Anything else that is wrong is found by comparison with the reference, if there is one.
     """
     first = next((taken.step for taken in cell.path), None)
     if cell.behaviour == RETRY:
@@ -361,17 +363,17 @@ def _costly(fault: Fault) -> Fault:
     return Fault(fault.kind, fault.detail, fault.step, False, fault.place)
 
 
-# Which decision of a path stands for which call of the reference.
+# Which decision of a path corresponds to which call of the reference.
 
 
-_DEEPEST = 64  # calls, one using the other's result, that are followed back
+_DEEPEST = 64  # calls that are followed back, each using the result of another
 
 
 @dataclass
 class Pairs:
-    """`standing`: by the reference's substep the decision with a call of its tool that stands for it.
+    """`standing`: by the reference's substep, the decision that calls its tool and corresponds to it.
 
-    `instead`: by the substep a decision that was taken in its place: a call of another tool, or an answer that could
+    `instead`: by the substep, a decision that was taken in its place: a call of another tool, or an answer that could
     not be read. `repeats` and `further` are the other calls: equal to an earlier one of the path, or not. `unread` are
     the other answers that could not be read.
     """
@@ -384,11 +386,11 @@ class Pairs:
 
 
 def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pairs:
-    """Calls of the same tool first, those with the likest arguments, wherever they stand on the path.
+    """Pair calls of the same tool first, those with the most similar arguments, wherever they are on the path.
 
-    Of the rest, `by_substep`, a decision takes the place of its own substep's call. Otherwise it takes the place of a
-    call that was not made where it lies between the decisions for the calls before and after that; and where calls were
-    made in another order, of any that was not made, if the reference lacks its tool.
+    For the rest: with `by_substep`, a decision takes the place of its own substep's call. Otherwise it takes the place
+    of a call that was not made, if it lies between the decisions for the calls before and after that call. If calls
+    were made in another order, it takes the place of any call that was not made, if the reference never uses its tool.
     """
     found = Pairs()
     used = _same_tool(reference, path, found, by_substep)
@@ -410,9 +412,9 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
 
 
 def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_substep: bool) -> Mapping[int, Taken]:
-    """Pair calls of the same tools; returns by its step each decision that stands for a call.
+    """Pair calls of the same tools; return each decision that corresponds to a call, by its step.
 
-    At another substep than its own a call that repeats one which stands for a call already stands for no other.
+    With `by_substep`, a call at another substep than its own is not paired if it repeats a call that is paired already.
     """
     used = _alike(reference, path, found)
     made: dict[str, list[tuple[int, Taken]]] = {}
@@ -443,7 +445,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls of the same words, whose numbers mean the same; returns them by their steps."""
+    """Pair calls with the same text, whose step numbers mean the same; return them by their steps."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -456,14 +458,14 @@ def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[in
 
 
 def _same(taken: Taken, other: Taken) -> bool:
-    """Whether two calls of a tool are one: in the same words, or with the same outcome."""
+    """Whether two calls of a tool are the same: in the same words, or with the same outcome."""
     if taken.written_text is not None and taken.written_text == other.written_text:
         return True
     return taken.tool == other.tool and not taken.failed and taken.observed == other.observed is not None
 
 
 class _Origins:
-    """What calls come from: each with the results that it takes replaced by the calls that gave them."""
+    """The origins of calls: each call, with the results that it uses replaced by the calls that gave them."""
 
     def __init__(self, reference: Reference, path: Sequence[Taken]) -> None:
         self._wanted = {one.id: (one.tool, one.arguments) for one in reference.calls}
@@ -473,8 +475,8 @@ class _Origins:
     def likeness(self, wanted: Wanted, taken: Taken) -> float:
         """The share of the reference's arguments that a call has alike.
 
-        A result is like one that came about in the same way, and half like any other. Of calls that are alike otherwise
-        one that did not fail is the liker.
+        A result counts as alike if it came about in the same way, and half if not. Of calls that are equally alike, one
+        that did not fail is preferred.
         """
         written, run = taken.written or {}, taken.run
         hits = 0.0
@@ -495,7 +497,7 @@ class _Origins:
             key = of_reference, match[1]
             if key not in self._known and match[1] in calls and depth < _DEEPEST:
                 tool, arguments = calls[match[1]]
-                self._known[key] = 0  # for calls that use their own results, by whatever way
+                self._known[key] = 0  # for calls that use their own results, directly or indirectly
                 self._known[key] = hash((tool, self._traced(dict(arguments), of_reference, depth + 1)))
             return f"({self._known.get(key)}).{match[2]}"
 
@@ -503,14 +505,14 @@ class _Origins:
 
 
 def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair what was decided at the substeps themselves; returns the decisions without a pair."""
+    """Pair the decisions at the substeps themselves; return the decisions without a pair."""
     ids = {one.id for one in left}
     found.instead |= {taken.id: taken for taken in free if taken.id in ids}
     return [taken for taken in free if taken.id not in ids]
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair what lies between the same neighbours, then what is left; returns the decisions without a pair."""
+    """Pair decisions that lie between the same neighbours, then the others; return the decisions without a pair."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

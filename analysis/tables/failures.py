@@ -43,9 +43,9 @@ _CAPTION = "share of all cells of the setting, in % (cells), by the first fault 
 
 
 class _Shown(NamedTuple):
-    """The column's name of a class, what a caption says of it, and how it is drawn.
+    """The header of a class, the caption about it, and how it is drawn.
 
-    The colours are Okabe and Ito's, told apart for print by hatches too.
+    The colours are Okabe and Ito's; hatches tell them apart in print.
     """
 
     header: str
@@ -75,12 +75,12 @@ _KINDS = "value, source and format are the kinds of wrong arguments"
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and data set of which any cell failed. Raises StoreError."""
+    """A table for each model and data set in which any cell failed. Raises StoreError."""
     return [_table(root, *place) for place in _places(root)]
 
 
 def drawings(root: Path, about: str = "") -> list[Drawing]:
-    """A bar chart for each; `about` begins its caption. Raises StoreError."""
+    """A bar chart for each model and data set; `about` begins its caption. Raises StoreError."""
     found: list[Drawing] = []
     for model, dataset, own in _places(root):
         name = f"failures-{len(found)}"
@@ -91,7 +91,7 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
 
 
 def _places(root: Path) -> list[tuple[str, str, Asked]]:
-    """Each model and data set of which any cell failed, with `by_setting` of its cells."""
+    """Each model and data set in which any cell failed, with `by_setting` of its cells."""
 
     def made() -> list[tuple[str, str, Asked]]:
         told = failed.classes(root).select(["cell_id", "failure", "failure_detail"])
@@ -128,7 +128,7 @@ def _table(root: Path, model: str, dataset: str, asked: Asked) -> Table:
 
 
 def _column(name: str, printed: bool) -> Column:
-    """The share of a class, in %, its interval where there is room, and how many cells that are."""
+    """The share of a class in %, its interval if there is room, and the number of its cells."""
 
     def brief(row: dict[str, Any]) -> str:
         return f"{number(row[f'{name}_share'], scale=100)} ({row[name]:,})"
@@ -151,14 +151,14 @@ _COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" f
 
 
 def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
-    """Of each setting in which any cell failed by class the count, the share of all cells and its 95% interval.
+    """For each setting in which any cell failed: by class the count, the share of all cells and its 95% interval.
 
     Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
 
     Args:
         cells: those of `load.episodes`.
-        told: of those that failed the columns of `failed.classes`.
+        told: the columns of `failed.classes`, for the cells that failed.
         where: which cells count.
     """
     query = queries.of_cases((), where, further=_COUNTS, source="e LEFT JOIN failures USING (cell_id)")
@@ -209,7 +209,7 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     left = np.zeros(len(rows))
     for kind in there:
         width, style = rows[f"{kind}_share"].to_numpy(dtype=float), _SHOWN[kind]
-        there_too = width > 0  # an empty bar has an edge all the same
+        there_too = width > 0  # even an empty bar has an edge
         axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7,
                   color=style.colour, hatch=style.hatch, edgecolor="#333333", linewidth=0.5,
                   label=kind.replace("_", " "))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cost against success: what each planner takes a case and solves, who is on the frontier, and the figures of it."""
+"""Cost against success: each planner's cost per case and success, who is on the frontier, and the figures of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
 from analysis.tables.search_cells import undominated
 from grid.core.untrusted import shown
 
-# What each planner takes a case and solves, and which of them nobody dominates.
+# Each planner's cost per case and success, and which planners nobody dominates.
 
 
 TOKENS, MONEY = "tokens", "money"
@@ -35,7 +35,7 @@ UNDISTURBED = "none"
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them.
+    """One row per cell, from `load.episodes`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -44,24 +44,23 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def about(cells: pd.DataFrame) -> str:
-    """What every caption begins with: a simulated policy, simulated tools."""
+    """The beginning of every caption: notices of a simulated policy and of simulated tools."""
     return provenance.simulated_notice(cells) + provenance.notice(cells)
 
 
 def cost_of(cells: pd.DataFrame) -> str:
-    """MONEY where every model has a price, else TOKENS."""
+    """MONEY if every model has a price, else TOKENS."""
     paid = cells.groupby("model", observed=True)["money"].max()
     return MONEY if len(paid) and (paid > 0).all() else TOKENS
 
 
 def points(cells: pd.DataFrame) -> Asked:
-    """One row a setting, undisturbed ones first: SETTING, what it solves and takes, and whether it is on the frontier.
+    """One row per setting, undisturbed ones first: SETTING, its success and costs, and whether it is on the frontier.
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
     case; `asked`: its planner asked, in some case, whether that was resolved; `frontier`: no planner on the same terms
-    (asked or not) of its model, dataset and robustness does at least as well at no more cost (`cost_of`), by means.
-
-    Of those on a frontier, in the order of their cost: `gain`, the paired difference in success to the one before (on
+    (asked or not) of its model, dataset and robustness does at least as well at no more cost (`cost_of`), by means. For
+    settings on a frontier, in the order of their cost: `gain`, the paired difference in success to the one before (on
     the cases that both have) with bounds, and `times`, the ratio of their costs with bounds. NaN for the first.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
@@ -89,7 +88,7 @@ def points(cells: pd.DataFrame) -> Asked:
 
 
 def comparable(frame: pd.DataFrame, cost: str) -> pd.DataFrame:
-    """The rows of which success and a cost above 0 are known, in places where two planners or more have them."""
+    """The rows with a known success and a cost above 0, in places in which two planners or more have these."""
     known = frame[frame["success"].notna() & (frame[cost] > 0)]
     return known[known.groupby(PLACE)["planner"].transform("size") > 1]
 
@@ -102,7 +101,7 @@ def by_place(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.Dat
 
 
 def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float]:
-    """From one planner of a frontier to the next."""
+    """The differences from one planner of a frontier to the next."""
     both = own.join(before.add_suffix("_before"), how="inner")
     known = both[["success", "success_before", cost, f"{cost}_before"]].dropna()
     gain = interval(known["success"] - known["success_before"], reach=1.0)
@@ -114,7 +113,7 @@ def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float
 
 
 ASKED = " (asked)"
-"""What stands behind the name of a planner that asked whether cases were resolved."""
+"""The suffix of the name of a planner that asked whether cases were resolved."""
 _OTHER, _OTHER_NAME = "#8a9099", "#5c636b"
 _LINES = {False: "-", True: ":"}
 _NAME_INCHES = 0.135  # from one name to the next
@@ -125,7 +124,7 @@ _CUT = 44  # characters of a name
 
 
 def height(names: int) -> float:
-    """Inches of a panel in which so many names have room."""
+    """The height in inches of a panel that has room for so many names."""
     return max(_LEAST_INCHES, _FRAME_INCHES + _NAME_INCHES * names)
 
 
@@ -135,8 +134,8 @@ def draw_panel(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: 
     Args:
         axis: a panel `inches` high.
         own: a row for each planner: `planner`, `success` with `_low` and `_high`, `asked`, `cost`, `frontier`.
-        cost: the column of what it takes; rows without a cost above 0 have no place.
-        frontier: the column of flags: who is joined by a line. The others are grey.
+        cost: the column of the cost; rows without a cost above 0 are not drawn.
+        frontier: the column of flags: whether a planner is joined by a line. The others are grey.
         inches: the panel's height.
     """
     known = own[own["success"].notna() & (own[cost] > 0)]
@@ -171,7 +170,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Numbers without powers on a logarithmic axis, no more of them than there is room for."""
+    """Write numbers without powers on a logarithmic axis, no more of them than there is room for."""
     decades = np.log10(values.max() / values.min())
     axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -188,7 +187,7 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
     colours = [_terms(row["asked"]) if row[frontier] else _OTHER_NAME for row in rows]
     for row, place, colour in zip(rows, heights, colours, strict=True):
         axis.text(1.03, place, _named(row), transform=axis.transAxes, fontsize=7, va="center", color=colour)
-    axis.get_xlim()  # where data alone set the limits, they are set when they are asked for
+    axis.get_xlim()  # limits that follow from data alone are set when they are asked for
     places = (axis.transScale + axis.transLimits).transform(ordered[[cost, "success"]].to_numpy(np.float64))
     lines = [[(1.03, height), tuple(place)] for height, place in zip(heights, places, strict=True)]
     axis.add_collection(LineCollection(lines, colors=colours, linewidths=0.4, alpha=0.6, zorder=1, clip_on=False,
@@ -196,9 +195,9 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
-    """Places in ascending order, moved so that two are at least `apart`, and none is above 1 where all have room.
+    """Places in ascending order, moved so that any two are at least `apart`, and none is above 1 if all have room.
 
-    Those that are far enough from others stay where they are.
+    Places that are far enough from others stay where they are.
     """
     steps = apart * np.arange(len(places))
     found = np.maximum.accumulate(places - steps) + steps
@@ -207,7 +206,7 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
 
 def _terms(asked: object) -> str:
-    """The colour of those who asked whether cases were resolved, and of the others."""
+    """The colour of planners that asked whether cases were resolved, or of the others."""
     return COLOURS[1] if asked else COLOURS[0]
 
 
@@ -242,7 +241,7 @@ _TERMS = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A panel for each model and dataset with two planners or more: undisturbed ones, then those of other robustness.
+    """A panel for each model and dataset with two or more planners: undisturbed ones, then other robustness settings.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -264,7 +263,7 @@ def drawings(root: Path) -> list[Drawing]:
 
 
 def tables(root: Path) -> list[Table]:
-    """Who is on the frontier of each model, dataset and robustness setting; none where nobody can be compared.
+    """Who is on the frontier of each model, dataset and robustness setting; none if no planners can be compared.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -301,7 +300,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def _read(root: Path) -> tuple[pd.DataFrame, Asked, str]:
-    """The cells, the settings that are compared, and by which cost."""
+    """The cells, the settings that are compared, and the cost by which they are."""
 
     def made() -> tuple[pd.DataFrame, Asked, str]:
         cells = read(root)
@@ -329,7 +328,7 @@ def _dominated(frame: pd.DataFrame) -> list[str]:
 
 
 def _parts(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each figure with its title, at most so many panels a figure."""
+    """The rows of each figure with its title, at most `_PANELS` panels per figure."""
     undisturbed = frame["robustness"] == UNDISTURBED
     titles = ("cost against success", "cost against success, other robustness settings")
     for title, own in zip(titles, (frame[undisturbed], frame[~undisturbed]), strict=True):

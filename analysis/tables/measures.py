@@ -29,9 +29,9 @@ from grid.metrics.scores import SUCCESS
 class Measure:
     """A column of cells and how its mean over cases is shown.
 
-    A `share` lies between 0 and 1, a `rare` one is of events that few cases may have (`intervals.share`), a `change`
-    is a difference of shares, an `amount` is not negative. What is shown is `scale` times the mean. `of_some`: it is
-    of some kind of cases alone, and a caption says of which.
+    A `share` is between 0 and 1, a `rare` one is a share of events that few cases may have (`intervals.share`), a
+    `change` is a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean.
+    `of_some`: the measure applies to some kind of cases alone, and a caption says to which.
     """
 
     column: str
@@ -61,7 +61,7 @@ class Measure:
         return table.number(row[self.column], self.form, self.scale, MISSING)
 
     def shown(self, bounded: bool = False, printed: bool = True) -> Column:
-        """Its column of a table; a terminal has its intervals only where it is `bounded`."""
+        """Its column in a table; a terminal shows its intervals only if it is `bounded`."""
         return Column(self.header, self.text, None if bounded else self.brief, printed)
 
 
@@ -71,7 +71,7 @@ def columns(
     counts: Sequence[str] = ("cases", "clusters"),
     bounded: Sequence[str] = (),
 ) -> list[Column]:
-    """A table's counts, and those of its measures of which any row knows anything.
+    """A table's counts, and those of its measures of which any row has a value.
 
     `bounded` are the columns whose intervals a terminal shows too.
     """
@@ -80,9 +80,9 @@ def columns(
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:
-    """One row a group of cells or of cases' rows: `cases`, `clusters`, `cells`; of a measure mean and bounds, `_cases`.
+    """One row per group of cells or of cases' rows: `cases`, `clusters`, `cells`; mean, bounds, `_cases` per measure.
 
-    A case's value is its mean over trials; `_cases` are those of which the measure is known.
+    A case's value is its mean over trials; `_cases` counts the cases for which the measure is known.
     """
     columns = list(dict.fromkeys(measure.column for measure in measures))
     rows: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
 
 
 def known(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
-    """Those of which any row knows anything."""
+    """The measures of which any row has a value."""
     return [measure for measure in measures if len(frame) and frame[measure.column].notna().any()]
 
 
@@ -116,7 +116,7 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     return found
 
 
-# Any metric by its name: what data sets and planners of a user's declare, and ours where somebody asks for them.
+# Any metric by its name: those that a user's data sets and planners declare, and ours if someone asks for them.
 
 
 _LABELS = SETTING[2:]
@@ -128,10 +128,10 @@ _CAPTION = (
 
 
 def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
-    """For each model and dataset the metrics of plugins that any of its cells has, and those of `names`.
+    """For each model and dataset, the metrics of plugins that any of its cells has, and those of `names`.
 
     Raises:
-        AnalysisError: nobody declared a metric of such a name, or its values are texts.
+        AnalysisError: nobody declared a metric with such a name, or its values are texts.
         StoreError: the folder cannot be read.
     """
     wanted = _wanted(store.metrics(root), names)
@@ -155,7 +155,7 @@ def named(root: Path, name: str) -> Metric:
 
 
 def numbers(root: Path) -> list[str]:
-    """The metrics with numbers that are not ours: those that the sweeps of a folder declared.
+    """The metrics with numbers that are not ours, but were declared by the sweeps of a folder.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -193,7 +193,7 @@ def _table(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Se
 
 
 def _measure(metric: Metric, values: pd.Series[float]) -> Measure:
-    """How a metric's means are shown: shares in %, all else in its own unit."""
+    """The measure of a metric: shares are shown in %, all else in its own unit."""
     arrow = _ARROWS[metric.better]
     if metric.kind == "flag" or (metric.unit == "share" and values.between(0, 1).sum() == values.notna().sum()):
         return Measure(metric.name, f"{metric.name} (%){arrow}")

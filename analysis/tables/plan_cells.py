@@ -1,4 +1,4 @@
-"""Episodes whose plans were diagnosed or executed, and what tables count of them (agent_planning_benchmark §3, §5)."""
+"""Episodes whose plans were diagnosed or executed, and what tables count in them (agent_planning_benchmark §3, §5)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from grid.core.types import BEHAVIOURS, ERRORS
 HOLISTIC, STEPWISE = "holistic", "stepwise"
 EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS, STAGES = "extraneous", "broken", "unsolvable", "costs", "stages"
 NAMES = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
-"""What tables call the tasks in which something is planned, in their order."""
+"""The tasks in which something is planned, in their order, with their names in tables."""
 KINDS = {
     "contradictory_constraints": "Conf",
     "missing_information": "Info",
     "tool_removal": "Tool",
     "attachment_missing": "Vis",
 }
-"""Why no plan can exist, and what the paper's table 1 calls it."""
+"""The reasons why no plan can exist, with their names in the paper's table 1."""
 _TASKS = re.compile(r"(?:families=\[[^\]]*\]|horizon=\w+),?")
 SOURCES = (
     *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
@@ -49,10 +49,10 @@ _MADE_OF = r"'^extraneous-(.+)-\d+$'"
 
 
 def _plain(column: str) -> str:
-    """Of a case with extraneous tools the same planner's mean on the plain case that it was made of.
+    """For a case with extraneous tools, the same planner's mean on the plain case from which it was made.
 
-    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
-    that ask for as many steps: those of one query.
+    A case `extraneous-ID-N` was made from the case ID. If ids do not say so, it is compared with the plain cases of its
+    cluster that ask for as many steps: those of one query.
     """
     mean = (
         f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_SAME} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
@@ -72,7 +72,7 @@ _COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness
     b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
     SELECT dataset, robustness, case_id FROM b
       GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
-"""Solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
+"""Cases solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
 DERIVED: Mapping[str, str] = {
     "counted": "1",
     **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
@@ -94,11 +94,11 @@ DERIVED: Mapping[str, str] = {
     "common_cost": f"if({_COMMON}, plan_cost, NULL)",
     "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
 }
-"""What is worked out of them, in SQL; some takes other rows of `e` too."""
+"""Columns derived from these, in SQL; some also read other rows of `e`."""
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell that is of a task of the benchmark, or whose plan was diagnosed, refused or priced.
+    """One row per cell that belongs to a task of the benchmark, or whose plan was diagnosed, refused or priced.
 
     The columns are those of `load.episodes` and SOURCES.
 
@@ -121,9 +121,10 @@ def cases(
     sums: Mapping[str, str] = MappingProxyType({}),
     source: str = "e",
 ) -> Asked:
-    """Each case's means of columns of `episodes` and DERIVED, as `queries.of_cases` has them, of what `read` gives.
+    """Each case's means of columns of `episodes` and DERIVED over rows of `read`, as in `queries.of_cases`.
 
-    `sums` are of columns too, by their own names; `source` is what is made of the rows `e` first, by the same name.
+    `sums` are sums of columns, by names of their own; `source` is what is made from the rows `e` first, with the same
+    name.
     """
     further = [f"sum({DERIVED.get(column, column)}) AS {name}" for name, column in sums.items()]
     values = {name: DERIVED.get(name, name) for name in columns}
@@ -131,12 +132,12 @@ def cases(
 
 
 def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
-    """The condition that a row is of the models and data sets of some cells, and of further values."""
+    """The condition for rows of the models and data sets of some cells, and with further values."""
     return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
 
 
 def scorers(cells: pd.DataFrame) -> str:
-    """By whom the plans were scored, as the settings' configs say it."""
+    """The scorers of the plans, as in the settings' configs."""
     texts = cells["config"].dropna().unique()
     names = {(json.loads(text).get("dataset") or {}).get("scorer") for text in texts}
     return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
@@ -144,15 +145,15 @@ def scorers(cells: pd.DataFrame) -> str:
 
 METHOD = """upper(left(refine, 1)) || lower(substr(split_part(refine, '[', 1), 2)) || '_R' ||
     if(coalesce((config::VARCHAR->'refine'->>'taxonomy') = 'true', refine NOT ILIKE '%taxonomy=false%'), '+', '-')"""
-"""The paper's name of a refinement: Self_R or Critic_R, with + where the error taxonomy is told, else -; in SQL."""
+"""The paper's name of a refinement: Self_R or Critic_R, with + if the error taxonomy is given, else -; in SQL."""
 
 
 def data_of(label: str) -> str:
-    """A data set's label without the keys that choose tasks, which the rows of a table tell."""
+    """A data set's label without the keys that choose tasks, because the rows of a table name these."""
     return _TASKS.sub("", label).replace(",]", "]").replace("[]", "")
 
 
-# What all tables of plans share: their rows, query, section, and what is told of scorers and engines.
+# The common parts of all tables of plans: rows, query, section, and what they say about scorers and engines.
 
 
 SECTION = "Plans diagnosed"
@@ -174,10 +175,10 @@ def table(
     notes: Sequence[str] = (),
     **told: Any,
 ) -> Table:
-    """A table of some cells: the columns of its measures, by what `found` has of them, and the query that gave it.
+    """A table of some cells: the columns of its measures, from the rows of `found`, and the query that gave these.
 
-    `about` stands behind what all these tables say, `notes` behind what is known of some cases alone. `bounded` are the
-    columns whose intervals a terminal shows too. `told` is what else a `Table` is told.
+    `about` follows what all these tables say, `notes` follow those on measures that are known for some cases alone.
+    `bounded` are the columns whose intervals a terminal shows too. `told` are further arguments of `Table`.
     """
     return Table(
         columns=columns(found.rows, measures, counts, bounded),
@@ -195,7 +196,7 @@ def table(
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"
 ALL_DATA = "all of these"
-"""What stands for the data sets where all are taken together."""
+"""The label for all data sets taken together."""
 REWARD, _MODES = "reward", (DIRECT, PLAN_FIRST, REFINE)
 _JUDGED = ("unrefined_correct", "plan_correct", "unrefined_grade", "plan_grade")
 _PLACE = ["model", "robustness", "base", "method", "dataset"]
@@ -234,7 +235,7 @@ def executed(root: Path) -> pd.DataFrame:
 
 _BASE = r"""trim(regexp_replace(regexp_replace(regexp_replace(planner,
     ' / refine [^/]*?( /|$)', '\1'), ' / critic [^/]*?( /|$)', '\1'), '^(direct|plan_first)', ''), ' /')"""
-"""What a planner's label tells besides the mode, the refinement and its critic."""
+"""The rest of a planner's label, without the mode, the refinement and its critic."""
 _PAIRED = f"""WITH k AS (SELECT *, coalesce({REWARD}::DOUBLE, success::DOUBLE) AS got, {_BASE} AS base,
     coalesce(refine, '{load.UNCHANGED}') <> '{load.UNCHANGED}' AS written_again,
     if(written_again, '{REFINE}', regexp_extract(planner, '^\\w+')) AS mode,
@@ -253,11 +254,11 @@ FROM t GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
 
 
 def paired(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """Each case's means over trials: the reward of each mode, paired differences, what is known of the plans.
+    """Each case's means over trials: the reward of each mode, paired differences, and figures of the plans.
 
-    A row a place (model, robustness, `base`, `method` and data set) and case; where a place has several data sets, the
-    cases of all of them stand behind. `base` is what else a planner's label tells (changed keys, a retriever), `method`
-    how plans are refined. The reward is the success where none is known.
+    One row per place (model, robustness, `base`, `method` and data set) and case; if a place has several data sets, the
+    cases of all of them follow. `base` is the rest of a planner's label (changed keys, a retriever), `method` how plans
+    are refined. If no reward is known, the success is used.
     """
     values = {mode: mode for mode in _MODES} | {
         "plan_gain": f"{PLAN_FIRST} - {DIRECT}",
@@ -316,7 +317,7 @@ def _executed(root: Path, cells: pd.DataFrame, asked: Asked) -> Table:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """What each row's differences say; rewards of 0 and 1 are told in points."""
+    """Sentences about each row's differences; rewards of 0 and 1 are given in points."""
     compared: dict[str, tuple[str, tuple[str, str]]] = {
         "plan_gain": ("plan-first − direct", ("a plan first costs reward", "a plan first gains reward")),
         "refine_gain": ("refine − plan-first", ("refining the plan costs reward", "refining the plan gains reward")),

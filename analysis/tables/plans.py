@@ -28,7 +28,7 @@ CORRECT = Measure("success", "CR")
 GRADE = Measure("plan_grade", "grade", scale=1.0, form=".2f")
 ERROR_RATES = [Measure(error, error) for error in ERRORS]
 DIAGNOSIS = [CORRECT, GRADE, *ERROR_RATES]
-"""What tables 14 to 17 have of each group."""
+"""The measures that tables 14 to 17 show for each group."""
 TABLE_1 = [
     *(
         CORRECT,
@@ -68,7 +68,7 @@ _PASSED_TOLD = (
 
 
 def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Of each model and data set of the benchmark's tasks: what is planned, what breaks, what cannot be planned."""
+    """For each model and data set of the benchmark's tasks: plans by task, broken tools, tasks that no plan solves."""
     found = []
     for model, dataset, own in places(cells):
         found += _planned(root, own, model, dataset) + _disturbed(root, own, model, dataset)
@@ -76,7 +76,7 @@ def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _where(model: str, dataset: str, *families: str) -> str:
-    """The condition that a cell is of a model and data set, and of any of some tasks."""
+    """The filter for cells of one model and data set and of any of the given tasks."""
     return queries.where({"model": [model], "dataset": [dataset], "task_family": families})
 
 
@@ -121,7 +121,7 @@ def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> lis
 
 
 def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
-    """With a row at each group's end for what refuses everything, where no such planner ran: only `rates` are known."""
+    """Add a row at each group's end for refusing everything, unless such a planner ran: only its `rates` are known."""
     if any(name_of(str(planner)) == REFUSER for planner in frame["planner"]):
         return frame
     parts = []
@@ -136,7 +136,7 @@ def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, fl
 
 
 def _labels(frame: pd.DataFrame, *first: str) -> list[Column]:
-    """The robustness setting is named where there is any."""
+    """The columns of labels; the robustness setting is one of them if there is any."""
     several = bool((frame["robustness"].astype(str) != "none").any())
     return [label(name) for name in (*first, *["robustness"] * several, "planner")]
 
@@ -150,7 +150,7 @@ def _names(measures: Sequence[Measure]) -> list[str]:
 
 
 def _best(frame: pd.DataFrame) -> list[str]:
-    """Of each task who is right most often, and the commonest error of that planner."""
+    """For each task: which planner is right most often, and the commonest error of that planner."""
     told = []
     ran = frame[frame["cells"].notna() & frame["success"].notna()]
     for task, own in ran.groupby("task", sort=False, observed=True):
@@ -171,7 +171,8 @@ def _kinds(cases: pd.DataFrame) -> list[str]:
     return [f"cases: {', '.join(parts)}"] if parts else []
 
 
-# What plans cost, over all cases, those solved and those that everybody solves (agent_planning_benchmark, table 5).
+# The costs of plans: over all cases, over solved ones and over those that everybody solves (agent_planning_benchmark,
+# table 5).
 
 
 def _cost(column: str, header: str) -> Measure:
@@ -192,7 +193,7 @@ _CAPTION = (
 
 
 def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` (cases)."""
+    """One row per setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` (cases)."""
     priced = "plan_cost IS NOT NULL AND least_cost IS NOT NULL"
     asked = plan_cells.cases(cells, _names(COST_MEASURES), f"{where} AND {priced}")
     frame = measured(asked.rows, SETTING, COST_MEASURES)
@@ -200,7 +201,7 @@ def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each data set on which plans have costs; planners and models stand in one, as they are compared."""
+    """A table for each data set on which plans have costs, with all planners and models, as these are compared."""
     found = []
     priced = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
     for place, own in priced.groupby(["dataset", "robustness"], sort=False, observed=True):
@@ -220,7 +221,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """Who is cheapest where all are right, and how far from the least that is."""
+    """Who is cheapest on the cases that all solve, and how far this cost is from the least possible."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -257,7 +258,7 @@ _REFINEMENT_CAPTION = (
 
 
 def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a task, setting and method: REFINEMENT_MEASURES with intervals, cells that got `better` and `worse`."""
+    """One row per task, setting and method: REFINEMENT_MEASURES with intervals, cells that got `better` and `worse`."""
     both = "task_family IS NOT NULL AND unrefined_correct IS NOT NULL AND plan_correct IS NOT NULL"
     labels = ["task_family", "replace(planner, ' / refine ' || refine, '') AS base", f"{METHOD} AS method"]
     changes = {"better": "to_better", "worse": "to_worse"}
@@ -268,7 +269,7 @@ def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
+    """A table for each model and data set on which plans were refined, whichever keys chose its tasks."""
     found = []
     both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
     groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
@@ -317,7 +318,7 @@ _EXTRANEOUS_CAPTION = (
 
 
 def by_number(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a mode, setting and number of extraneous tools, and over all of these (`n_e` all) in front.
+    """One row per mode, setting and number of extraneous tools, and before these a row over all of them (`n_e` all).
 
     Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
     """
@@ -368,7 +369,7 @@ def _unpaired(frame: pd.DataFrame) -> list[str]:
     return [told] if missing else []
 
 
-# Next steps by how many are wanted, and by where in the trajectory they stand (tables 14 and 15, figures 5 and 6).
+# Next steps by how many are wanted, and by their place in the trajectory (tables 14 and 15, figures 5 and 6).
 
 
 STAGES = ("early", "middle", "late")
@@ -385,10 +386,9 @@ HEADERS = {HORIZON: "k", STAGE: "stage"}
 
 
 def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
-    """One row a setting and value of HORIZON or STAGE, in their order: DIAGNOSIS with intervals.
+    """One row per setting and value of HORIZON or STAGE, in their order: DIAGNOSIS with intervals.
 
-    Of stages only cases of one step count, as in the paper, where there are any: more steps are harder wherever they
-    stand.
+    For stages only cases of one step count if there are any, as in the paper: more steps are harder at every stage.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
     condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
@@ -402,12 +402,12 @@ def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
 
 
 def several(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a profile has two values or more: of one there is nothing to be told."""
+    """Whether a profile has two values or more: a single value shows nothing."""
     return len(frame) > 0 and frame[column].nunique() > 1
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Tables 14 and 15 of each model and data set, where there are several horizons or stages."""
+    """Tables 14 and 15 of each model and data set, if there are several horizons or stages."""
     found = []
     for column, title in _TITLES.items():
         every = profile(cells, column).rows
@@ -427,7 +427,7 @@ def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def caption(cells: pd.DataFrame, column: str) -> str:
-    """What a caption says of HORIZON or STAGE."""
+    """The caption about HORIZON or STAGE."""
     return CAPTIONS[column] + "; cases of one step (k = 1), as in the paper" * _of_one_step(cells, column)
 
 
@@ -447,11 +447,11 @@ def _stepwise_reading(frame: pd.DataFrame, column: str) -> list[str]:
 
 
 OF_PAPER = "published agent_planning_benchmark "
-"""How the names of its published tables begin."""
+"""The beginning of the names of its published tables."""
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in form; each where its data are. `disturbances` has other data sets'.
+    """Tables 1 to 5, 14 and 15 in form, each if it has data. `disturbances` has those of other data sets.
 
     Raises:
         StoreError: the folder cannot be read.

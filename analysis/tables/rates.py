@@ -1,4 +1,4 @@
-"""What every sweep ends with: rates, costs, entropy, and differences of planners and models paired over cases."""
+"""The tables at the end of every sweep: rates, costs, entropy, and paired differences of planners and of models."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ COSTS = [
 ]  # fmt: skip
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
-"""Of `entropy_errors`' steps, those that were right and those that were not, by whether they are an error."""
+"""The names of right and of wrong steps of `entropy_errors`, by whether such a step is an error."""
 TIMES = "times_tokens"
-"""How many times the reference planner's tokens."""
+"""The column that says how many times the reference planner's tokens were used."""
 REFERENCE = "react"
 """The planner that others are compared with."""
 _GROUP = SETTING[:3]
@@ -57,10 +57,10 @@ _FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
 
 
 def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
-    """Each case's means over its trials by setting, of which rates, differences, pass^k and ratios of tokens are made.
+    """Each case's means over its trials by setting, from which rates, differences, pass^k and token ratios are made.
 
-    Columns, of those that can be told of the cells: `cells`, `tried` (whose success is known), `won` (successes among
-    them), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
+    Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
+    these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
     `differ`: whether trials differ in any rate.
     """
     rates = [name for name in RATES if name in cells]
@@ -82,13 +82,13 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 
 
 def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = "", **further: pa.Table) -> Asked:
-    """Counts, rates and costs of each setting: means over cells, and of rates the standard deviation of trials' means.
+    """Counts, rates and costs of each setting: means over cells, and the standard deviation of trials' means for rates.
 
     Args:
         cells: those of `load.episodes`.
         condition: which of them count.
         baselines: SQL of rows that no planner made (`load.baselines`).
-        further: the tables that this reads.
+        further: the tables that this SQL reads.
     """
     rates, costs = ([name for name in names if name in cells] for names in (RATES, COSTS))
     unknown = "success IS NULL" + " OR unknown" * (unknowns.COLUMN in cells)
@@ -111,18 +111,18 @@ def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = ""
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
-    """What `rated` makes of episodes, where rates and costs that the frame lacks are left out."""
+    """The result of `rated` for episodes, without rates and costs that the frame lacks."""
     return rated(by_setting(episodes).rows, by_case(episodes).rows)
 
 
 def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
-    Each rate has its mean over cases (each its mean over trials) and its standard deviation over trials (of the trial's
-    mean over cells; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
-    that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
-    (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed or succeeded.
-    `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per cell. NaN where nothing is
+    Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
+    trial's mean over cells; ddof 1, NaN with one trial or if `repeated`: every case has the same rates in all trials,
+    so there is no deviation). `success_low` and `success_high` are the bounds of the 95% interval of success
+    (`intervals.share`), `success_least` and `success_most` are success if all unknown cells failed or succeeded.
+    `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per cell. NaN if nothing is
     known.
 
     Args:
@@ -153,7 +153,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:
-    """What `results` gives, with the reference planner first and then by success, the best first.
+    """The rows of `results`, with the reference planner first and then by success, the best first.
 
     Models, datasets and robustness settings stay in their order, and so do planners of equal success.
     """
@@ -167,7 +167,7 @@ def ranked(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """The episodes, their settings in the order of those in `found`."""
+    """The episodes, with their settings in the order of those in `found`."""
     settings = pd.MultiIndex.from_frame(found[SETTING].astype(str))
     own = episodes.groupby(SETTING, sort=False, observed=True).ngroup().to_numpy()
     numbers, first = np.unique(own, return_index=True)
@@ -176,18 +176,18 @@ def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """What `compared` makes of episodes."""
+    """The result of `compared` for episodes."""
     return compared(by_case(episodes).rows, reference)
 
 
 def compared(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
+    """Each rate of `PAIRED` for each planner, minus that of `reference` on the same cases, with a 95% interval.
 
-    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high` and
-    `_p`, of success also `_h` (`cohens_h`) and, where the interval holds 0, `_needed` (`power.plans.settling`);
-    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
-    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`). `cases` are the rows
-    of `by_case`.
+    A case's value is its mean over trials. The columns are the rate's name (the mean difference), `_low`, `_high` and
+    `_p`, for success also `_h` (`cohens_h`) and, if the interval contains 0, `_needed` (`stats.power.settling`);
+    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` per case,
+    `_reference`), `cases` and `clusters` that both have. Empty if no planner has a reference (`reference_of`). `cases`
+    are the rows of `by_case`.
     """
     return pd.DataFrame([
         setting | {"reference": against} | _compared(own, theirs)
@@ -207,9 +207,9 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 
 
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
-    """As `compared`, of models: each less the first by name, with the same planner on the same cases.
+    """As `compared`, but for models: each minus the first by name, with the same planner on the same cases.
 
-    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty where no
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty if no
     planner ran with two models on the same data.
     """
     place = ["dataset", "robustness", "planner"]
@@ -225,9 +225,9 @@ def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """How many times the tokens of `reference` each planner took, on the cases that both have.
+    """How many times the tokens of `reference` each planner used, on the cases that both have.
 
-    A row a setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%, over
+    One row per setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%, over
     clusters). `cases` are the rows of `by_case`, with tokens.
     """
     rows = []
@@ -238,14 +238,15 @@ def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFram
 
 
 def corrected(differences: pd.DataFrame) -> pd.DataFrame:
-    """With p by Holm's correction over all rows, for each rate of its own: `success_holm`, `tool_match_rate_holm`."""
+    """Add p by Holm's correction over all rows, for each rate separately: `success_holm`, `tool_match_rate_holm`."""
     return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
 
 
 def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
-    """How many cases would settle a difference that these leave open (`settling`); NaN where these would have.
+    """How many cases would settle a difference that these leave open (`settling`); NaN if these should have done so.
 
-    So it is where planners share their trials' luck: the model, in which trials are independent, then sees no variance.
+    This is the case if planners share their trials' luck: the model, in which trials are independent, then sees no
+    variance.
     """
     found = settling(_counts(theirs, own))
     return found if found > len(own) else np.nan
@@ -267,7 +268,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
 
 
 def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
-    """The successes and trials of the same cases of two planners, as `stats.power` takes them."""
+    """The successes and trials of the same cases of two planners, in the form that `stats.power` needs."""
     codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
     won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
     return Counts(codes.astype(np.int64), won, tried)
@@ -276,7 +277,7 @@ def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
 def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
     """The label of the reference planner that a planner is compared with; None for the reference itself.
 
-    The only one there is; of several, the one with the same changes (`react[temperature=0]` for
+    If there is only one, it is that one; of several, the one with the same changes (`react[temperature=0]` for
     `egb_logits[temperature=0]`) and the same retriever.
     """
     found = [label for label in planners if name_of(label) == reference]
@@ -287,7 +288,7 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
 
 
 def choices(root: Path) -> pa.Table:
-    """What `entropies` reads of the table `steps`: the first passes' decisions that recorded an entropy.
+    """The rows of the table `steps` that `entropies` reads: the first passes' decisions that recorded an entropy.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -324,10 +325,10 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
+    """One row per setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
 
-    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN where there
-    is no such choice) and `_n`.
+    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if there is
+    no such choice) and `_n`.
     """
     parts = []
     for name, wrong in CHOICES.items():
@@ -358,7 +359,7 @@ _COSTS = {
     "branched_steps": ("branched", ".1f"),
     "unassigned": ("unassigned", ".1%"),
 }
-"""Costs with their headers and forms."""
+"""Costs with their headers and formats."""
 _TOKENS = "means per case; tokens in, out: of prompts and answers; calls: completions"
 _PASSES = "passes: scoring passes of exact choices"
 _ASKED = "checks: how often a planner asked whether the case was resolved"
@@ -370,7 +371,7 @@ _TIMES = f"x {REFERENCE}: how many times the tokens of {REFERENCE}, all roles', 
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
 _SECONDS = "seconds: from a cell's start to its end, with all that it waited for"
 _SAID = {"forward_passes": _PASSES, CHECKS: _ASKED, "wall_seconds": _SECONDS}
-"""What a caption says of costs that every sweep has."""
+"""The caption about costs that every sweep has."""
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "cached_input_tokens": _CACHED,
@@ -378,11 +379,11 @@ _SOMETIMES = {
     "branched_steps": _BRANCHED,
     "unassigned": _UNASSIGNED,
 }
-"""Costs that only some sweeps have, and what captions say of them."""
+"""Costs that only some sweeps have, and the caption about each."""
 _UNPRINTED = ("cached_input_tokens", "forward_passes", "judge_calls", "judge_passes", "branched_steps", "unassigned")
 """Costs that a terminal leaves out."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
-"""What is told of the entropy of right and of wrong choices, with its form."""
+"""The figures of the entropy of right and of wrong choices, with their formats."""
 _CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
 _ENTROPY_PUBLISHED = (
     "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
@@ -391,7 +392,7 @@ _ENTROPY_PUBLISHED = (
 
 
 class Place(NamedTuple):
-    """What the rows of a table share."""
+    """The model and dataset that the rows of a table share."""
 
     model: str
     dataset: str
@@ -403,9 +404,9 @@ class Place(NamedTuple):
 
 
 def costs_table(results: pd.DataFrame, query: str, answer_prefix: str = "") -> Table:
-    """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
+    """Costs of planner x robustness; `answer_prefix` is the text with which the model's answers were made to begin.
 
-    With the columns of `token_ratios` there is a column of these.
+    If the rows have the columns of `token_ratios`, the table has a column for these.
     """
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
@@ -436,7 +437,7 @@ def _times(row: Mapping[Any, Any]) -> str:
 
 
 def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Table:
-    """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
+    """Error rate by entropy of the first pass, a column per bin; number, mean and median of right and wrong choices."""
     place, centres = place_of(errors), entropy_centres(steps)
     of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
     rows = []
@@ -471,16 +472,16 @@ def place_of(frame: pd.DataFrame) -> Place:
     return Place(str(frame["model"].iloc[0]), str(frame["dataset"].iloc[0]))
 
 
-# The tables of differences: each planner less a reference, each model less another, paired over cases.
+# The tables of differences: each planner minus a reference, each model minus another, paired over cases.
 
 
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
 _DIGITS = 2
-"""Of a number of cases that is only estimated."""
+"""Digits of a number of cases that is only estimated."""
 
 
 def differences_table(differences: pd.DataFrame, reference: str, query: str) -> Table:
-    """Each planner of one model and dataset less the reference: what `corrected` gives."""
+    """Each planner of one model and dataset minus the reference, from the rows of `corrected`."""
     place = place_of(differences)
     tests = int(differences["success_holm"].notna().sum())
     asked = bool((differences[[CHECKS, f"{CHECKS}_reference"]] > 0).any(axis=None))
@@ -502,7 +503,7 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
 
 
 def models_table(differences: pd.DataFrame, query: str) -> Table:
-    """Each model of one data set less the first by name: what `corrected` gives of `paired_models`."""
+    """Each model of one data set minus the first by name, from the rows that `corrected` makes from `paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())
     return Table(
@@ -519,7 +520,7 @@ def models_table(differences: pd.DataFrame, query: str) -> Table:
 
 
 def _columns() -> list[Column]:
-    """What both tables show of a paired difference."""
+    """The columns of a paired difference in both tables."""
     return [
         count("cases"),
         count("clusters", printed=False),
@@ -551,7 +552,7 @@ def _short(tests: int) -> str:
 
 
 def _open(differences: pd.DataFrame) -> list[str]:
-    """How many cases would settle the largest difference in success that is not told from 0; none where all are."""
+    """How many cases would settle the largest difference in success that may still be 0; no note if there is none."""
     known = differences[differences["success_needed"].notna()]
     if known.empty:
         return []
@@ -565,7 +566,7 @@ def _open(differences: pd.DataFrame) -> list[str]:
 
 
 def rounded(cases: float) -> str:
-    """Up to two digits: it rests on an estimate."""
+    """A number of cases rounded up to two digits, because it rests on an estimate."""
     if math.isinf(cases):
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
@@ -573,7 +574,7 @@ def rounded(cases: float) -> str:
 
 
 def paired(rate: str, header: str, interval_of: str = "95% interval", printed: bool = True) -> list[Column]:
-    """A paired difference with its marks, and its interval."""
+    """The columns of a paired difference with its marks, and of its interval."""
     return [
         Column(header, lambda row: marked(row, rate)[0], printed=printed),
         Column(interval_of, lambda row: marked(row, rate)[1], printed=printed),
@@ -581,7 +582,7 @@ def paired(rate: str, header: str, interval_of: str = "95% interval", printed: b
 
 
 def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
-    """A difference with its marks, and its interval, of a row of `corrected`."""
+    """The texts of a difference with its marks, and of its interval, from a row of `corrected`."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"

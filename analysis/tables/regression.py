@@ -22,17 +22,20 @@ from grid.core.errors import nearest, one_line, shown_value
 # Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
 #
 # Binomial family, logit link, independence working correlation, robust (sandwich) errors by cluster: the published fit.
-# `link: identity` fits outcomes of any numbers, linearly (Gaussian family). What it leaves open is told in `Fit`: rows
-# lost, levels pooled or left out because they are separated, few clusters corrected.
+# `link: identity` fits any numeric outcome linearly (Gaussian family). `Fit` says what a fit leaves open: rows lost,
+# levels pooled or left out because they are separated, few clusters corrected.
 
 
 FEW_CLUSTERS = 150
-"""Below it robust errors are too small. The bias-reduced ones of Mancl and DeRouen (2001) are taken, with the normal
-quantile as they have it: `tests/studies/regressions.py`."""
+"""With fewer clusters robust errors are too small.
+
+The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper:
+`tests/studies/regressions.py`.
+"""
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
-"""What a fit tells of each coefficient."""
+"""The figures of a fit for each coefficient."""
 RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]
-"""The same model's in raw units, not z-scores (planning_horizon C.1)."""
+"""The same figures in raw units, not z-scores (planning_horizon C.1)."""
 _COLUMNS = ["name", *FIGURES, *RAW]
 NOTHING = pd.DataFrame(columns=_COLUMNS)
 _ITERATIONS = 100
@@ -44,8 +47,8 @@ class Fit:
     """One regression.
 
     `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
-    and those of `RAW`, the coefficient of a column that is not z-scored; NaN where no raw units give the same model.
-    Separated ones are infinite, with NaN for the rest.
+    and the figures of `RAW`, for the coefficient of a column that is not z-scored; NaN if no raw units give the same
+    model. Separated coefficients are infinite, with NaN for the rest.
     """
 
     coefficients: pd.DataFrame
@@ -163,7 +166,7 @@ def settled(result: Any, *, bias_reduced: bool) -> tuple[Floats, Floats]:
     """
     if result is None:
         raise AnalysisError("statsmodels returned no fit: its covariance is singular")
-    if not result.converged or result.score_norm < 0:  # below 0 where it gave up before the first step
+    if not result.converged or result.score_norm < 0:  # below 0 if it gave up before the first step
         raise AnalysisError("the fit did not converge")
     covariance = np.asarray(result.cov_robust_bc if bias_reduced else result.cov_robust)
     if not np.isfinite(covariance).all() or (np.diag(covariance) <= 0).any():
@@ -203,7 +206,7 @@ def _table(found: Design, params: Floats, covariance: Floats, degrees: int | Non
 
 
 def _figures(params: Floats, covariance: Floats, degrees: int | None) -> dict[str, Floats]:
-    """By the normal distribution, or Student's with so many degrees of freedom."""
+    """The figures of coefficients by the normal distribution, or by Student's with so many degrees of freedom."""
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
     half = (ndtri(0.975) if degrees is None else stdtrit(degrees, 0.975)) * errors
@@ -220,9 +223,10 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit.
+    """Table 3, the coefficients except factors' levels; and C.1, all of them. None if there is nothing to fit.
 
-    `titles` are theirs; `query` gives the rows that were fitted. `levels`: those of factors are no controls, and shown.
+    `titles` are those of the two tables; `query` gives the rows that were fitted. `levels`: the levels of factors are
+    no controls, and are shown.
     """
     if not fits:
         return []
@@ -272,7 +276,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
 def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
     """The coefficients of every fit with its keys, its place in `fits` as `fit`, and p by Holm's correction.
 
-    Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
+    The correction is over the coefficients that table 3 shows, those of all fits together: the study asks about these.
     Levels of factors are controls unless `levels` are asked for, and the intercept answers no question.
     """
     parts = [
@@ -284,7 +288,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
-    """As the formula has them: a fit may lack the first ones."""
+    """The names in the order of the formula, because a fit may lack the first ones."""
     return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
@@ -293,7 +297,7 @@ def _of_interest(names: pd.Series[Any], levels: bool) -> pd.Series[Any]:
 
 
 def _counts(fit: Fit | Refused) -> list[str]:
-    """Rows and clusters: those that were fitted, of those that there are."""
+    """Rows and clusters: those that were fitted, of all that there are."""
     if isinstance(fit, Refused):
         return [NONE, NONE]
     pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
@@ -301,7 +305,7 @@ def _counts(fit: Fit | Refused) -> list[str]:
 
 
 def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
-    """Coefficients of one fit with stars, dagger and error."""
+    """The coefficients of one fit with stars, dagger and error."""
     own = {row["name"]: row for row in every[every["fit"] == place].to_dict("records")}
     return [_starred(own[name]) if name in own else NONE for name in names]
 
@@ -311,7 +315,7 @@ def _starred(row: Mapping[Any, Any]) -> str:
 
 
 def starred(coefficient: float, error: float, p: float, more: str = "") -> str:
-    """`coefficient** (standard error)`, as the paper has it; `more` stands behind the stars."""
+    """`coefficient** (standard error)`, as in the paper; `more` comes after the stars."""
     stars = next((stars for bound, stars in _STARS if p < bound), "")
     return f"{coefficient:.3f}{stars}{more} ({error:.3f})"
 

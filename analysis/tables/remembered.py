@@ -1,4 +1,4 @@
-"""What memory is worth: each planner with it less the same planner without, on the same cases (egb_slate B.1)."""
+"""The gain from memory: each planner with it minus the same planner without, on the same cases (egb_slate B.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAPTION = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with planners that remember, beside themselves without memory.
+    """A table for each model and dataset with planners that ran with memory, beside the same planners without.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -48,11 +48,11 @@ def tables(root: Path) -> list[Table]:
 
 
 def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a planner with memory, of one model and dataset, that ran without it too on some of the cases.
+    """One row per planner with memory, of one model and dataset, that also ran without it on some of the cases.
 
-    `traces` of `of_cases` are remembered; `cases` and `clusters` have a known success both ways. Of each of GAINS there
-    are the shares `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). NaN where
-    nothing is known.
+    `traces` of `of_cases` cases are remembered; `cases` and `clusters` count those with a known success both ways. Each
+    of GAINS has the shares `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). NaN
+    if nothing is known.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))

@@ -1,7 +1,7 @@
 """Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and what setting them right would gain.
 
-A decision is a node's score held against a threshold, before its call was run or after it. It is wrong where what is
-right by the reference stays below, or what is wrong does not.
+A decision compares a node's score with a threshold, before its call was run or after it. It is wrong if a call that is
+right by the reference stays below the threshold, or if a wrong call does not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHOWN = {
 """The rows of a table, in their order, by the values of `judge.restored`."""
 PLACE = ["model", "judge", "dataset", "robustness", "planner"]
 _PARTS = {"pre": Restoring.pre_threshold, "post": Restoring.post_threshold}
-"""The judge's scores by when they are asked for, and what they are held against unless a config says otherwise."""
+"""The judge's scores by when they are asked for, and their thresholds unless a config says otherwise."""
 _SCORED = """  SELECT cell_id, r_{0} >= coalesce((keys->>'{0}_threshold')::DOUBLE, {1}) AS passed, {0}_right AS truth
   FROM nodes JOIN j USING (cell_id) WHERE r_{0} IS NOT NULL AND {0}_right IS NOT NULL"""
 _EVERY = "\n  UNION ALL\n".join(_SCORED.format(part, least) for part, least in _PARTS.items())
@@ -51,7 +51,7 @@ _BY_CASE = f"""{_DECIDED}SELECT model, replace(regexp_replace({JUDGE}, ',?restor
   coalesce(keys->>'restored', '{NOT_RESTORED}') AS restored, cluster, case_id, sum(decisions) AS decisions,
   sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives, avg(success::INT) AS success
 FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
-"""Each case's decisions, how many were wrong, and its success; settings are alike that differ in what is restored."""
+"""Each case's decisions, how many were wrong, and its success; settings that differ only in `restored` are alike."""
 _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
     "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
@@ -61,7 +61,7 @@ _CAPTION = (
 
 
 def notice(root: Path) -> str:
-    """What every caption begins with where decisions of a judge were set right; nothing where none were."""
+    """The beginning of every caption if decisions of a judge were set right; empty if none were."""
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
@@ -98,11 +98,11 @@ def tables(root: Path) -> list[Table]:
 
 
 def table(root: Path) -> Asked:
-    """One row for each setting of those that differ in `judge.restored` alone, where several do.
+    """One row for each setting of those that differ in `judge.restored` alone, if there are several.
 
     Columns: `PLACE`, `restored`, `cases` (that the setting and the one as judged have), `decisions`, the shares
     `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
-    `gain` with `low` and `high`; NaN where there is none.
+    `gain` with `low` and `high`; NaN if there is none.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):
@@ -117,7 +117,7 @@ def table(root: Path) -> Asked:
 
 
 def _ask(root: Path, query: str) -> Asked:
-    """Of the cells with a judge, and of their nodes that it scored and whose truth is known."""
+    """Run a query over the cells with a judge, and over their nodes that it scored and whose truth is known."""
     cells = load.episodes(root, ["config"], pc.field(JUDGE).is_valid())
     known = (pc.field(f"r_{part}").is_valid() & pc.field(f"{part}_right").is_valid() for part in _PARTS)
     columns = ["cell_id", *(name for part in _PARTS for name in (f"r_{part}", f"{part}_right"))]
@@ -133,7 +133,7 @@ def _decided(cases: pd.DataFrame) -> dict[str, float]:
 
 
 def _against(own: pd.Series[float], first: pd.Series[float]) -> dict[str, float]:
-    """Success, and what it is above that of another setting, on the cases that both have."""
+    """Success, and its gain over that of another setting, on the cases that both have."""
     both = pd.concat([own, first], axis=1, keys=["own", "first"]).dropna()
     gain = interval(both["own"] - both["first"], reach=1.0)
     found = {"cases": len(both), "clusters": n_clusters(both), "success": float(both["own"].mean())}

@@ -32,7 +32,7 @@ _MET = Measure("met", "met")
 
 
 def tables(root: Path) -> list[Table]:
-    """For each model and dataset with rewards how they and the runs' ends are, and the parts of their basis.
+    """For each model and dataset with rewards: the rewards and the runs' ends, and the parts of the rewards' basis.
 
     Raises:
         AnalysisError: `reward_parts` of a cell is no JSON object of numbers from 0 to 1, or null.
@@ -48,10 +48,10 @@ def tables(root: Path) -> list[Table]:
 
 
 def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
-    """One row a planner and robustness setting of one model and dataset, and the measures that it has of each.
+    """One row per planner and robustness setting of one model and dataset, and the measures that these rows have.
 
-    Mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`); `unknown` are
-    the cells whose reward nobody could tell.
+    Mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`); `unknown`
+    counts the cells whose reward is not known.
     """
     ends = sorted(cells[TERMINATION].dropna().astype(str).unique())
     values = {REWARD: REWARD, DB: DB, **{f"end_{end}": f"{TERMINATION} = '{end}'" for end in ends}}
@@ -65,9 +65,9 @@ def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measu
 
 
 def parts(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a planner, robustness setting and `part` of reward bases: `cases`, `clusters`, `met` with its interval.
+    """One row per planner, robustness setting and `part` of reward bases: `cases`, `clusters`, `met` with its interval.
 
-    `met_cases` are the cases of which it is known. Empty where no cell has parts.
+    `met_cases` counts the cases for which it is known. Empty if no cell has parts.
 
     Raises:
         AnalysisError: as `tables`.

@@ -40,7 +40,7 @@ GROUP BY ALL ORDER BY ALL"""
 
 
 def tables(root: Path) -> list[Table]:
-    """One table, where a value differs.
+    """One table if any value differs, else none.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -75,7 +75,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def means(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting, evaluator and metric of which any value differs: `values`, `differ`, means, their change."""
+    """One row per setting, evaluator and metric for which a value differs: `values`, `differ`, means, their change."""
     rows = []
     paired = cases.assign(change=cases["again"] - cases["before"])
     counts = paired.groupby(_BY, observed=True)[["cells", "differ"]].sum()

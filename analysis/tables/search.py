@@ -1,4 +1,4 @@
-"""What searches took and gained, as tables: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
+"""Costs and gains of searches, as tables: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LABELS: Sequence[Column | str] = [
     "planner",
 ]
 _TERMS = ["robustness", "asked"]
-"""Where one of these changes, a line is drawn."""
+"""A line is drawn before a row in which one of these changes."""
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
     "the case itself, and in the first case of a process what that loads; tokens and calls are the "
@@ -41,7 +41,7 @@ _COSTS = (
 
 
 def tables(root: Path) -> list[Table]:
-    """The tables of each model, dataset, outline and budget; none where nobody searched or reached a budget.
+    """The tables of each model, dataset, outline and budget; none if nobody searched or reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -68,12 +68,12 @@ def tables(root: Path) -> list[Table]:
 
 
 def title(place: Mapping[str, str]) -> str:
-    """How a table or figure of these planners begins."""
+    """The beginning of the title of a table or figure of these planners."""
     return f"{place['model']} on {place['dataset']}, outline {place['outline']}"
 
 
 def name(kind: str, place: Mapping[str, str]) -> str:
-    """What tells it from others of its kind."""
+    """The name that tells a table from others of its kind."""
     return " ".join([kind, *(place[part] for part in search_cells.PLACE)])
 
 
@@ -112,7 +112,7 @@ def _success() -> Column:
 
 
 def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Who is undominated; none where a planner has nobody to be compared with."""
+    """Who is undominated; none if no planner can be compared with another."""
     if frame.groupby(["robustness", "asked"]).size().max() < 2:
         return []
     columns = [_success()]
@@ -140,7 +140,7 @@ def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
 
 
 def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Table 4; none where no variant of ToolTree stands beside it."""
+    """Table 4; none if no variant of ToolTree ran beside it."""
     if frame.empty:
         return []
     columns = [count("cases"), count("clusters")]
@@ -185,7 +185,7 @@ SECONDS = "seconds: of the case itself, between improvements interpolated over e
 
 
 def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Figure 3 as a table: three rows a planner, a column a limit."""
+    """Figure 3 as a table: three rows per planner, one column per limit."""
     if frame.empty:
         return []
     limits = sorted(frame["limit"].unique())
@@ -215,7 +215,7 @@ _AT_LIMITS = {
     "seconds": ("seconds", SIGNIFICANT, 1.0),
     "gain per second": ("gain_per_second", SIGNIFICANT, 1.0),
 }
-"""What is told at each limit, with its column, form and scale."""
+"""The figures at each limit, with their column, format and scale."""
 
 
 def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
@@ -227,7 +227,7 @@ def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
 
 
 def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Figure 4 as a table; none where nobody has a tree."""
+    """Figure 4 as a table; none if nobody has a tree."""
     if frame.empty:
         return []
     return [
@@ -268,16 +268,16 @@ def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
     return NONE if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
-# What planners would have returned at equal completions and scoring passes, and `egb_tree` less each of the others.
+# The results of planners at equal completions and scoring passes, and `egb_tree` minus each of the others.
 #
-# Executed calls (`anytime`) are what tools cost, these are what models cost: the acting model's and the judge's, as the
-# budget `llm_calls` counts them.
+# Executed calls (`anytime`) are the cost of tools; completions and scoring passes are that of models: of the acting
+# model and the judge, as the budget `llm_calls` counts them.
 
 
 LIMITS = (16, 32, 64, 128, 256, 512)
-"""Completions and scoring passes."""
+"""Limits of completions and scoring passes."""
 REFERENCE = "egb_tree"
-"""The planner whose differences to others are told."""
+"""The planner whose differences to others are shown."""
 
 
 _AT_CALLS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
@@ -293,10 +293,10 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row a case whose success is known, and limit (`most`) within the budget: its success, the mean over trials.
+    """One row per case with known success and limit (`most`) within the budget: its success, the mean over trials.
 
-    A cell that took no more than the limit has its own. Another has that of its last improvement within the limit, 0
-    without any.
+    A cell that took no more than the limit has its own success. Any other cell has that of its last improvement within
+    the limit, 0 without any.
     """
     within = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     query = _AT_CALLS.format(labels=LABELLED, calls=ALL_CALLS, limits=f"{within}::INT[]", where=where)
@@ -304,12 +304,12 @@ def at_limits(
 
 
 def curve(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a planner, robustness setting and limit, and one for each planner less another, of rows of `at_limits`.
+    """One row per planner, robustness setting and limit, and one per planner minus another, from rows of `at_limits`.
 
     Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is subtracted), `limit`, `cases`,
-    `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and of differences
-    `holm`, their p by Holm's correction over all of them. A planner and what it is less are on the same terms; of two
-    variants of REFERENCE one is told less the other.
+    `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and for differences
+    `holm`, their p by Holm's correction over all of them. Both planners of a difference are on the same terms; of two
+    variants of REFERENCE there is a single difference.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}
@@ -354,7 +354,7 @@ _AT = (
 
 
 def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """None where no limit is within the budget."""
+    """The table of planners at equal calls; none if no limit is within the budget."""
     if frame.empty:
         return []
     limits = sorted(frame["limit"].unique())
@@ -386,7 +386,7 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
-    """The order in which planners' rows come, kept: differences stand behind all of them."""
+    """A key that keeps the order in which planners' rows come; differences come after all of them."""
     return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
 
 

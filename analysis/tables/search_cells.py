@@ -1,4 +1,4 @@
-"""The episodes of a sweep that searches or is held to a budget: what each took, and on which terms."""
+"""The episodes of a sweep that searches or has a budget: what each of them cost, and on which terms."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from analysis.load.queries import LABELLED, Asked, ask
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
-# How large trees grow to their end: nodes, executions and rollouts (tooltree, figure 4).
+# The sizes of trees at their end: nodes, executions and rollouts (tooltree, figure 4).
 
 
 SIZES = {"nodes": "nodes", "executed_nodes": "executed", "rollouts": "rollouts", "pruned": "pruned"}
-"""What is counted of a tree, and the names of it."""
+"""The counts of a tree, with their names."""
 _PLACED = ("model", "dataset", "disturbed")
 QUARTILES = {"q1": 0.25, "median": 0.5, "q3": 0.75}
 _SIZES = """SELECT {labels}, count(*) AS episodes, {quartiles}
@@ -34,10 +34,10 @@ GROUP BY ALL ORDER BY ALL"""
 
 
 def sizes(group: pd.DataFrame, nodes: pa.Table, where: str = "true") -> Asked:
-    """One row a planner and robustness setting that has trees: of each of SIZES median and quartiles over episodes.
+    """One row per planner and robustness setting with trees: median and quartiles of each of SIZES over episodes.
 
     Columns: the labels, `asked`, `episodes`, and `nodes_q1`, `nodes_median`, `nodes_q3` and so on. `rollouts` are the
-    rewards that were backed up through the root's edges (the sum of N(s, a) over them), NaN of planners that back
+    rewards that were backed up through the root's edges (the sum of N(s, a) over them), NaN for planners that back
     nothing up; the root is no node. `nodes` is the folder's table (`trees`).
     """
     of = {name: f"quantile_cont({name}, {{}})" for name in SIZES}
@@ -49,7 +49,7 @@ def sizes(group: pd.DataFrame, nodes: pa.Table, where: str = "true") -> Asked:
 
 
 def trees(root: Path) -> pa.Table:
-    """What `sizes` reads of the table `nodes`.
+    """The rows of the table `nodes` that `sizes` reads.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -57,7 +57,7 @@ def trees(root: Path) -> pa.Table:
     return store.read(root, "nodes", ["cell_id", "depth", "execution", "visits", "pruned"])
 
 
-# The episodes of a sweep that searches or is held to a budget: what each took, and on which terms.
+# The episodes of a sweep that searches or has a budget: what each of them cost, and on which terms.
 
 
 PARTS = {
@@ -66,12 +66,16 @@ PARTS = {
 }  # fmt: skip
 """The parts of a budget that end an episode, and what they count."""
 PLACE = ["model", "dataset", "outline", "budget"]
-"""What planners that are compared share, besides the robustness setting."""
+"""The labels that compared planners share, besides the robustness setting."""
 ROW = [*PLACE, "robustness", "planner"]
 CASE = [CLUSTER, "case_id"]
 COSTS = ["tokens", "calls", "executed", "seconds"]
-"""What a case took: tokens in and out, completions and scoring passes (the acting model's and the judge's, as budgets
-count them; not those of an evaluator, who only scores), calls of tools that were run, its own seconds."""
+"""The costs of a case: tokens, calls, executed calls and seconds.
+
+Tokens are in and out; calls are completions and scoring passes (the acting model's and the judge's, as budgets count
+them; not those of an evaluator, who only scores); executed calls are calls of tools that were run; seconds are the
+case's own.
+"""
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
 ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
@@ -84,11 +88,10 @@ _NOT_RECORDED = "not recorded"
 
 
 class Terms(NamedTuple):
-    """What a setting's planner was given: the outline's place, its budget in words, and the executed calls of that.
+    """The terms of a setting's planner: the outline's place, its budget in words, and the executed calls of the budget.
 
-    `most_calls` are the completions and scoring passes of it.
-
-    `restored` says whether its judge's decisions were set right from the reference.
+    `most_calls` are the completions and scoring passes of the budget. `restored` says whether its judge's decisions
+    were set right from the reference.
     """
 
     outline: str
@@ -109,11 +112,11 @@ def apply(root: Path) -> bool:
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them, with `ROW`, and what follows.
+    """One row per cell from `load.episodes`, with `ROW` and further columns.
 
     `limit` are the executed calls that its budget allows, `most_calls` the completions and scoring passes, both
-    infinite where they are not recorded; `asked` says whether its planner asked, in any case, whether that was
-    resolved, or had a judge whose decisions were set right (tooltree A.2).
+    infinite if they are not recorded; `asked` says whether its planner asked, in any case, whether that was resolved,
+    or had a judge whose decisions were set right (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -133,9 +136,9 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """The cells of each model, dataset, outline and budget: planners of different budgets are never compared.
+    """The cells of each model, dataset, outline and budget: planners with different budgets are never compared.
 
-    Beside PLACE the labels have `where`: the condition that holds of them.
+    Besides PLACE the labels have `where`: the condition for these cells.
     """
     of_place = cells.groupby(PLACE[:2], sort=False, observed=True)["setting_id"].nunique().to_dict()
     for key, group in cells.groupby(PLACE, sort=False, observed=True):
@@ -148,14 +151,14 @@ def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]
 
 
 def planners(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Each planner's rows in each robustness setting, those who asked whether a case was resolved last."""
+    """Each planner's rows in each robustness setting; planners that asked whether a case was resolved come last."""
     for robustness, part in rows.groupby("robustness", sort=False, observed=True):
         for (asked, planner), own in part.groupby(["asked", "planner"], sort=True, observed=True):
             yield {"robustness": str(robustness), "planner": str(planner), "asked": bool(asked)}, own
 
 
 def ask_of(group: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
-    """What a query gives of one of `places`, with `asked` as the cells have it of a planner and robustness setting."""
+    """The result of a query over one of `places`, with the cells' `asked` of each planner and robustness setting."""
     found, keys = ask(group, query, **further), ["robustness", "planner"]
     asked = group.groupby(keys, observed=True)["asked"].any().reset_index()
     rows = found.rows.merge(asked, on=keys).sort_values(["disturbed", "robustness", "asked", "planner"], kind="stable")
@@ -163,7 +166,7 @@ def ask_of(group: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
 
 
 def cases(group: pd.DataFrame, where: str = "true") -> Asked:
-    """Each case's success and costs, which `compared` and `ablation` take; `where` is the condition of the place."""
+    """Each case's success and costs, which `compared` and `ablation` read; `where` is the condition of the place."""
     stopped = {f"stopped_{part}": f"coalesce(budget_reached = '{part}', false)::INT" for part in PARTS}
     unknown = " OR unknown" * (unknowns.COLUMN in group)
     counts = [
@@ -188,15 +191,16 @@ def _terms(config: str) -> Terms:
     return Terms(str(outline), ", ".join(told) or _NOT_RECORDED, steps, calls, restored)
 
 
-# What planners would have returned at smaller budgets of executed calls, from one run each (tooltree, figure 3).
+# The results that planners would have returned at smaller budgets of executed calls, from one run each (tooltree,
+# figure 3).
 #
-# A planner says of every trajectory that is better than all before (table `improvements`), and what it had used by
-# then. Stopped at a limit it returns the last of them: so the last improvement within a limit is what a run with this
+# A planner reports every trajectory that is better than all before (table `improvements`), and what it had used by
+# then. Stopped at a limit, it returns the last of these. So the last improvement within a limit is what a run with this
 # limit returns, as long as the planner does not look at its budget.
 
 
 LIMITS = (4, 8, 16, 32, 64, 128)
-"""Executed calls, as in the paper."""
+"""Limits of executed calls, as in the paper."""
 
 
 _AT_LIMITS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
@@ -221,7 +225,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 def improvements(root: Path) -> pa.Table:
-    """What `at_limits` reads of the table `improvements`: what cells had used when they found something better.
+    """The rows of the table `improvements` that `at_limits` reads: what cells had used at each improvement.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -233,10 +237,10 @@ def improvements(root: Path) -> pa.Table:
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row a case whose success is known, and limit (`most`) within the budget: means over trials.
+    """One row per case with known success and limit (`most`) within the budget: means over trials.
 
-    A cell that executed no more calls than the limit has its own success. Another has that of its last improvement
-    within the limit, 0 without any. Seconds are known at improvements and at the end; between them they are
+    A cell that executed no more calls than the limit has its own success. Any other cell has that of its last
+    improvement within the limit, 0 without any. Seconds are known at improvements and at the end; between them they are
     interpolated over executed calls.
     """
     within = [limit for limit in limits if (group["limit"] >= limit).all()]
@@ -245,7 +249,7 @@ def at_limits(
 
 
 def curve(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a planner, robustness setting and limit, of the rows of `at_limits`.
+    """One row per planner, robustness setting and limit, from the rows of `at_limits`.
 
     Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `gain_per_second` (see
     `marginal`), each with `_low` and `_high` (95%, over clusters).
@@ -269,10 +273,11 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
-    """The marginal gain per second of a limit (tooltree §4.2): what success gains over what seconds gain.
+    """The marginal gain per second of a limit (tooltree §4.2): the gain of success over the gain of seconds.
 
-    Both are gained since the limit `before`, over the same cases; since no call and no second where there is none. Its
-    interval is Student's t of the ratio's linear part (delta method), as success may fall. NaN where no time passes.
+    Both gains are those since the limit `before`, over the same cases; without such a limit, since no call and no
+    second. The interval is Student's t of the ratio's linear part (delta method), because success may fall. NaN if no
+    time passes.
     """
     gained = (means - before if before is not None else means)[["success", "seconds"]].dropna()
     seconds = float(gained["seconds"].mean()) if len(gained) else 0.0
@@ -288,17 +293,17 @@ def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
 Flags = npt.NDArray[np.bool_]
 ABLATED = "tooltree"
 FRONTIERS = ("tokens", "seconds")
-"""The costs against which success is held."""
+"""The costs with which success is compared."""
 
 
 def compared(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a planner and robustness setting, those who asked whether a case was resolved behind the others.
+    """One row per planner and robustness setting; planners that asked whether a case was resolved come last.
 
-    Columns: `robustness`, `planner`, `asked`, `cases`, `clusters`, `cells`, `failed`, `unknown` (cells of which it is
+    Columns: `robustness`, `planner`, `asked`, `cases`, `clusters`, `cells`, `failed`, `unknown` (cells for which it is
     not known whether they resolved their case), `success` with `_low` and `_high` (95%, over clusters), the means over
     cases of `tool_match_rate`, COSTS and `checks`, and `stopped_` by each of PARTS: the share of episodes. For each of
     FRONTIERS `undominated_` says whether no other planner on the same terms does as well at no more cost. `cases` are
-    the rows that the function of that name asks for.
+    the rows of the function with that name.
     """
     rows = []
     for key, own in planners(cases):
@@ -320,9 +325,9 @@ def compared(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64]) -> Flags:
-    """Whether nobody has at least this success at this cost or less, and either strictly; shapes (n,).
+    """Whether no other has at least this success at this cost or less, and one of these strictly; shapes (n,).
 
-    Whoever's success or cost is not known neither dominates nor is undominated.
+    A planner whose success or cost is not known neither dominates nor is undominated.
     """
     known = ~(np.isnan(success) | np.isnan(cost))
     as_good = (success[None, :] >= success[:, None]) & (cost[None, :] <= cost[:, None])
@@ -332,12 +337,12 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
 
 
 def ablation(cases: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
-    """Each variant of a planner (`tooltree[pre_pruning=false]`) less the plain one, over the cases that both have.
+    """Each variant of a planner (`tooltree[pre_pruning=false]`) minus the plain one, over the cases that both have.
 
-    The files of a planner in folders (`sampled/tooltree`) count, each with its own variants. Columns: `robustness`,
+    Files of a planner in folders (`sampled/tooltree`) count too, each with its own variants. Columns: `robustness`,
     `planner`, `reference`, `cases`, `clusters`; each of success, tokens, executed calls and nodes with its mean, and
-    its `_difference` with `_low` and `_high` (95%, over clusters). The reference has a row of its own in front, without
-    differences. Empty where no variant has a reference.
+    its `_difference` with `_low` and `_high` (95%, over clusters). The reference has a row of its own before its
+    variants, without differences. Empty if no variant has a reference.
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
@@ -372,10 +377,10 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def plain_of(label: str, labels: Sequence[str]) -> str | None:
-    """The label that a variant is compared with; None for one that is no variant, or has nothing to be compared with.
+    """The label that a variant is compared with; None if it is no variant, or if there is nothing to compare it with.
 
-    It has no changes, or all of them `true`: all that can be switched off is on. Of several it is the one with the
-    same retriever and judge.
+    That label has no changes, or all of them are `true`: everything that can be switched off is on. Of several it is
+    the one with the same retriever and judge.
     """
     plain = [other for other in labels if _is_plain(other)]
     if label in plain:
@@ -391,7 +396,7 @@ def _is_plain(label: str) -> bool:
 
 
 def _split(label: str) -> tuple[str, str]:
-    """A label's changes (`a=1,b=2`), and what stands behind them."""
+    """A label's changes (`a=1,b=2`), and the text after them."""
     rest = label[len(name_of(label)) :]
     if not rest.startswith("["):
         return "", rest

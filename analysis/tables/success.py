@@ -1,4 +1,4 @@
-"""The table of results: rates of planners, and beside them those of what needs no model."""
+"""The table of results: rates of planners, and beside them those of baselines that need no model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTERVAL = "95% interval"
 _WITHOUT = "without a model"
 """The key of rows that no planner made."""
 _SEVERAL = 2
-"""Trials of which it is told whether any succeeds, and whether all do."""
+"""From this number of trials on, the table says whether any of them succeeds, and whether all do."""
 _MATCH = "tool match: of the steps that need a tool, those with the reference's"
 _ACTION = "action acc.: steps that rightly called a tool, or rightly called none"
 _FAILED = "failed: cells that ended in an error"
@@ -57,13 +57,13 @@ _MONEY = "USD: US dollars per case, all roles together, by their models' prices;
 
 
 def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, query: str) -> Table:
-    """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines.
+    """Rates of planner x robustness for one model and dataset, with the baselines below each robustness setting.
 
     Args:
         results: the rows of `rates.results` in their order, with `planned` cells.
         baselines: those of this model and dataset.
         cases: the rows of `rates.by_case`.
-        query: what gave them.
+        query: the query that gave them.
     """
     place = place_of(results)
     trials = int(cases["tried"].max())
@@ -92,7 +92,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """What is known of all trials of cases, by robustness setting and planner; nothing of single trials."""
+    """The rates over all trials of cases, by robustness setting and planner; empty for single trials."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -107,11 +107,11 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 
 
 def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
-    """The columns that some row has something for; a terminal leaves out more the more there is to warn of."""
+    """The columns for which some row has a value; a terminal leaves out more columns if there is more to warn about."""
     partial = bool((results["cells"] < results["planned"]).any())
     unreadable_too, cut = _many(results, "unreadable"), _many(results, "cut")
     bounded = bool(_bounded(results).any())
-    warned = unreadable_too + cut + bounded  # what there is to be seen first, in 100 columns
+    warned = unreadable_too + cut + bounded  # columns to be seen first, within a width of 100
     dropped = ("tool match", "USD", "failed", _INTERVAL)[: warned if warned < 2 else warned + partial]
     several = trials >= _SEVERAL
     together = {f"pass@{trials}": f"any_{trials}", f"pass^{trials}": f"all_{trials}"} if several else {}
@@ -139,7 +139,7 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
 
 
 def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bool = True) -> Column:
-    """One that what needs no model has nothing for."""
+    """A column for which baselines without a model have no value."""
     return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
 
@@ -152,7 +152,7 @@ def _share_of(name: str) -> Callable[[Row], str]:
 
 
 def _rate(header: str, rate: str, said: str) -> Column:
-    """Its mean, with the deviation over trials where there is room."""
+    """A column of a rate's mean, with the deviation over trials if there is room."""
 
     def brief(row: Row) -> str:
         return number(row[f"{rate}_mean"], scale=100, missing=MISSING if _WITHOUT in row else "none")
@@ -174,18 +174,18 @@ def _has(baselines: pd.DataFrame, name: str) -> bool:
 
 
 def _many(results: pd.DataFrame, share: str) -> bool:
-    """Whether any row's share has a column of its own."""
+    """Whether any row's share is large enough for a column of its own."""
     return share in results and bool((results[share] > answers.MANY).any())
 
 
 def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows have so many unknown cells that what they leave open is told."""
+    """Which rows have so many unknown cells that bounds of their success are shown."""
     known = results[unknowns.LEAST].notna() if unknowns.LEAST in results else pd.Series(False, index=results.index)
     return known & (results["unknown"] > unknowns.MOST * results["cells"])
 
 
 def _left_open(row: Row) -> str:
-    """What success is if all unknown cells failed, and if all succeeded."""
+    """Success if all unknown cells failed, and if all succeeded."""
     if not row["unknown"] > unknowns.MOST * row["cells"]:
         return MISSING
     return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
@@ -200,7 +200,7 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _notes(results: pd.DataFrame) -> list[str]:
-    """What is not shown, and why: deviations over trials that are all equal."""
+    """Notes on what is not shown, and why: deviations over trials that are all equal."""
     repeated = results[results["repeated"]]
     if len(repeated) == len(results):
         return ["no ±: in every setting all trials are equal, case by case"]
@@ -213,9 +213,9 @@ def _notes(results: pd.DataFrame) -> list[str]:
 
 _LABELS = SETTING[2:]
 _PRINTED = 4
-"""The largest k of which a terminal shows columns."""
+"""The largest k for which a terminal shows columns."""
 _EVERY = 8
-"""Each k up to this one has its columns; above it those that double, and the number of trials itself."""
+"""Each k up to this one has its columns; above it the ks that double, and the number of trials itself."""
 _CAPTION = (
     "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
     "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
@@ -230,7 +230,7 @@ _SHORT = (
 
 
 def brief(k: int) -> str:
-    """What a caption says where only one k is shown."""
+    """The caption if only one k is shown."""
     return f"pass@{k}: any of {k} trials succeeds, pass^{k}: all do (% of cases with {k} known trials)"
 
 
@@ -251,13 +251,13 @@ def shown(most: int) -> list[int]:
 
 
 def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
-    """One row a planner and robustness setting: each of `measures(most)` with `_low`, `_high` and `_cases`.
+    """One row per planner and robustness setting: each of `measures(most)` with `_low`, `_high` and `_cases`.
 
     Args:
         cases: the rows of `rates.by_case`, of one model and dataset.
         most: the largest k.
 
-    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` are the others. NaN without any.
+    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` counts the others. NaN without any.
     """
     counts = cases[["won", "tried"]].astype(int).to_numpy()
     pairs, place = np.unique(counts, axis=0, return_inverse=True)
@@ -271,7 +271,7 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def measures(most: int) -> list[Measure]:
-    """pass^1 to pass^most, then pass@2 to pass@most, of the k that are `shown`: pass@1 is pass^1."""
+    """pass^1 to pass^most, then pass@2 to pass@most, for each k that is `shown`: pass@1 is pass^1."""
     return [
         *(Measure(f"all_{k}", f"pass^{k}", "rare" if k > 1 else "share") for k in shown(most)),
         *(Measure(f"any_{k}", f"pass@{k}", "rare") for k in shown(most)[1:]),
@@ -279,7 +279,7 @@ def measures(most: int) -> list[Measure]:
 
 
 def tables(cases: pd.DataFrame, query: str) -> list[Table]:
-    """A table of one model and dataset, where some case has two trials or more: of the rows of `rates.by_case`."""
+    """A table of one model and dataset from the rows of `rates.by_case`, if some case has two trials or more."""
     most = int(cases["tried"].max())
     if most < _SEVERAL:
         return []
@@ -300,7 +300,7 @@ def tables(cases: pd.DataFrame, query: str) -> list[Table]:
 
 
 def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:
-    """A terminal has the small k alone."""
+    """The columns of a table; a terminal shows only those of small k."""
     printed = {one.header for one in measures(_PRINTED)}
     figures = [one.shown(printed=one.header in printed) for one in known(frame, measures(most))]
     return [count("cases"), count("clusters", printed=False), *figures]

@@ -1,10 +1,11 @@
 """The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
 
-J (Youden 1950) of a threshold is the share of wrong decisions above it less the share of right ones. Where an outline
-says what each decision should have been, decisions are those of the first pass whose reference's tool was on offer:
-where it was not, no branch is right. Without an outline nothing says which decision was wrong, so that a first pass
-counts as one, by its highest entropy and by whether it failed, where all the reference's tools were retrieved.
-Entropies are of exact choices alone (`egb_logits`, `egb_names`), of each case's first trial.
+J (Youden 1950) of a threshold is the share of wrong decisions above it minus the share of right ones. If an outline
+says what each decision should have been, decisions are those of the first pass for which the reference's tool was on
+offer: if it was not, no branch is right. Without an outline nothing says which decision was wrong. So a first pass
+counts as one decision, by its highest entropy and by whether it failed, if all the reference's tools were retrieved.
+
+Entropies are those of exact choices alone (`egb_logits`, `egb_names`), of each case's first trial.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from analysis.stats.intervals import CLUSTER
 from grid import store
 
 DRAWS = 2000
-"""Of the bootstrap over clusters."""
+"""Draws of the bootstrap over clusters."""
 DIGITS = 3
-"""Of a threshold that is told."""
+"""Significant digits of a threshold that is shown."""
 _STEPS = ["cell_id", "branch", "entropy", "reference_rank", "tool_matches", "tool_required"]
 _KEYS = [*SETTING, "labels", "unit"]
 _QUERY = f"""WITH f AS (SELECT * FROM steps WHERE branch = 0 AND entropy IS NOT NULL),
@@ -44,19 +45,19 @@ d AS (SELECT cell_id, 'decision' AS unit, entropy, NOT coalesce(tool_matches, fa
     AND cell_id NOT IN (SELECT cell_id FROM e WHERE retrieval_rate < 1) GROUP BY cell_id)
 SELECT {LABELLED}, config::VARCHAR->'planner'->>'labels' AS labels, unit, case_id, cluster, d.entropy, error
 FROM e JOIN d USING (cell_id) WHERE trial = (SELECT min(trial) FROM e) AND labels IS NOT NULL ORDER BY ALL"""  # noqa: S608  names are ours
-"""Planners that take exact choices have a key `labels`, and others have not."""
+"""Planners that take exact choices have a key `labels`; others do not."""
 Floats = npt.NDArray[np.float64]
 
 
 class Best(NamedTuple):
-    """A threshold in nats and its J; NaN where nothing can be told apart."""
+    """A threshold in nats and its J; NaN if nothing can be told apart."""
 
     threshold: float
     j: float
 
 
 def decisions(root: Path) -> Asked:
-    """A row for each decision, or for each first pass of a setting without an outline that is followed; its query.
+    """One row per decision, or per first pass of a setting that follows no outline; and the query of these rows.
 
     Columns: those of `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`),
     `cluster`, `case_id`, `entropy` in nats, and `error`.
@@ -78,12 +79,12 @@ def decisions(root: Path) -> Asked:
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
-    """The threshold of the largest J, halfway between two entropies; of several the lowest.
+    """The threshold with the largest J, halfway between two entropies; if there are several, the lowest.
 
     Args:
         entropy: in nats, shape (n,).
         error: whether each decision was wrong, shape (n,).
-        weights: how often each counts, shape (n,); None: once.
+        weights: how often each decision counts, shape (n,); None: once.
     """
     weights = np.ones(len(entropy)) if weights is None else weights
     order = np.argsort(entropy, kind="stable")
@@ -99,12 +100,12 @@ def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None =
 
 
 def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
-    """One row a setting: the threshold and its J, each with `_low` and `_high` (95%, a bootstrap over clusters).
+    """One row per setting: the threshold and its J, each with `_low` and `_high` (95%, a bootstrap over clusters).
 
     Further columns: `unit`, `labels`, `cases`, `clusters`, `decisions`, `errors`, `branching` (the share of decisions
-    above the threshold), and `error_above` and `error_below` (their error rates). NaN where all were right, all wrong,
-    or all of one entropy; no bounds where the cases are of one cluster. J is of the decisions it was learned on: on
-    others it is lower.
+    above the threshold), and `error_above` and `error_below` (their error rates). NaN if all were right, all wrong, or
+    all of one entropy; no bounds if the cases are of one cluster. J is computed on the decisions from which it was
+    learned: on others it is lower.
     """
     rows = []
     for key, own in found.groupby(_KEYS, sort=False, observed=True):
@@ -125,7 +126,7 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J of as many clusters drawn with replacement; shape (draws, 2), or none of a single cluster."""
+    """Thresholds and J for as many clusters drawn with replacement; shape (draws, 2), or empty for a single cluster."""
     count = int(cluster.max()) + 1
     if count < 2 or math.isnan(best(entropy, error).j):
         return np.zeros((0, 2))
@@ -135,7 +136,7 @@ def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArr
 
 
 def table(frame: pd.DataFrame, query: str) -> Table:
-    """What `learned` gives, as a table; `query` gave the decisions."""
+    """The rows of `learned` as a table; `query` gave the decisions."""
     return Table(
         name="thresholds",
         title="the entropy above which a state should branch",
@@ -166,7 +167,7 @@ UNITS = (
 
 
 def overlap(pilot: Path, tested: Path) -> dict[str, tuple[int, int]]:
-    """By dataset how many of the tested cases are the pilot's too, and how many cases were tested.
+    """By dataset, how many of the tested cases are also in the pilot, and how many cases were tested.
 
     Raises:
         StoreError: a folder cannot be read.

@@ -1,4 +1,4 @@
-"""Trajectory metrics of every setting (traject_bench §4.1), and what chance would have of them."""
+"""Trajectory metrics of every setting (traject_bench §4.1), and those that chance would reach."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ METRICS = {
 """Columns of `episodes` with their headers and scales."""
 _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf, "forbidden_calls": math.inf}
-"""The largest values, where that is not 1."""
+"""The largest values, if they are not 1."""
 _PLACE = ["dataset", "robustness"]
 _CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
 _TOLD = {
@@ -91,7 +91,7 @@ _CHANCE = (
 
 
 def read(root: Path) -> pd.DataFrame:
-    """The episodes of which any metric is known, with METRICS, `plan_nodes` and `engine`.
+    """The episodes for which any metric is known, with METRICS, `plan_nodes` and `engine`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -105,7 +105,7 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """One table for each model of what `read` gives.
+    """One table for each model, from the rows of `read`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -120,7 +120,7 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def measured(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting: `cases`, `clusters`, and of each of METRICS mean, `_low`, `_high`, `_cases` (where known)."""
+    """One row per setting: `cases`, `clusters`; for each of METRICS mean, `_low`, `_high`, `_cases` (those known)."""
     rows = []
     for group in by_case(cases, SETTING, [*METRICS]):
         row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
@@ -134,7 +134,7 @@ def measured(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def offers(root: Path) -> pa.Table:
-    """What `chance` reads of the table `steps`: cells' first decisions.
+    """The rows of the table `steps` that `chance` reads: cells' first decisions.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -144,11 +144,12 @@ def offers(root: Path) -> pa.Table:
 
 
 def chance(cells: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
-    """What drawing would have, a row for each robustness setting, retriever and pool; none where offers are not known.
+    """The metrics of random draws, per robustness setting, retriever and pool; no rows if offers are not known.
 
-    n tools (the reference's calls) of the k on offer at the first decision, of which r n are the reference's: r is the
-    retrieval rate. `finish`, or calling none, is none of the k; of fewer all are drawn. Means over cases. Cells that
-    follow an outline are left out: it offers tools substep by substep.
+    n tools (as many as the reference's calls) are drawn from the k on offer at the first decision, of which r n are the
+    reference's: r is the retrieval rate. `finish`, or calling none, is not one of the k; if there are fewer, all are
+    drawn. Means over cases. Cells that follow an outline are left out, because an outline offers tools substep by
+    substep.
     """
     asked = ask(cells, _DRAWN.format(where=where), steps=steps)
     found, several = asked.rows, asked.rows["retriever"].nunique() > 1
@@ -204,7 +205,7 @@ def _bounded(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
-    """Metrics that are not known of every case: their means are over those of which they are."""
+    """Notes on metrics that are not known for every case: their means are over the cases for which they are."""
     found = []
     for name in shown:
         share = frame[f"{name}_cases"] / frame["cases"]
@@ -215,7 +216,7 @@ def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
     return found
 
 
-# Exact match by the number of tools, drawn (traject_bench, figure 2).
+# The figure of exact match by the number of tools (traject_bench, figure 2).
 
 
 _WIDE = 3  # panels in a row
@@ -278,9 +279,9 @@ CAPTION = (
 
 
 def curve(cells: pd.DataFrame) -> Asked:
-    """One row a setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
+    """One row per setting on TRAJECT-Bench and number of calls (`tools`): `cases`, `exact_match`, `_low`, `_high`.
 
-    `cells` are what `read` gives.
+    `cells` are the rows of `read`.
     """
     names = sorted({str(name) for name in cells["dataset"].unique() if name_of(str(name)) == DATASET})
     if not names:
@@ -296,7 +297,7 @@ def curve(cells: pd.DataFrame) -> Asked:
 
 
 def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Figure 2 as a table for each model: a row a setting, a column a number of tools. None without TRAJECT-Bench."""
+    """Figure 2 as a table per model: a row per setting, a column per number of tools. None without TRAJECT-Bench."""
     found, query = curve(cells)
     if found.empty:
         return []
@@ -341,7 +342,7 @@ def _share(size: int, line: Mapping[str, Any]) -> str:
 
 COUNTS_COLUMN = "tool_counts"
 SMALL = 1e-5
-"""What GTA's evaluator adds to denominators that may be 0; nothing that is shown depends on it."""
+"""The number that GTA's evaluator adds to denominators that may be 0; no shown value depends on it."""
 _SHOWN = 8  # kinds at most that have a column of their own
 _COUNTED = """SELECT {labels}, one.key AS kind, count(*) AS cells, sum(one.value[1])::BIGINT AS hits,
   sum(one.value[2])::BIGINT AS predicted, sum(one.value[3])::BIGINT AS gold, min(place) AS place
@@ -367,7 +368,7 @@ def kind_tables(root: Path) -> list[Table]:
 
 
 def f1(counts: pd.DataFrame) -> pd.Series[float]:
-    """F1 as GTA's evaluator has it, of columns hits, predicted and gold; NaN without gold calls."""
+    """F1 as in GTA's evaluator, from the columns hits, predicted and gold; NaN without gold calls."""
     precision = counts["hits"] / (counts["predicted"] + SMALL)
     recall = counts["hits"] / counts["gold"].where(counts["gold"] > 0)
     return 2 * precision * recall / (precision + recall + SMALL)
@@ -405,7 +406,7 @@ _PATTERNS_CAPTION = (
 
 
 def pattern_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose cells were looked at for patterns."""
+    """A table for each model and dataset whose cells were searched for patterns."""
     cells = load.episodes(root, [PATTERNS_COLUMN], pc.field(PATTERNS_COLUMN).is_valid())
     found = []
     each = [(name, f"list_contains({PATTERNS_COLUMN}, '{name}')") for name in PATTERNS]

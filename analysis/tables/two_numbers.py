@@ -26,11 +26,11 @@ _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are whit
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
 
 
-# A heat map of success over two numbers of a planner, and a curve over each with the other held.
+# A heat map of success over two numbers of a planner, and a curve over each number with the other held.
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A figure for each planner of which two numbers vary; none where there is no such sweep.
+    """A figure for each planner with two numbers that vary; none if there is no such sweep.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -65,7 +65,7 @@ def _svg(grid: Grid, name: str) -> str:
 
 
 def _heat(axis: Axes, grid: Grid) -> None:
-    """A cell a setting, empty where none ran; the scale is the whole range of shares, so that figures compare."""
+    """One cell per setting, empty if none ran; the scale is the whole range of shares, so that figures compare."""
     rows, columns = grid.values(grid.first), grid.values(grid.second)
     found = [[grid.at(first, second) for second in columns] for first in rows]
     values = np.array([[one.mean if one else np.nan for one in row] for row in found])
@@ -113,7 +113,7 @@ _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each planner of which two numbers vary; none where there is no such sweep.
+    """A table for each planner with two numbers that vary; none if there is no such sweep.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -122,7 +122,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def title(grid: Grid) -> str:
-    """How its table and its figure are headed."""
+    """The title of its table and its figure."""
     place = grid.place
     robustness = f", {place['robustness']}" if place["robustness"] != "none" else ""
     figure = _FIGURES.get((grid.planner, grid.first, grid.second), "")
@@ -163,11 +163,11 @@ def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
     return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
 
 
-# Which settings are one planner with two of its numbers varied, and what they solve.
+# Which settings are one planner with two of its numbers varied, and their success.
 
 
 LEAST = 4
-"""Settings that make a grid: two values of each number."""
+"""The fewest settings that make a grid: two values of each number."""
 PLACE = ["model", "dataset", "robustness"]
 _SAME = [name for name in APART if name not in ("planner", "setting_id")]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, *spending.SPENT, "config"]
@@ -177,7 +177,7 @@ _COLUMNS = [*provenance.SIMULATED_COLUMNS, *spending.SPENT, "config"]
 class Grid:
     """A planner's settings that differ in two numbers, `first` and `second`, and in nothing else.
 
-    `place` has the labels of PLACE. `table` has a row a setting: both numbers by their names, `cases`, `clusters`,
+    `place` has the labels of PLACE. `table` has one row per setting: both numbers by their names, `cases`, `clusters`,
     `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens`, the mean per case of all roles.
     `query` gave the cases' means.
     """
@@ -194,19 +194,19 @@ class Grid:
         return sorted(self.table[key].unique())
 
     def middle(self, key: str) -> float:
-        """The value at which one number is held while the other varies: the middle one, of two the higher."""
+        """The value at which one number is held while the other varies: the middle one, or the higher of two."""
         values = self.values(key)
         return values[len(values) // 2]
 
     def at(self, first: float, second: float) -> Interval | None:
-        """Success of a setting; None where it did not run, or nothing is known of it."""
+        """Success of a setting; None if it did not run, or nothing is known about it."""
         own = self.table[(self.table[self.first] == first) & (self.table[self.second] == second)]
         known = own.dropna(subset=["success"])
         return Interval(*map(float, known[["success", "success_low", "success_high"]].iloc[0])) if len(known) else None
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them; none where no planner can have a grid, which few columns tell.
+    """One row per cell from `load.episodes`; none if no planner can have a grid, which is known from few columns.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -222,10 +222,10 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def grids(cells: pd.DataFrame) -> list[Grid]:
-    """Every planner of which exactly two numbers vary among settings that are else alike, in the cells' order.
+    """Every planner for which exactly two numbers vary among otherwise equal settings, in the cells' order.
 
     Numbers are values of the planner's own keys; settings that differ in other values of these, in their budget or in
-    any other part are of another grid.
+    any other part belong to another grid.
     """
     if cells.empty:
         return []
@@ -267,13 +267,13 @@ def _numbers(planner: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _rest(config: Mapping[str, Any]) -> str:
-    """What else the settings of a grid share: the planner's other values, and the budget."""
+    """The other values that the settings of a grid share: the planner's other values, and the budget."""
     other = {key: value for key, value in config.get("planner", {}).items() if not _is_number(value)}
     return json.dumps([other, config.get("budget")], sort_keys=True)
 
 
 def _varied(settings: Sequence[Mapping[str, float]]) -> list[str]:
-    """The numbers of which settings have several values."""
+    """The numbers for which settings have several values."""
     keys = dict.fromkeys(key for numbers in settings for key in numbers)
     return [key for key in keys if len({numbers.get(key) for numbers in settings}) > 1]
 

@@ -29,13 +29,13 @@ _ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
 SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
   count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
 FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
-"""The last comparison of each pair by each evaluator; cells that ran again are others."""
+"""The last comparison of each pair by each evaluator; a cell that ran again is another cell."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model, dataset, evaluator and reference planner; none where nothing was compared."""
+    """A table for each model, dataset, evaluator and reference planner; none if nothing was compared."""
     compared = store.read(root, "comparisons", _COMPARED)
     if not compared.num_rows:
         return []
@@ -45,16 +45,16 @@ def tables(root: Path) -> list[Table]:
 
 
 def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
-    """Each case's mean `win` by setting, `evaluator`, `against` and `rule`, and the pairs of it."""
+    """Each case's mean `win` by setting, `evaluator`, `against` and `rule`, and its number of pairs."""
     return ask(cells, _ASKED.format(labels=LABELLED), comparisons=comparisons)
 
 
 def win_rates(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row a planner: `win_rate` with `low` and `high` (95%, over clusters), a case its mean over trials.
+    """One row per planner: `win_rate` with `low` and `high` (95%, over clusters), from each case's mean over trials.
 
     Args:
-        cases: the rows of `by_case`; of a pair `win` is 1, 0.5 or 0, and null where the evaluator said neither, which
-            counts as `unreadable` and nothing else.
+        cases: the rows of `by_case`; for a pair `win` is 1, 0.5 or 0, and null if the evaluator named neither: such a
+            pair counts as `unreadable` and nothing else.
 
     The reference has 0.5 by definition, and no interval.
     """
@@ -99,16 +99,16 @@ def _counted(name: str, row: Mapping[Any, Any]) -> str:
     return "" if "by" in row else f"{row[name]:,}"
 
 
-# Planners over several data sets: their mean rank with an interval, and what they solve of each.
+# Planners over several data sets: their mean rank with an interval, and their success on each.
 #
-# A rank is a planner's place by success among all that ran on every data set, 1 the best, ties shared. Mean ranks are
-# how studies with many data sets compare methods (Demšar 2006); the interval draws clusters of cases anew within each
-# data set (2,000 bootstrap draws), as the data sets themselves are given, and no sample of others.
+# A rank is a planner's place by success among all that ran on every data set; 1 is the best, ties are shared. Studies
+# with many data sets compare methods by mean ranks (Demšar 2006). The interval resamples clusters of cases within each
+# data set (2,000 bootstrap draws), but not the data sets: these are given, and are no sample of others.
 
 
 NAME = "over data sets"
 LEAST = 2
-"""Data sets, and planners, that it takes."""
+"""The fewest data sets, and the fewest planners, for which there are ranks."""
 DRAWS, SEED = 2_000, 20_261_128
 _CAPTION = (
     "rank: of success among the planners that ran on all these data sets, 1 is the best, ties share; mean over data "
@@ -131,9 +131,9 @@ def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 
 def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
-    """One row a planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with its bounds.
+    """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with its bounds.
 
-    Empty where fewer than LEAST data sets or such planners are there. `episodes` are of one model, undisturbed.
+    Empty if there are fewer than LEAST data sets or such planners. `episodes` are of one model, undisturbed.
     """
     asked = ask(episodes, queries.of_cases(["success"], where))
     cases = asked.rows.dropna(subset=["success"]).sort_values(["dataset", "planner", "case_id"], kind="stable")
@@ -161,7 +161,7 @@ def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def _ranked(success: Floats) -> Floats:
-    """Mean ranks over data sets, the last axis but one; the last is planners'."""
+    """Mean ranks over data sets, which are the last axis but one; the last axis is that of planners."""
     flat = pd.DataFrame(-np.round(success, 9).reshape(-1, success.shape[-1]))
     found: Floats = flat.rank(axis=1).to_numpy().reshape(success.shape).mean(axis=-2)
     return found

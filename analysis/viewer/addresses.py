@@ -1,4 +1,4 @@
-"""Where a page's links lead: to the viewer's own addresses or, in an export, to files beside it."""
+"""The targets of a page's links: the viewer's own addresses or, in an export, files beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 
 
 class Addresses(Protocol):
-    """Each is None where there is no such page."""
+    """The addresses of pages; each is None if there is no such page."""
 
     @property
     def export(self) -> bool:
@@ -30,7 +30,7 @@ class Addresses(Protocol):
         ...
 
     def sweeps(self, filters: Filters | None = None) -> str:
-        """The first page, with unknown cells as filters have them."""
+        """The first page, with unknown cells counted as in the filters."""
         ...
 
     def cases(self, filters: Filters) -> str | None:
@@ -38,7 +38,7 @@ class Addresses(Protocol):
         ...
 
     def episode(self, cell: str, filters: Filters, branch: int | None = None, first: int | None = None) -> str | None:
-        """One episode; `filters` are those of the cases that one comes from and goes back to."""
+        """One episode; `filters` are those of the page of cases from which it is reached."""
         ...
 
     def tree(self, cell: str, filters: Filters, node: str = "") -> str | None:
@@ -46,7 +46,7 @@ class Addresses(Protocol):
         ...
 
     def asked(self, cell: str, filters: Filters, request: int = 0) -> str | None:
-        """What it asked and was answered, from the page that has a request."""
+        """Its requests and answers, on the page that has the given request."""
         ...
 
 
@@ -84,7 +84,7 @@ class Exported:
     """Files of an export; `up` leads from the page to the folder's top: "" or "../"."""
 
     cells: Set[tuple[str, str]]
-    """The folders' keys and cells of which there are pages."""
+    """The folders' keys and cells for which there are pages."""
     trees: Set[tuple[str, str]]
     cases_pages: dict[tuple[str, str, str, str, int], str]
     """Files by folder's key, model, dataset, robustness and page."""
@@ -120,11 +120,11 @@ class Exported:
 
 
 def file_name(cell: str) -> str:
-    """A cell's id as a name of files: one that is none is hashed."""
+    """A cell's id as a file name; an id that cannot be one is hashed."""
     return cell if _PLAIN.fullmatch(cell) else f"x-{hashlib.sha256(cell.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
-# What a page of cases is asked for: a place in the grid, conditions, an order; all of it stands in the address.
+# The request for a page of cases: a place in the grid, conditions, an order; all of it is in the address.
 
 
 SORTS = {"failed": "failed first", "flipped": "flipped first", "id": "by id"}
@@ -135,19 +135,19 @@ OUTCOMES = {
     "broken": "ended in an error",
 }
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
-"""How tables count cells of which nobody can tell whether they succeeded; the first, unless asked for."""
+"""How tables count cells whose success is not known; the first unless another is asked for."""
 OTHER = "(other folder)"
-"""What cells are compared with: instead of a planner's label, the same planner's in the other folder."""
+"""A value instead of a planner's label: cells are compared with the same planner's in the other folder."""
 _LONGEST = 500  # characters of a label
 _PAGES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Filters:
-    """`run` is "" for the first folder, `2` for the other; texts are empty where nothing is asked.
+    """`run` is "" for the first folder, `2` for the other; texts are empty if nothing is asked for.
 
-    `planner` is the one whose cells `failure`, `outcome` are about (all, unless given); `against` a planner's label or
-    OTHER. `case` is a part of a case's id; `page` counts from 1.
+    `planner` is the planner whose cells `failure` and `outcome` are about (all, unless given); `against` is a planner's
+    label or OTHER. `case` is a part of a case's id; `page` counts from 1.
     """
 
     run: str = ""
@@ -167,12 +167,12 @@ class Filters:
 
     @property
     def query(self) -> dict[str, object]:
-        """For an address."""
+        """The filters as an address's query."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     @property
     def cells(self) -> str:
-        """The view of `Index` that counts unknown cells as is asked for."""
+        """The view of `Index` that counts unknown cells as asked for."""
         return self.unknown or next(iter(UNKNOWN))
 
     @property
@@ -186,7 +186,7 @@ class Filters:
 
 
 def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
-    """The filters of an address, and what of it cannot be used, in words."""
+    """The filters of an address, and sentences on the parts of it that cannot be used."""
     wrong: list[str] = []
     found: dict[str, Any] = {}
     for one in fields(Filters):
@@ -222,14 +222,14 @@ def _page(text: str, wrong: list[str]) -> int:
 
 
 HOST, PORT = "127.0.0.1", 8321
-"""Where the viewer listens unless it is told otherwise."""
+"""The viewer's host and port, unless others are given."""
 SWEEPS, CASES, EPISODE, TREE, ASKED, STATIC = "/", "/cases", "/episode", "/tree", "/asked", "/static/"
 
 
 def link(model: str = "", dataset: str = "", robustness: str = "", planner: str = "", case: str = "") -> str:
     """The path of the cases of these labels, for the tables of a report: `/cases?model=...`.
 
-    What is left out is chosen by the viewer: the first that there is. `planner` is the one whose cells filters are
+    If a label is left out, the viewer chooses the first that there is. `planner` is the planner whose cells filters are
     about, `case` a part of a case's id.
     """
     return address(
@@ -238,7 +238,7 @@ def link(model: str = "", dataset: str = "", robustness: str = "", planner: str 
 
 
 def whole(model: str, dataset: str) -> str:
-    """`link` with the viewer's usual host and port; where both are empty, of the page of all settings."""
+    """`link` with the viewer's usual host and port; if both are empty, the address of the page of all settings."""
     return f"http://{HOST}:{PORT}{link(model, dataset) if model or dataset else SWEEPS}"
 
 
@@ -248,21 +248,21 @@ def address(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-# A model, a dataset and a robustness setting, and the planners that stand side by side there.
+# A model, a dataset and a robustness setting, and the planners that are shown side by side there.
 
 
 REFERENCE = "react"
 
 
 def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
-    """The place that filters name; what they leave out is the first there is."""
+    """The place that filters name; if they leave labels out, the first place that fits."""
     wanted = filters.model, filters.dataset, filters.robustness
     fits = [place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))]
     return fits[0] if fits else None
 
 
 def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | None:
-    """The planner that others are compared with: the one that is asked for, else react, else none."""
+    """The planner that others are compared with: the one asked for, else react, else none."""
     if filters.against and filters.against != OTHER:
         return next((one for one in settings if one.planner == filters.against), None)
     plain = [one for one in settings if one.planner.partition("[")[0].partition(" ")[0] == REFERENCE]
@@ -270,13 +270,13 @@ def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | Non
 
 
 def in_place(filters: Filters, setting: Setting) -> Filters:
-    """The filters, about the place of a setting."""
+    """The filters, with the place of a setting."""
     model, dataset, robustness = setting.place
     return filters.but(page=filters.page, model=model, dataset=dataset, robustness=robustness)
 
 
 def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
-    """Each place's address, and its settings in numbers, with unknown cells as the filters have them."""
+    """Each place's address, and its settings in numbers, with unknown cells counted as in the filters."""
     summaries, found = index.summed_up(filters.cells), []
     for place in index.places:
         settings = index.of_place(place)
@@ -287,12 +287,12 @@ def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
 
 
 def ranked(summaries: Mapping[int, Summary], settings: Sequence[Setting], reference: Setting | None) -> list[Setting]:
-    """As reports have them: the reference first, then by success."""
+    """The settings in the order of reports: the reference first, then by success."""
     return sorted(settings, key=lambda one: (one != reference, -_known(summaries[one.key].success.mean)))
 
 
 def count(index: Index) -> int:
-    """All cells."""
+    """The number of all cells."""
     return sum(one.cells for one in index.summaries.values())
 
 

@@ -32,7 +32,7 @@ _SERVED = Served()
 
 
 def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
-    """The application over one folder or two; with a token only who has it may look."""
+    """The application over one folder or two; with a token, only those who have it may look."""
     pages = Pages(runs)
 
     def route(path: str, answer: Callable[[Request, Filters, Sequence[str]], Found]) -> Route:
@@ -87,7 +87,7 @@ def _answered(pages: Pages, answer: Callable[[], Found]) -> Found:
 
 
 def _cell(request: Request) -> str:
-    """An id of an episode; too long ones are nobody's."""
+    """The id of an episode; an id that is too long is changed to one that no episode has."""
     found = request.query_params.get("cell", "")
     return found if len(found) <= _LONGEST and "\0" not in found else f"{found[:_LONGEST]}…"
 
@@ -105,7 +105,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 TOKEN = "token"  # noqa: S105
-"""The parameter of the address, once; then it is a cookie of a port's own, as cookies know no ports."""
+"""The parameter of the first address; then it is in a cookie named after the port, as cookies know no ports."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -119,16 +119,16 @@ Call = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """Answers, or refuses. With a token whoever has it may look; without, whoever calls this machine by its own name.
+    """Answer or refuse: with a token, whoever has it may look; without, whoever calls this machine by its own name.
 
-    A page elsewhere whose name was pointed at this machine (DNS rebinding) calls it by that name.
+    A page elsewhere whose name was pointed at this machine (DNS rebinding) calls it by that other name.
     """
 
     def __init__(self, app: ASGIApp, port: int, token: str | None = None) -> None:
         self._app, self._token, self._cookie = app, token, f"agent-grid-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of ASGI."""
+        """Handle a call of ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

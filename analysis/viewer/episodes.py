@@ -19,7 +19,7 @@ SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the refe
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument's value in both calls, None where one has none; `mark`: how they compare, "" without a reference."""
+    """An argument's value in both calls, None if a call lacks it; `mark`: how they compare, "" without a reference."""
 
     name: str
     chosen: str | None
@@ -29,7 +29,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Compared:
-    """What was chosen and the reference's, with their arguments; tools are None where nobody called one."""
+    """The chosen call and the reference's, with their arguments; a tool is None if none was called."""
 
     tool: str | None
     reference: str | None
@@ -38,19 +38,19 @@ class Compared:
 
     @property
     def tool_differs(self) -> bool:
-        """Whether another tool was called than the reference's, or one where it has none."""
+        """Whether a tool other than the reference's was called, or one although the reference has none."""
         return self.known and (self.tool or NO_TOOL) != (self.reference or NO_TOOL)
 
     @property
     def differs(self) -> bool:
-        """Whether anything does."""
+        """Whether anything differs."""
         return self.tool_differs or any(one.mark not in ("", SAME) for one in self.arguments)
 
 
 def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compared:
-    """A row of `steps` beside a call of its case's reference; None: of this decision there is no reference.
+    """A row of `steps` beside a call of its case's reference; None: there is no reference for this decision.
 
-    Both as they were written, with references to earlier outputs unfilled.
+    Both are given as they were written, with references to earlier outputs unfilled.
     """
     own = written(step)
     if call is None:
@@ -63,7 +63,7 @@ def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compare
 
 
 def written(step: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of a step's call, each as JSON or, a text, as it stands."""
+    """The arguments of a step's call, each as JSON, or unchanged if it is a text."""
     whole = _loaded(step["written"])
     if isinstance(whole, dict) and isinstance(whole.get("arguments"), dict):
         return _values(whole["arguments"])
@@ -71,9 +71,10 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 
 
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
-    """Of each step the place of the reference's call it is held against.
+    """For each step, the place of the reference's call with which it is compared.
 
-    Where an outline is followed, that of its substep; else the first call of the same tool that is not yet taken.
+    If an outline is followed, this is the call of its substep; else the first call of the same tool that is not yet
+    taken.
     """
     if followed:
         places = {call["substep_id"]: place for place, call in enumerate(calls)}
@@ -105,7 +106,7 @@ def _values(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _loaded(text: str | None) -> Any:
-    """What a column holds; a text that was cut to fit a row is no JSON."""
+    """The value in a column; a text that is no JSON, because it was cut to fit a row, stays a text."""
     if text is None:
         return None
     try:
@@ -116,7 +117,7 @@ def _loaded(text: str | None) -> Any:
 
 Row = Mapping[str, Any]
 SIDES = 6
-"""Branches that stand side by side."""
+"""Branches that are shown side by side."""
 _OPTIONS = 12  # bars of one decision
 _STEPS = 400  # decisions of one page
 _CELL = "cell_id = $cell AND attempt_id = $attempt"
@@ -148,8 +149,8 @@ class Sibling:
 class EpisodePage:
     """All that a page of one episode shows.
 
-    `case` is None where the case's row is lost. `missed` are the reference's calls that no decision shown is held
-    against. `branches` are all there are, `sides` the rows of those that stand side by side, by (step, branch).
+    `case` is None if the case's row is lost. `missed` are the reference's calls with which no shown decision is
+    compared. `branches` are all that there are.
     """
 
     row: Row
@@ -163,7 +164,7 @@ class EpisodePage:
 
 
 def find(index: Index, cell: str) -> tuple[Row, Setting] | None:
-    """The row of an episode that the index has, and its setting."""
+    """The row of an episode in the index, and its setting."""
     held = index.ask("SELECT setting FROM e WHERE cell_id = $cell", {"cell": cell})
     rows = index.rows("episodes", _EPISODE, {"cell": cell}) if held else []
     if not rows:
@@ -172,7 +173,7 @@ def find(index: Index, cell: str) -> tuple[Row, Setting] | None:
 
 
 def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
-    """An episode with the decisions of its path or, where one is named, of a branch; None where there is no such.
+    """An episode with the decisions of its path or, if a branch is given, of that branch; None if there is no such one.
 
     Raises:
         StoreError: a file cannot be read.
@@ -214,14 +215,14 @@ def sides(index: Index, row: Row, first: int) -> tuple[list[int], list[tuple[str
 
 
 def case_of(index: Index, row: Row) -> Row | None:
-    """The case that an episode was of."""
+    """The case of an episode."""
     query = "SELECT * FROM $files WHERE digest = $digest LIMIT 1"
     rows = index.rows("cases", query, {"digest": row["case_digest"]}) if row["case_digest"] else []
     return rows[0] if rows else None
 
 
 def of_try(index: Index, table: str, row: Row, order: str) -> list[dict[str, Any]]:
-    """An episode's rows of a table."""
+    """An episode's rows in a table."""
     query = f"SELECT * FROM $files WHERE {_CELL} ORDER BY {order}, file_index, file_row_number"
     return index.rows(table, query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
 

@@ -1,4 +1,4 @@
-"""The viewer's pages as files that link to one another, for whoever has no viewer: a folder that can be sent."""
+"""The viewer's pages as files that link to one another, for people without a viewer: a folder that can be sent."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of at most so many episodes, all of a case together; returns what was written, in words.
+    """Write the pages of at most so many episodes, all of a case together; return what was written, in words.
 
-    Every place has its share, of the cases that most planners failed. `only`: the cases of these cells, whatever `most`
-    says.
+    Every place gets its share, from the cases that most planners failed. `only`: the cases of these cells are written,
+    whatever `most` says.
 
     Raises:
         StoreError: the folder is not empty or cannot be written to, or there is no such cell.

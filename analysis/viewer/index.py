@@ -1,6 +1,6 @@
-"""What of a results folder is held in memory: one row per cell, few columns, in a database of its own.
+"""The part of a results folder that is held in memory: one row per cell, few columns, in a database of its own.
 
-A million cells take about a second of CPU and 150 MiB; every page but one episode's own is answered from it.
+A million cells take about a second of CPU and 150 MiB; every page except that of a single episode is answered from it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from grid.core.errors import StoreError
 from grid.store import sql
 from grid.store.schema import APART, LATEST
 
-if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
+if TYPE_CHECKING:  # slow to import: the files are read meanwhile
     import pandas as pd
 
     from analysis.stats.intervals import Interval
 
 _APART = ", ".join(f'"{name}"' for name in APART)
 UNRESOLVED = "not resolved"
-"""The class of a failure of which nothing more is known."""
+"""The class of a failure about which nothing more is known."""
 _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
   WHEN success THEN NULL
   WHEN budget_reached IS NOT NULL THEN 'budget: ' || budget_reached
@@ -43,7 +43,7 @@ FROM {{rows}}"""
 _LABELS = f"""
 SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
 FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
-"""Without settings of which all cells ran again, by other code."""
+"""The labels of settings, without settings whose cells all ran again by other code."""
 _ORDER = ", ".join(f"{name} DESC" for name in LATEST)
 _AGAIN = f"""
 DELETE FROM e WHERE rowid IN (
@@ -60,17 +60,17 @@ DELETE FROM n WHERE setting NOT IN (
       AND hash({_APART}) IN (FROM n)) AS r
   ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
 _UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
-"""As `analysis.load.unknowns.applied` has it: `n` are the settings that have no success, which are few or none."""
+"""The rule of `analysis.load.unknowns.applied`: `n` are the settings that have no success, which are few or none."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
-"""The cells as tables count them where success is unknown, by `filters.UNKNOWN`."""
+"""The cells as tables count them if success is unknown, by `addresses.UNKNOWN`."""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting by its labels, `planner` as reports tell it apart; `key` is how the table `e` calls it."""
+    """A setting by its labels, with `planner` as in reports; `key` is its key in the table `e`."""
 
     key: int
     model: str
@@ -80,15 +80,15 @@ class Setting:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Where planners stand side by side."""
+        """The place, in which planners are shown side by side."""
         return self.model, self.dataset, self.robustness
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A setting in numbers: success is a mean over cases, each its mean over trials, with the interval of reports.
+    """A setting in numbers: success is a mean over cases of their means over trials, with the interval of reports.
 
-    `bounds` are what success is if all unknown cells failed, and if all succeeded; None where they are few.
+    `bounds` are success if all unknown cells failed, and if all succeeded; None if unknown cells are few.
     """
 
     setting: Setting
@@ -103,9 +103,9 @@ class Summary:
 
 
 class Index:
-    """The cells of a folder's files, each its latest row; of one moment.
+    """The cells of a folder's files at one moment, each with its latest row.
 
-    Only kinds of failures change, when classes come: `version` counts how often.
+    Only kinds of failures change, when classes arrive: `version` counts how often.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged or of another version.
@@ -120,7 +120,7 @@ class Index:
         self.seconds = time.monotonic() - began
 
     def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
-        """Read the cells; called again where files were replaced meanwhile."""
+        """Read the cells; this is called again if files were replaced meanwhile."""
         if not names:
             raise StoreError(f"{self.root}: no episodes yet")
         run = self._connection.execute
@@ -137,7 +137,7 @@ class Index:
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         self._keep_latest()
         run(_NO_SUCCESS)
-        if run("FROM n LIMIT 1").fetchall():  # all scores are read, for what could not be
+        if run("FROM n LIMIT 1").fetchall():  # all scores are read, to find those that could not be
             run(_UNREAD.format(rows=rows))
         run(_UNKNOWN)
         run(_VIEWS)
@@ -146,7 +146,7 @@ class Index:
         return frozenset(names)
 
     def _keep_latest(self) -> None:
-        """Of cells that ran again keep the row that counts; to sort the keys takes a fraction of grouping by them."""
+        """Keep the row that counts of cells that ran again; sorting the keys takes a fraction of grouping by them."""
         keys = np.sort(self._connection.sql("SELECT cell_key FROM e").to_arrow_table()["cell_key"])
         again = keys[1:] == keys[:-1]
         if again.any():
@@ -155,7 +155,7 @@ class Index:
             self._connection.unregister("several")
 
     def classify(self, classes: pa.Table) -> None:
-        """Take over the classes of failures (`runs.Classes`): they are the kinds of their cells from now on."""
+        """Take the classes of failures (`runs.Classes`) as the kinds of their cells from now on."""
         cursor = self._connection.cursor()
         cursor.register("given", classes)
         cursor.execute("CREATE OR REPLACE TABLE f AS SELECT cell_id, failure, failure_detail, failure_step FROM given")
@@ -163,17 +163,17 @@ class Index:
         self.version += 1
 
     def failure(self, cell: str) -> tuple[str | None, str | None, int | None]:
-        """A cell's kind of failure, a few words on it, and the step of the decision where it has one."""
+        """A cell's kind of failure, a few words on it, and the step of the decision if it has one."""
         query = "SELECT kind, failure_detail, failure_step FROM e LEFT JOIN f USING (cell_id) WHERE e.cell_id = $cell"
         found = self.ask(query, {"cell": cell})
         return found[0] if found else (None, None, None)
 
     def ask(self, query: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """Rows of what is held: the table `e`."""
+        """The rows that a query gives over what is held in memory: the table `e`."""
         return self._connection.cursor().execute(query, dict(values or {})).fetchall()
 
     def arrow(self, query: str, values: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
-        """As `ask`, as a table; further `tables` are known by their names."""
+        """As `ask`, but as a table; the query can read further `tables` by their names."""
         cursor = self._connection.cursor()
         for name, table in tables.items():
             cursor.register(name, table)
@@ -200,8 +200,8 @@ class Index:
         return self.summed_up("left_out")
 
     def summed_up(self, cells: str) -> Mapping[int, Summary]:
-        """The same of the cells of a view: of `left_out` or `failure`."""
-        with self._summing:  # whoever reads ahead may be at it
+        """The same for the cells of a view: `left_out` or `failure`."""
+        with self._summing:  # another thread may read ahead
             if cells not in self._summaries:
                 self._summaries[cells] = self._summed_up(cells)
             return self._summaries[cells]
@@ -218,7 +218,7 @@ class Index:
 
     @cached_property
     def domains(self) -> pa.Table | None:
-        """Cases and the domains that their dataset puts them in; None where none is named."""
+        """Cases and the domains that their dataset puts them in; None if none is named."""
         if not self.rows("cases", "SELECT digest FROM $files WHERE domain IS NOT NULL LIMIT 1", {}):
             return None
         found = ask(self._connection, self.root, "cases", "SELECT DISTINCT digest, domain FROM $files", {})
@@ -229,14 +229,14 @@ class Index:
 
     @cached_property
     def categories(self) -> Sequence[str]:
-        """What cases can be filtered by: domains where there are any, and clusters."""
+        """What cases can be filtered by: domains if there are any, and clusters."""
         clusters = [name for (name,) in self.ask("SELECT DISTINCT cluster FROM e ORDER BY 1")]
         domains = [] if self.domains is None else sorted(set(self.domains["domain"].to_pylist()) - {None})
         return [*domains, *clusters]
 
 
 def _settings(rows: pa.Table) -> Sequence[Setting]:
-    """In the order of reports: undisturbed ones first."""
+    """The settings in the order of reports: undisturbed ones first."""
     import pandas as pd
 
     from analysis.load import told_apart

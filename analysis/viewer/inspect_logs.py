@@ -55,8 +55,8 @@ from grid.core.untrusted import loads_storable, shown
 from grid.store.transcripts import Request, answer_lines, transcripts
 
 CELLS = 1_000
-"""Cells of one log: a setting with more has several, each with whole cases."""
-_NAME = 80  # characters of a file's name that labels make
+"""Cells of one log at most: a setting with more has several logs, each with whole cases."""
+_NAME = 80  # characters of a file's name that come from labels
 _STEPS = [
     "cell_id", "branch", "step", "substep_id", "substep", "on_path", "reference_tool", "chosen_tool", "thought",
     "written", "arguments", "observation", "failed", "entropy", "options", "tool_matches",
@@ -73,7 +73,7 @@ class _Part:
 
 
 def write(root: Path, folder: Path) -> Iterator[Path]:
-    """Write the logs of a results folder into `folder`; gives the path of each as it is written.
+    """Write the logs of a results folder into `folder`; yield the path of each as it is written.
 
     Raises:
         StoreError: the results cannot be read.
@@ -160,7 +160,7 @@ def _digest(part: _Part) -> str:
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> EvalResults:
-    """Means over cases, each its mean over trials, with their intervals: as the tables have them."""
+    """Means over cases, of each case's mean over trials, with their intervals, as in the tables."""
     frame = pd.DataFrame(rows, columns=["case_id", CLUSTER, SUCCESS, TOOL_MATCH])
     scores = []
     for name in (SUCCESS, TOOL_MATCH):
@@ -189,7 +189,7 @@ def _stats(rows: Sequence[Mapping[str, Any]], found: Sequence[EvalSample]) -> Ev
 
 
 def _file_name(log: EvalLog, first: Mapping[str, Any], part: _Part) -> str:
-    """As Inspect names its own: time, task, id."""
+    """A file's name in the form of Inspect's own: time, task, id."""
     when = re.sub(r"[:.]", "-", log.eval.created)[:19]
     labels = "-".join(str(first[name]) for name in ("dataset", "planner", "robustness", "model"))
     plain = re.sub(r"[^A-Za-z0-9]+", "-", labels).strip("-")[:_NAME]
@@ -197,7 +197,7 @@ def _file_name(log: EvalLog, first: Mapping[str, Any], part: _Part) -> str:
     return f"{when}_{plain}{more}_{log.eval.eval_id}.eval"
 
 
-# A cell as a sample of Inspect: its input, target, messages, scores, usage and what else is known of it.
+# A cell as a sample of Inspect: its input, target, messages, scores, usage and everything else known about it.
 
 
 SUCCESS, TOOL_MATCH = "success", "tool_match_rate"
@@ -209,7 +209,7 @@ COLUMNS = [
     "forward_passes", "tool_calls", "money", "wall_seconds", "case_seconds", "code", "git_commit", "created_at",
     *(f"{role}_{way}_tokens" for role in ASKED for way in ("input", "output")),
 ]  # fmt: skip
-"""What is read of every episode."""
+"""The columns that are read of every episode."""
 _TOLD = [
     "planner", "robustness", "retriever", "cluster", "seed", "status", "error_kind", "budget_reached", "depth",
     "breadth", "n_steps", "branches", "tool_calls", "llm_calls", "forward_passes", "money",
@@ -222,13 +222,13 @@ def sample(
     steps: Sequence[Mapping[str, Any]],
     requests: Sequence[Request | None],
 ) -> EvalSample:
-    """One cell.
+    """The sample of one cell.
 
     Args:
-        row: the episode's, with COLUMNS.
-        case: its row of `cases`; None where it was not kept.
+        row: the episode's row, with COLUMNS.
+        case: its row of `cases`; None if it was not kept.
         steps: its rows of `steps`, in order.
-        requests: what it asked, in order; none where it was not kept.
+        requests: its requests, in order; none if they were not kept.
     """
     query = case["query"] if case else f"(the case {row['case_id']} was not kept)"
     said = conversation(row, query, steps)
@@ -256,7 +256,7 @@ def sample(
 
 
 def target(case: Mapping[str, Any] | None) -> str:
-    """The reference's answer, or its calls, a line each; nothing where neither is known."""
+    """The reference's answer, or its calls, one line each; empty if neither is known."""
     if not case:
         return ""
     calls = [f"{call['tool']}({call['arguments'] or ''})" for call in case["calls"] if call["tool"]]
@@ -264,7 +264,7 @@ def target(case: Mapping[str, Any] | None) -> str:
 
 
 def scores(row: Mapping[str, Any]) -> dict[str, Score]:
-    """Success and the tool match rate, each where it is known."""
+    """Success and the tool match rate, each if it is known."""
     found = {}
     if row[SUCCESS] is not None:
         found[SUCCESS] = Score(value=CORRECT if row[SUCCESS] else INCORRECT, answer=cut(row["answer"]) or None)
@@ -279,7 +279,7 @@ def _usage(row: Mapping[str, Any], role: str) -> ModelUsage | None:
         return None
     cached = row["cached_input_tokens"] if not role else None
     total = (read or 0) + (written or 0)
-    fresh = (read or 0) - (cached or 0)  # Inspect counts those from a cache beside the others
+    fresh = (read or 0) - (cached or 0)  # Inspect counts tokens from a cache separately
     return ModelUsage(
         input_tokens=fresh, output_tokens=written or 0, total_tokens=total, input_tokens_cache_read=cached
     )
@@ -313,11 +313,11 @@ def _metadata(
 
 Message: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
 EVENTS = 100
-"""Requests of one sample: what a search asked beyond them is counted, and left out."""
+"""Requests of one sample at most: further requests of a search are counted, and left out."""
 STEPS = 500
-"""Decisions of one sample."""
+"""Decisions of one sample at most."""
 _STATIC = ("role", "tools", "demonstrations")
-"""Sections that stand before a case: they are shown as the system's."""
+"""Sections that come before a case: they are shown as the system's."""
 _MESSAGES_TOLD = ("substep_id", "substep", "reference_tool", "tool_matches", "entropy", "branch", "step")
 
 
@@ -325,8 +325,8 @@ def conversation(row: Mapping[str, Any], query: str, steps: Sequence[Mapping[str
     """The query, then each decision on the path that counts, with its call and what was observed, then the answer.
 
     Args:
-        row: the episode's.
-        query: what was asked for.
+        row: the episode's row.
+        query: the request of the case.
         steps: its rows of `steps`, in order.
     """
     path = [step for step in steps if step["on_path"] is not False][:STEPS]
@@ -347,7 +347,7 @@ def _said(content: str, model: str, name: str, **more: Any) -> ChatMessageAssist
 
 
 def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Message]:
-    """A decision as the assistant's message and, where a tool was called, what that returned."""
+    """A decision as the assistant's message and, if a tool was called, a message with what it returned."""
     told = {key: step[key] for key in _MESSAGES_TOLD if step[key] is not None}
     if step["options"]:
         told["options"] = {cut(one["tool"]): one["probability"] for one in step["options"]}
@@ -368,9 +368,9 @@ def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Messag
 
 
 def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[ModelEvent]:
-    """Each request as the engine got it with what it answered, the first EVENTS; lost ones are left out.
+    """The first EVENTS requests as the engine got them, each with its answers; lost ones are left out.
 
-    No request has a time of its own: all have the one at which the episode's row was made.
+    No request has a time of its own: all have the time at which the episode's row was made.
     """
     return [_event(request, row["model"], row["created_at"]) for request in requests[:EVENTS] if request]
 
@@ -397,23 +397,23 @@ def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
                       completed=when)  # fmt: skip
 
 
-# Texts and JSON of the tables as a log may hold them: of a bounded size, without half a surrogate pair.
+# Texts and JSON of the tables as a log may contain them: of a bounded size, without half a surrogate pair.
 
 
 MOST = 20_000
-"""Characters of one text."""
+"""Characters of one text at most."""
 _DEEPEST = 20
 
 
 def cut(text: str | None) -> str:
-    """The text, or its beginning and how much is left out; nothing for None."""
+    """The text, or its beginning and how much is left out; empty for None."""
     found = text or ""
     more = len(found) - MOST
     return found if more <= 0 else f"{found[:MOST]}\n[... {more:,} characters left out]"
 
 
 def arguments(text: str | None) -> tuple[dict[str, Any], str | None]:
-    """A call's arguments, and why they could not be read; such are given as one text."""
+    """A call's arguments; if they could not be read, they are given as one text, with the reason."""
     if not text:
         return {}, None
     try:

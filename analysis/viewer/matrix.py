@@ -1,4 +1,4 @@
-"""Cases by planners: which cases, in which order, and what came of each planner's cells."""
+"""Cases by planners: which cases, in which order, and the outcomes of each planner's cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grid.core.errors import StoreError
 PAGE = 50
 """Cases of a page."""
 Codes = npt.NDArray[np.int64]
-_KEPT = 16  # orders that are kept: going on to the next page or case asks for the same again
+_KEPT = 16  # orders that are kept: the next page or case needs the same order again
 _RESOLVED = 0.5
 _FIRST = "arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial)"
 _SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM {} WHERE setting IN $settings GROUP BY ALL)"
@@ -41,15 +41,15 @@ _OUTCOMES = {
     "unknown": "(success IS NULL OR unknown)",
     "broken": "NOT ok",
 }
-"""Whatever is counted, a cell of which nobody can tell is found as such."""
+"""However unknown cells are counted, they are found as unknown."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one planner in one case: trials in which it was resolved, of those where that is known.
+    """The outcome of one planner in one case: `resolved` trials, of those whose success is `known`.
 
-    `first` is the episode to begin with, a failed one where there is any; `flip` is `gained`, `lost` or "" against
-    what it is compared with; `kinds` are those of its failures.
+    `first` is the episode to begin with, a failed one if there is any; `flip` is `gained`, `lost` or "" against the
+    cells it is compared with; `kinds` are those of its failures.
     """
 
     resolved: int
@@ -74,8 +74,8 @@ class Row:
 class Matrix:
     """One place's cases under some filters; `base` is what cells are compared with: (case_id, setting, share).
 
-    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index that
-    `base` is of, None for the cases' own.
+    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index from
+    which `base` is, None if that is the cases' own.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Matrix:
                 return _orders[key][1]
         found = self._order()
         with _lock:
-            _orders[key] = self._of, found  # which keeps what the ids are of
+            _orders[key] = self._of, found  # this keeps the objects whose ids are in the key
             while len(_orders) > _KEPT:
                 _orders.popitem(last=False)
         return found
@@ -157,13 +157,13 @@ class Matrix:
         return [_row(found[int(code)]) for code in codes if int(code) in found]
 
     def first(self, code: int, setting: int) -> str | None:
-        """The episode that a cell of the matrix leads to."""
+        """The episode to which a cell of the matrix links."""
         query = f"SELECT {_FIRST} FROM {self.filters.cells} WHERE setting = $setting AND enum_code(case_id) = $code"
         found: str | None = self.index.ask(query, {"setting": setting, "code": code})[0][0]
         return found
 
     def kinds(self) -> list[str]:
-        """What failures there are to filter by, the most frequent first."""
+        """The kinds of failures to filter by, the most frequent first."""
         query = (
             "SELECT kind FROM e\n"
             "WHERE setting IN $settings AND kind IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, kind"
@@ -184,7 +184,7 @@ class Matrix:
 def against_planner(
     index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
 ) -> pa.Table:
-    """Each setting's cells, of a view of the index, are compared with the reference's of the same case."""
+    """The shares with which each setting's cells are compared, in a view: the reference's on the same case."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]
@@ -196,9 +196,9 @@ def against_planner(
 
 
 def against_other(index: Index, settings: Sequence[Setting], other: Index, cells: str = "left_out") -> pa.Table:
-    """Each setting's cells are compared with those of the setting of the same labels in another folder.
+    """The shares with which each setting's cells are compared: those of the same labels in another folder.
 
-    Where the other folder has one model, that is taken, whatever it is called. Only cases that both have.
+    If the other folder has one model, that is used, whatever its name. Only cases that both have.
     """
     pairs = {one.key: found.key for one in settings if (found := counterpart(one, other))}
     if not pairs:
@@ -214,7 +214,7 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index, cells
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:
-    """The setting of the same labels in another folder."""
+    """The setting with the same labels in another folder."""
     alike = [one for one in other.settings if one.place[1:] == setting.place[1:] and one.planner == setting.planner]
     same = [one for one in alike if one.model == setting.model]
     return same[0] if same else alike[0] if len({one.model for one in other.settings}) == 1 and alike else None
@@ -245,7 +245,7 @@ _orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
 _lock = Lock()
 
 
-# Each failed cell's class, worked out in a process of its own, so that no page waits for that.
+# Each failed cell's class, determined in a process of its own, so that no page waits for it.
 
 
 _NICE = 10
@@ -268,7 +268,7 @@ def classes(root: Path) -> pa.Table:
 
 
 def _begin(parent: int) -> None:
-    """Give way to all else, and end with the viewer, however that is ended."""
+    """Run at a low priority, and end with the viewer, however that ends."""
     os.nice(_NICE)
 
     def look() -> None:

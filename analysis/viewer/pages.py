@@ -1,4 +1,4 @@
-"""The viewer's pages as HTML: what is shown, from an index and what its files say."""
+"""The viewer's pages as HTML, made from an index and from what its files say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid.store import metrics
 from grid.store.scanning import MAPS
 from grid.store.transcripts import Request, request_of, section_of
 
-# What an episode asked and was answered: a few requests at a time, since some ask hundreds.
+# An episode's requests and answers: a few requests at a time, since some episodes have hundreds.
 
 
 PAGE = 10
@@ -40,7 +40,7 @@ class Asked:
 
 
 def read(index: Index, row: Mapping[str, Any], page: int) -> list[Asked]:
-    """The requests of an episode on a page, counted from 1; those whose file was damaged are lacking.
+    """The requests of an episode on a page, counted from 1; those whose file was damaged are missing.
 
     Raises:
         StoreError: a file cannot be read.
@@ -78,7 +78,7 @@ class Found:
 
 
 class Pages:
-    """Pages over one folder or two, the second for comparison; `note` stands on each page."""
+    """Pages over one folder or two, the second for comparison; `note` is shown on each page."""
 
     def __init__(self, runs: Sequence[Run], note: str = "") -> None:
         self.runs, self._note = runs, note
@@ -94,11 +94,11 @@ class Pages:
         self._environment.filters |= {"number": _number, "percent": _percent, "figure": _figure}
 
     def run(self, filters: Filters) -> Run:
-        """The folder that an address is about; the first where there is no second."""
+        """The folder that an address is about; the first if there is no second."""
         return next((one for one in self.runs if one.key == filters.run), self.runs[0])
 
     def sweeps(self, addresses: Addresses, filters: Filters = _ALL, wrong: Sequence[str] = ()) -> Found:
-        """Every folder's settings in numbers, and how far a running sweep is."""
+        """Every folder's settings in numbers, and the progress of a running sweep."""
         told, running, bounded = [], False, False
         for run in self.runs:
             index = run.index()
@@ -121,7 +121,7 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """Cases by planners of one place: those that filters leave, in their order, or these `codes`."""
+        """Cases by planners of one place: those that match the filters, in the filters' order, or these `codes`."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)
@@ -162,7 +162,7 @@ class Pages:
         )
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
-        """The cases of a place, and what is to be said of the comparison."""
+        """The cases of a place, and sentences about the comparison."""
         run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
@@ -250,7 +250,7 @@ class Pages:
         )
 
     def asked(self, addresses: Addresses, filters: Filters, cell: str, request: int = 0) -> Found:
-        """What an episode asked and was answered: the page of requests that has one."""
+        """An episode's requests and answers: the page with the given request."""
         run = self.run(filters)
         index = run.index()
         found = episodes.find(index, cell)
@@ -301,7 +301,7 @@ class Pages:
 
 
 def _finalized(value: object) -> object:
-    """Texts without what would not show as itself; the only HTML there is comes from templates."""
+    """Texts without characters that would not show as they are; the only HTML comes from templates."""
     return shown_lines(value) if type(value) is str else "–" if value is None else value
 
 
@@ -335,9 +335,9 @@ def _told(name: str, metric: Metric | None) -> str:
 
 
 ACROSS, DOWN = 190, 40
-"""Between a node and its child, and between two leaves, in pixels."""
+"""Pixels between a node and its child, and between two leaves."""
 MOST = 250
-"""Nodes that one drawing has: those of the path first, then those that are visited most."""
+"""Nodes of one drawing at most: those of the path first, then those with the most visits."""
 _MARGIN = 24
 _LABEL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -365,7 +365,7 @@ class Drawing:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], root: str = "0", most: int = MOST) -> Drawing | None:
-    """The tree below a node, as far as `most` nodes go; None where there is no such node."""
+    """The tree below a node, with at most `most` nodes; None if there is no such node."""
     below = _below(rows, root)
     if not below:
         return None
@@ -382,19 +382,19 @@ def draw(rows: Sequence[Mapping[str, Any]], root: str = "0", most: int = MOST) -
 
 
 def _below(rows: Sequence[Mapping[str, Any]], root: str) -> list[Mapping[str, Any]]:
-    """A node and all that hang together with it; labels that are none, or of nobody's children, are left out."""
+    """A node and all nodes below it; nodes with an unusable label, or without a parent here, are left out."""
     named = {row["node"]: row for row in rows if _LABEL.fullmatch(row["node"] or "")}
     found = [root] if root in named else []
     children: dict[str, list[str]] = {}
     for label in named:
         children.setdefault(label.rpartition(".")[0], []).append(label)
-    for label in found:  # which grows
+    for label in found:  # the list grows meanwhile
         found += children.get(label, ())
     return [named[label] for label in found]
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
-    """The nodes that are drawn: with each also those that lead to it."""
+    """The nodes that are drawn; with each node also those that lead to it."""
     ranked = sorted(rows, key=lambda row: (not row["on_path"], -(row["visits"] or 0), row["depth"], row["order"]))
     labels, kept = {row["node"] for row in rows}, {root}
     for row in ranked:

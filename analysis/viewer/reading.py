@@ -1,4 +1,4 @@
-"""DuckDB over the files of a results folder: those that count, verified by the store, and asked again if replaced."""
+"""DuckDB over the files of a results folder that count: verified by the store, and read again if they were replaced."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 _TRIES = 3
 FILES = "$files"
-"""Stands in a query for the rows of a table's files."""
+"""The placeholder in a query for the rows of a table's files."""
 
 
 def connect(root: Path) -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing but parts of a folder's files, where these are objects."""
+    """A database in memory that fetches nothing, except parts of a folder's files if these are remote objects."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
     if isinstance(root, Address):
         connection.register_filesystem(file_system())
@@ -35,7 +35,7 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def files(root: Path, table: Table) -> list[str]:
-    """The files of a table that count, as patterns that mean just them.
+    """The files of a table that count, as patterns that match only them.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged, cannot be read or is of a schema version that is not read.
@@ -49,7 +49,7 @@ def _pattern(file: File) -> str:
 
 
 def _rows(root: Path, table: Table, found: Sequence[File], names: Sequence[str] | None) -> str:
-    """What stands in a query for the rows of such files; `episodes` in the joined form, all of it or those `names`."""
+    """The text in a query for the rows of these files; `episodes` in the joined form, all of its columns or `names`."""
     listed = ", ".join("'" + _pattern(file).replace("'", "''") + "'" for file in found)
     old = not all(file.of_now for file in found)
     source = f"read_parquet([{listed}], hive_partitioning=false{', union_by_name=true' if old else ''})"
@@ -60,10 +60,10 @@ def _rows(root: Path, table: Table, found: Sequence[File], names: Sequence[str] 
 
 
 def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], names: Sequence[str] | None = None) -> T:
-    """What `use` makes of a table's files and of what stands in a query for their rows.
+    """The result of `use` for a table's files and for the text in a query that means their rows.
 
-    It is called again where a file was replaced by a larger one meanwhile. Where few columns of the joined form are
-    asked for, `names` are these: to parse all of them takes 15 ms a query.
+    `use` is called again if a file was replaced by a larger one meanwhile. If few columns of the joined form are asked
+    for, `names` are these: parsing all of them takes 15 ms per query.
 
     Raises:
         StoreError: as `files`; or files vanish again and again.
@@ -82,7 +82,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
 def ask(
     connection: duckdb.DuckDBPyConnection, root: Path, table: Table, query: str, values: Mapping[str, Any]
 ) -> pa.Table | None:
-    """What a query says of a table's rows (`FILES`), those of every try; None where the table has no files.
+    """The result of a query over a table's rows (`FILES`), those of every try; None if the table has no files.
 
     Raises:
         StoreError: as `again`.

@@ -1,4 +1,4 @@
-"""The folders that are looked at: their index of now, which is made anew when files have come, and their failures."""
+"""The folders that are shown: their current index, which is made again when files arrive, and their failures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from grid.core.errors import StoreError
 from grid.core.places import Address
 from grid.store.runs import runs
 
-_AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
+_AT_ONCE_SECONDS = 0.5  # an index that took longer is made in the background; the old one is shown until then
 _LOOK_SECONDS = 1.0
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # that a shell and Hydra read as it is, in quotes
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # ids that a shell and Hydra read unchanged, in quotes
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is: a line of text, and whether it still runs."""
+    """The progress of a sweep: a line of text, and whether it still runs."""
 
     line: str
     running: bool
@@ -34,7 +34,7 @@ class Progress:
 
 Watch = Callable[[], Progress | None]
 Classes = Callable[[Path], pa.Table | None]
-"""Of a folder each failed cell's class: columns `cell_id`, `failure`, `failure_detail` and `failure_step`, or None."""
+"""Gives each failed cell's class in a folder: `cell_id`, `failure`, `failure_detail` and `failure_step`, or None."""
 
 
 def _nothing() -> None:
@@ -43,7 +43,7 @@ def _nothing() -> None:
 
 @dataclass
 class Run:
-    """One results folder. `key` is how addresses call it, "" for the first; `watch` tells of its sweep."""
+    """One results folder. `key` is its name in addresses, "" for the first; `watch` gives the progress of its sweep."""
 
     root: Path
     key: str = ""
@@ -62,11 +62,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The sweep's."""
+        """The sweep's name."""
         return self.root.resolve().name
 
     def again(self, case_ids: Sequence[str]) -> str | None:
-        """The newest run's command with these cases and another name; None where no run is known, or an id is odd."""
+        """The newest run's command with these cases and another name; None if no run is known, or an id is unusual."""
         try:
             ran = runs(self.root)["runs"]
         except StoreError:  # a report says so; cases are shown all the same
@@ -108,10 +108,10 @@ class Run:
         self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
 
     def classify(self, wait: bool = False) -> None:
-        """Have failures put into classes, beside; the index has them when they are there.
+        """Have failures put into classes in the background; the index gets the classes when they are ready.
 
         Raises:
-            StoreError: if it is waited for, and the folder cannot be read.
+            StoreError: it is waited for, and the folder cannot be read.
         """
         index = self.index()
         with self._lock:
@@ -124,7 +124,7 @@ class Run:
             working.result()
 
     def _classify(self, index: Index) -> None:
-        if self._known is not None:  # those of the index before: most of them are the same
+        if self._known is not None:  # classes of the index before: most are the same
             index.classify(self._known)
         found = self.classes(self.root)
         if found is not None:
@@ -137,13 +137,13 @@ class Run:
         return self._working is not None and not self._working.done()
 
     def close(self) -> None:
-        """Wait for nobody any more."""
+        """Stop background work without waiting for it."""
         for pool in (self._beside, self._sorter):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _names(root: Path) -> frozenset[str]:
-    """The files of episodes; raises StoreError where the folder is gone."""
+    """The names of the files of episodes; raises StoreError if the folder is gone."""
     try:
         if isinstance(root, Address):
             return frozenset(path.name for path in (root / "episodes").glob("*.parquet"))

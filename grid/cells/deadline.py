@@ -1,7 +1,7 @@
-"""A case's own time: what it computed, what was computed for it, what it waited for by itself; and the end of it.
+"""A case's own time (its computations, computations for it, and its own waiting), and the deadline in this time.
 
-Time in which others held the event loop, a request waited at a replica, or the machine gave the thread no CPU is not
-the case's. So no deadline depends on how busy a machine is, or on how many cases share it.
+Time is not the case's if others held the event loop, if a request waited at a replica, or if the machine gave the
+thread no CPU. So no deadline depends on how busy a machine is, or on how many cases share it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _LEAST_SECONDS = 0.05  # between two looks at a case's time
 _READINGS = 5
-_LATE_SECONDS = 2.0  # between two pulses: what is beyond it, the process was stopped
+_LATE_SECONDS = 2.0  # between two pulses: in the time beyond that, the process was stopped
 
 
 class LoopClock:
-    """Seconds of an event loop's thread, less those in which it was ready and got no CPU, or its process was stopped.
+    """Seconds of an event loop's thread, except those in which it was ready but got no CPU or its process was stopped.
 
-    Any thread may read it. `idle` are those in which the loop had nothing to do; `running` is the case whose step runs
-    and the time at which the step began.
+    Any thread may read it. `idle` are the seconds in which the loop had nothing to do; `running` is the case whose step
+    runs and the time at which the step began.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class LoopClock:
         self.running: tuple[CaseTime, float] | None = None
         self._lost, self._last, self._delayed = 0.0, -math.inf, -math.inf
         self._pulse: tuple[float, float] | None = None
-        try:  # Linux tells how long a thread waited for a CPU
+        try:  # Linux reports how long a thread waited for a CPU
             self._delays: int | None = os.open(
                 f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC
             )
@@ -48,10 +48,11 @@ class LoopClock:
             self._delays = None
 
     def now(self) -> float:
-        """The time, from whatever moment; it never goes back.
+        """The time since some fixed moment; it never goes back.
 
-        A wait for a CPU between two readings would be taken off a time that does not hold it: they are taken again. One
-        is enough where the thread has not waited since the last time.
+        If the thread waits for a CPU between reading the time and reading the delay, the wait would be subtracted from
+        a time that does not include it. So both are read again until the delay stays the same. One reading is enough if
+        the thread has not waited since the last call.
         """
         delay = self._delayed
         for _ in range(_READINGS):
@@ -63,12 +64,12 @@ class LoopClock:
         return self._last
 
     def pulse(self) -> None:
-        """Say, every second or so and from another thread, that the process runs."""
+        """Report that the process runs; another thread calls this about every second."""
         self._lost += self._late()
         self._pulse = time.monotonic(), time.process_time()
 
     def close(self) -> None:
-        """Give up the file that it reads."""
+        """Close the file that it reads."""
         if self._delays is not None:
             os.close(self._delays)
             self._delays = None
@@ -77,7 +78,7 @@ class LoopClock:
         return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
 
     def _late(self) -> float:
-        """Seconds since the last pulse in which nothing ran, beyond what a busy machine explains."""
+        """Seconds since the last pulse in which nothing ran, beyond those that a busy machine explains."""
         if self._pulse is None:
             return 0.0
         when, computed = self._pulse
@@ -94,24 +95,24 @@ class CaseLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_task)
 
     async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
-        """As any loop's of Python's own, whatever policy a library has set."""
+        """As in any of Python's own loops, whatever policy a library has set."""
         with _own_policy():
             return await super().subprocess_exec(*arguments, **options)
 
     async def subprocess_shell(self, *arguments: Any, **options: Any) -> Any:
-        """As `subprocess_exec`."""
+        """Like `subprocess_exec`."""
         with _own_policy():
             return await super().subprocess_shell(*arguments, **options)
 
     def close(self) -> None:
-        """As any loop's."""
+        """Close the loop and its clock."""
         super().close()
         self.clock.close()
 
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Python's own policy: that of uvloop, which vLLM brings and Ray then sets, watches children of its loops alone."""
+    """Use Python's own policy: uvloop's, which vLLM brings and Ray then sets, only watches children of its loops."""
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(None)
     try:
@@ -124,8 +125,8 @@ class CaseTime:
     """The time that one case has used in a CaseLoop.
 
     Args:
-        cell_id: of the case.
-        seconds: after which `limited` ends.
+        cell_id: the case's cell.
+        seconds: the seconds after which `limited` ends.
     """
 
     def __init__(self, cell_id: str, seconds: float) -> None:
@@ -142,15 +143,15 @@ class CaseTime:
 
     @property
     def expired(self) -> bool:
-        """Whether it was this case's time that ended it."""
+        """Whether the case was ended because it used up its time."""
         return self._scope is not None and self._scope.expired()
 
     def now(self) -> float:
-        """The seconds used until now, those of the step that runs included."""
+        """The seconds used until now, including those of the running step."""
         return self.used + (self._clock.now() - self._now if self._running else 0.0)
 
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; its steps count as the case's, and tasks that it leaves behind are cancelled."""
+        """The work's result; its steps count as the case's, and tasks that it leaves running are cancelled."""
         token = _CASE.set(self)
         try:
             return await _steps(self, work)
@@ -160,9 +161,9 @@ class CaseTime:
             _CASE.reset(token)
 
     async def limited(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; raises TimeoutError, and is `expired`, once the case has used its seconds.
+        """The work's result; raises TimeoutError, and the case is `expired`, once it has used its seconds.
 
-        Nothing can end it before it waits for the first time: it is looked at from then on.
+        Nothing can end the work before it waits for the first time: its time is checked from then on.
         """
         async with asyncio.timeout(None) as self._scope:
             self._limiting = True
@@ -174,7 +175,7 @@ class CaseTime:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[float], None]]:
-        """Inside it the case waits for others; it calls what it is given with the seconds that were for its sake."""
+        """The context of waiting for others; call the yielded function with the seconds computed for the case."""
         self._advance()
         self._asking += 1
         try:
@@ -188,19 +189,19 @@ class CaseTime:
                 self._look()
 
     def enter(self) -> None:
-        """A step of the case begins."""
+        """Begin a step of the case."""
         self._advance()
         self._running, self._clock.running = True, (self, self._now)
 
     def leave(self) -> None:
-        """It ends."""
+        """End a step of the case."""
         self._advance()
         self._running, self._clock.running = False, None
         if self._limiting and self._timer is None:
             self._look()
 
     def _computed(self, seconds: float) -> None:
-        """Requests that were computed side by side count once: never more than has passed since the last answer."""
+        """Count seconds of requests. Parallel requests count once: never more than the time since the last answer."""
         self._advance()
         counted = min(seconds, self._asked)
         self.used += counted
@@ -217,7 +218,7 @@ class CaseTime:
         self._now, self._idle = now, idle
 
     def _look(self) -> None:
-        """End the scope, or look again when the case may have used the rest of its time."""
+        """End the scope, or check again when the case may have used the rest of its time."""
         self._advance()
         self._rest()
         left = self.seconds - self.used
@@ -238,7 +239,7 @@ _CASE: ContextVar[CaseTime | None] = ContextVar("case", default=None)
 
 @contextmanager
 def asking() -> Iterator[Callable[[float], None]]:
-    """`CaseTime.asking` of the case that runs here, if its time is told."""
+    """`CaseTime.asking` of the case that runs here, if its time is counted."""
     case = _CASE.get()
     if case is None:
         yield lambda seconds: None
@@ -248,11 +249,11 @@ def asking() -> Iterator[Callable[[float], None]]:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, in a CaseLoop."""
+    """Like asyncio.run, in a CaseLoop."""
     found: list[T] = []
 
     async def kept() -> None:
-        # At its end asyncio twice writes out the task, with its result: of a chunk that is a millisecond a cell.
+        # asyncio formats the task with its result twice at the end: for a chunk, that is a millisecond per cell.
         found.append(await work)
 
     with asyncio.Runner(loop_factory=CaseLoop) as runner:
@@ -279,7 +280,7 @@ class _Selector(selectors.DefaultSelector):
 
 @types.coroutine
 def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """As `await work`, each step of it between `enter` and `leave`."""
+    """Like `await work`, with each step of it between `enter` and `leave`."""
     go_on: Callable[[], Any] = partial(work.send, None)
     while True:
         case.enter()
@@ -300,7 +301,7 @@ def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, 
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """A task; one that a case makes counts as the case."""
+    """A task; a task that a case makes counts as the case."""
     case = _CASE.get()
     if case is None:
         return asyncio.Task(work, loop=loop, **options)
@@ -312,11 +313,11 @@ def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio
 async def _counted(case: CaseTime, work: Coroutine[Any, Any, T]) -> T:
     try:
         return await _steps(case, work)
-    except (KeyboardInterrupt, SystemExit) as error:  # of code of others: out of a task it would end the loop
+    except (KeyboardInterrupt, SystemExit) as error:  # from other people's code: raised by a task, it ends the loop
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
-# What a worker may take: seconds for a case, memory for its process.
+# The limits of a worker: seconds for a case, memory for its process.
 
 
 _LOOK_SECONDS = 0.5
@@ -326,7 +327,7 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of its own after which a case ends as a timeout; gibibytes at which its worker's process is ended.
+    """The seconds of its own time after which a case is a timeout; the gibibytes at which its worker is ended.
 
     A case that holds the event loop for `grace_seconds` beyond its time ends the process too.
     """
@@ -337,7 +338,7 @@ class Limits:
 
 
 def end_when_too_large(gib: float) -> None:
-    """From now on end this process once it holds more memory; a second call changes nothing."""
+    """End this process as soon as it uses more than `gib` of memory; a second call changes nothing."""
     if _watching.acquire(blocking=False):
         threading.Thread(target=_watch, args=(gib,), daemon=True, name="memory").start()
 

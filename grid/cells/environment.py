@@ -1,4 +1,4 @@
-"""The models that stand behind a cell's world: they answer for the environment, and no planner sees them."""
+"""The models that a cell's world uses: they answer for the environment, and no planner sees them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from grid.worlds.simulated import Played, Talking
 
 @dataclass(frozen=True)
 class Environment:
-    """Who says what texts and trajectories are worth, who plays tools, who says which names were meant, the user.
+    """The evaluator of texts and trajectories, the simulator of tools, the judge of which names were meant, the user.
 
-    None each where a setting has nobody for it.
+    Each is None if a setting does not have it.
     """
 
     evaluation: Evaluation | None = None
@@ -35,17 +35,17 @@ class Environment:
 
     @property
     def requests(self) -> Sequence[Requests]:
-        """What all of them asked, and what that cost."""
+        """The requests of all of them, and their costs."""
         parts = (self.evaluation, self.simulation, self.grounding, self.customer)
         return [part.requests for part in parts if part]
 
     @property
     def messages(self) -> list[Message]:
-        """All that was asked and answered, by who was asked."""
+        """All requests and answers, ordered by the role that was asked."""
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """How many answers could not be read, by the column of `episodes`; null where nobody was asked."""
+        """How many answers could not be read, by the column of `episodes`; null if the setting lacks the role."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
@@ -55,7 +55,7 @@ class Environment:
         return {name: part.failures if part else None for name, part in unread.items()}
 
     async def around(self, built: Built, problem: Problem) -> Problem:
-        """The problem, its world with those who answer in it; a user's first message is its query.
+        """The problem with these models in its world; if there is a user, its first message becomes the query.
 
         Raises:
             ModelError: no first message can be read.
@@ -81,7 +81,7 @@ NOBODY = Environment()
 
 
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
-    """Whoever a setting has for a cell."""
+    """The environment that a setting defines, for a cell."""
     if not built.roles:
         return NOBODY
     found = Environment(

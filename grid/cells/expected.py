@@ -1,4 +1,4 @@
-"""What a single pass of an engine of planted skill is expected to succeed with, from its case and planner."""
+"""The expected success of a single pass of an engine with planted skill, computed from its case and planner."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from grid.worlds.layers import RetrievingWorld, ended
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
-    """The probability of success in closed form; None where there is none.
+    """The probability of success in closed form; None if there is no closed form.
 
-    There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
+    There is one if the engine's skill is planted, the planner decides every step once, no outline is drafted, and
     the tools do what the dataset says, by its rules alone.
     """
     if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
-    if built.memory:  # what a step gains follows from the traces
+    if built.memory:  # the gain of a step depends on the traces
         return None
-    if SIMULATOR in built.roles:  # what a model makes of a call nobody can tell
+    if SIMULATOR in built.roles:  # how a model answers a call is not known
         return None
     if not problem.world.branches:  # its tools cannot be tried
         return None
-    if problem.retrieved != "static":  # what a step is offered follows from those before it
+    if problem.retrieved != "static":  # the tools that a step is offered depend on the steps before
         return None
-    if case.messages or case.decisions is not None:  # a pass is not all of the case
+    if case.messages or case.decisions is not None:  # a pass is not the whole case
         return None
-    if case.diagnosed or problem.reference.unsolvable or REJECT in problem.library:  # which may be refused
+    if case.diagnosed or problem.reference.unsolvable or REJECT in problem.library:  # the case may be refused
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
         return None
     if isinstance(problem.world, RetrievingWorld) and not await _resolved_with(problem, "", None):
-        return 0.0  # searches do not find what the reference rests on
+        return 0.0  # searches do not find what the reference needs
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
     stages = await _stages(problem, case, retrieved, whole)
     spare = sum(not stage.needed for stage in stages)
     if isinstance(built.planner, SingleStepHorizon) and spare > built.planner.max_failed_calls:
-        return None  # a pass may end before its last step though all that is needed is right
+        return None  # a pass may end before its last step although all needed steps are right
     return cast(Informed, built.engine).expected(form._replace(stages=stages))
 
 
 def _as_stated(world: World, stated: World) -> bool:
-    """Whether tools do what the dataset says, but for names that it does not have."""
+    """Whether the tools do what the dataset says, except for names that it does not have."""
     return type(world.inner if isinstance(world, MatchingWorld) else world) is type(stated)
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:
-    """How a planner's pass goes, without its stages; None where it is none."""
+    """The form of a planner's single pass, without its stages; None if the planner makes no single pass."""
     if not isinstance(planner, BaselineLLM | ReAct | SingleStepHorizon | FullHorizon):
         return None
     tries = planner.max_retries + 1
@@ -77,7 +77,7 @@ def _form(planner: Planner, guided: bool) -> SinglePass | None:
 
 
 async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_query: bool) -> tuple[Stage, ...]:
-    """The case's steps in their order; without an outline those that call a tool."""
+    """The case's steps in their order; without an outline, only those that call a tool."""
     reference, substeps = problem.reference, {step.id: step for step in case.plan.substeps}
     steps = [step for step, call in reference.calls.items() if call or substeps]
     resolving, places, stages = needed(reference), {step: place for place, step in enumerate(steps)}, list[Stage]()
@@ -103,7 +103,7 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
 
 
 async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether other arguments spoil the call: it fails, or the case is not resolved; some are left open by the data."""
+    """Whether wrong arguments spoil the call: it fails, or the case is unresolved. The data leave some values open."""
     if not call.arguments:
         return False
     wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
@@ -112,7 +112,7 @@ async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether the case is resolved though a name in the call is misspelt, which forgiving tools alone allow."""
+    """Whether the case is resolved although a name in the call is misspelt, which only forgiving tools allow."""
     if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
         return False
     near = misspelt(call, listed(problem.library.get(call.tool)))
@@ -120,7 +120,7 @@ async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -> bool:
-    """Whether the reference's calls resolve the case with a wrong one at one place, where there is one."""
+    """Whether the reference's calls resolve the case with the call `wrong`, if there is one, at `place`."""
     state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
     for step, call in problem.reference.calls.items():
         if call:

@@ -1,4 +1,4 @@
-"""Engines of a setting whose requests somebody hears of, before they are sent and once they are answered."""
+"""Engines of a setting whose requests go through a meter, before they are sent and after they are answered."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T", Sampled, Choice)
 
 
 class Meter(Protocol):
-    """Who hears of them."""
+    """The object through which the requests go."""
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """The request's answer, of so many completions or one scoring pass; raises where it may not be sent."""
+        """The request's answer, for so many completions or one scoring pass; raises if it may not be sent."""
         ...
 
 
 class Metered:
-    """An engine as a role asks it."""
+    """An engine of a role whose requests go through a meter."""
 
     def __init__(self, engine: Engine, role: Role, meter: Meter) -> None:
         self.name, self.provides, self.version = engine.name, engine.provides, engine.version
@@ -33,18 +33,18 @@ class Metered:
         self._engine, self._role, self._meter = engine, role, meter
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """As the engine's; raises as the meter, too."""
+        """Like the engine's; also raises the meter's errors."""
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         request: Callable[[], Awaitable[Sampled]] = partial(self._engine.sample, prompt, **how)  # type: ignore[arg-type]
         return await self._meter.asked(self._role, n, request)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """As the engine's; raises as the meter, too."""
+        """Like the engine's; also raises the meter's errors."""
         return await self._meter.asked(self._role, 1, partial(self._engine.choose, prompt, seed=seed))
 
 
 class _Knowing(Metered):
-    """One that judges plans with a planted accuracy."""
+    """A metered engine that judges plans with a planted accuracy."""
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:
         """The engine for the questions about one plan."""
@@ -53,7 +53,7 @@ class _Knowing(Metered):
 
 
 class _Informed(_Knowing):
-    """One that is told references."""
+    """A metered engine that is told references."""
 
     def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
         """The engine for one cell."""
@@ -61,13 +61,13 @@ class _Informed(_Knowing):
         return Metered(self._engine.told(reference, tools, seed), self._role, self._meter)
 
     def expected(self, single: SinglePass) -> float:
-        """The engine's."""
+        """The engine's expected success."""
         assert isinstance(self._engine, Informed)  # noqa: S101 - for the types
         return self._engine.expected(single)
 
 
 def metered(built: Built, meter: Meter, roles: Collection[Role]) -> Built:
-    """A setting, these roles of which are heard by one meter."""
+    """A setting whose engines of these roles go through one meter."""
     engines = {role: _of(role, engine, meter) if role in roles else engine for role, engine in built.engines.items()}
     return replace(built, engine=engines.pop(ACTOR), roles=engines)
 

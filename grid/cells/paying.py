@@ -1,7 +1,8 @@
-"""What cells pay. Under `budget.money` each request is written down before it is sent, and as it is answered.
+"""The money of cells. Under `budget.money` each request is written down before it is sent, and when it is answered.
 
-A try of a chunk has a file of its own in the results folder for as long as no row tells what it spent: a line an event,
-opened anew for each, so that it outlives its worker, its driver and, on a file system of several machines, its machine.
+A try of a chunk has its own file in the results folder as long as no row says what it spent. The file has one line per
+event and is opened again for each line, so that it outlives its worker, its driver and, on a file system shared by
+machines, its machine.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from grid.settings.roles import Prices, at_least
 
 FOLDER = ".money"
 _NOTHING = Usage()
-_WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # before it is asked again whether a request may be sent
+_WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # first and longest wait before asking again if a request may be sent
 
 
 class Line(BaseModel):
-    """A request for so many calls was sent, was answered, which took so much, or failed; seconds are the try's."""
+    """An event of a request for `calls` calls: sent, answered at a cost, or failed; `seconds` are the try's so far."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     event: Literal["asked", "answered", "failed"]
@@ -52,9 +53,10 @@ class Line(BaseModel):
 
 @dataclass
 class Tab:
-    """What a try's file tells: by role what answers took, how many calls these were, and of how many nobody heard.
+    """The contents of a try's file: by role, the costs of answers, the number of answered and of `unheard` calls.
 
-    `unreadable` lines are damaged or cut; `seconds` passed from the try's begin to the last line.
+    Calls are `unheard` if they were sent, but neither answered nor failed. `unreadable` lines are damaged or cut;
+    `seconds` passed from the try's begin to the last line.
     """
 
     spent: dict[Role, Usage] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Tab:
 
     @staticmethod
     def read(path: Path) -> Tab:
-        """That of a file; an empty one where there is none."""
+        """The tab of a file; an empty tab if there is no file."""
         tab = Tab()
         with suppress(FileNotFoundError):
             for line in path.read_bytes().splitlines():
@@ -86,35 +88,35 @@ class Tab:
         self.seconds = max(self.seconds, line.seconds)
 
     def dollars(self, each: Mapping[Role, float] | None = None) -> float:
-        """What answers cost, and what those may have that nobody heard: as the try's others in the mean, or `each`."""
+        """The cost of answers and of unheard calls; an unheard call counts like the try's mean call, or like `each`."""
         each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
         unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
         return sum(self.money.values()) + unheard
 
 
 class Ledger:
-    """A try's file, as its only writer has it."""
+    """A try's file for its only writer."""
 
     def __init__(self, root: Path, setting_id: str, attempt_id: str) -> None:
         self.path, self._began = _path(root, setting_id, attempt_id), time.monotonic()
-        with suppress(OSError):  # a disk that takes no more: its rows will say so
+        with suppress(OSError):  # a full disk, for example: writing the rows will report it
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
-        """A line, behind an end of line: one that was cut spoils no other."""
+        """Write a line, after an end of line, so that a line that was cut spoils no other."""
         line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
 
 
 def forget(root: Path, setting_id: str, attempt_id: str) -> None:
-    """A row of `attempts` tells what the try spent."""
+    """Remove a try's file, because a row of `attempts` now says what the try spent."""
     with suppress(OSError):
         _path(root, setting_id, attempt_id).unlink()
 
 
 def tab_of(root: Path, setting_id: str, attempt_id: str) -> Tab:
-    """What a try's file tells."""
+    """The contents of a try's file."""
     return Tab.read(_path(root, setting_id, attempt_id))
 
 
@@ -123,29 +125,29 @@ def _path(root: Path, setting_id: str, attempt_id: str) -> Path:
 
 
 def folder_of(root: Path) -> Path:
-    """Where the files of a results folder's tries are: lines are added to them, and so they are files everywhere."""
+    """The folder of the tries' files for a results folder: lines are appended to them, so they are never objects."""
     return beside(root) / FOLDER
 
 
-# In a worker: who may send a request, and what a cell is that may not.
+# In a worker: which requests may be sent, and what happens to a cell if one may not.
 
 
 class Till(Protocol):
-    """Who knows how much money is left, of all workers' requests."""
+    """An object that knows how much money is left for the requests of all workers."""
 
     async def may(self, request: int, role: Role, calls: int) -> bool | None:
-        """Whether one may be sent; None: not before others are answered."""
+        """Whether a request may be sent; None: not before others are answered."""
         ...
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """It has: what it cost, None if there is no answer."""
+        """Report the end of a request and its cost; None if there is no answer."""
         ...
 
 
 class Paying:
-    """What a try of a chunk pays by its prices; `till` refuses requests that go beyond `limit`, if there is one.
+    """The payments of a try of a chunk by its prices; `till`, if there is one, refuses requests that exceed `limit`.
 
-    `spent` has what the requests took that were answered, those of cells too that have no row.
+    `spent` is the use by the answered requests, including those of cells without a row.
     """
 
     def __init__(self, ledger: Ledger, prices: Prices, limit: float, till: Till | None) -> None:
@@ -156,12 +158,12 @@ class Paying:
         self.roles = {role for role, price in prices.items() if price and not price.free}
 
     def cell(self, built: Built) -> tuple[Built, PaidCell]:
-        """The setting as one cell asks it, and what becomes of that cell."""
+        """The setting with paid engines for one cell, and the record of that cell's payments."""
         paid = PaidCell(self)
         return metered(built, paid, self.roles), paid
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T | None:
-        """The request's answer, once there is money for it; None where there is none."""
+        """The request's answer, once there is money for it; None if there is no money."""
         number, answer, dollars = next(self._numbers), None, None
         try:
             if self._till and not await self._may(self._till, number, role, calls):
@@ -169,7 +171,7 @@ class Paying:
             self._ledger.write("asked", role, calls)
             try:
                 answer = await request()
-            except UnfinishedError:  # whoever was to answer is gone, and may have been heard all the same
+            except UnfinishedError:  # the engine is gone, but may have computed the answer all the same
                 raise
             except Exception:
                 self._ledger.write("failed", role, calls)
@@ -199,13 +201,13 @@ class Paying:
 
 
 class PaidCell:
-    """A cell's requests. Once one is `refused`, so are the others, and what the cell comes to is no result."""
+    """A cell's requests. Once one is `refused`, all later ones are too, and the cell's outcome is no result."""
 
     def __init__(self, paying: Paying) -> None:
         self._paying, self.refused = paying, False
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """As its try's; raises BudgetError, with which planners end."""
+        """Like `Paying.asked`, but raises BudgetError, which ends planners, if there is no money."""
         answer = None if self.refused else await self._paying.asked(role, calls, request)
         if answer is None:
             self._paying.unpaid += not self.refused
@@ -221,7 +223,7 @@ class PaidEpisode(Episode):
     """An episode that ends when its cell's US dollars are spent, also by its world's roles (`budget.cell_money`)."""
 
     def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
-        """`most` US dollars may be spent by these prices, on what is asked `beside` the episode too."""
+        """At most `most` US dollars may be spent by these prices, including the requests `beside` the episode."""
         self._prices, self._most, self._beside = prices, most, beside
         super().__init__(*args, **keys)
 
@@ -233,13 +235,13 @@ class PaidEpisode(Episode):
             raise BudgetError(self.budget_reached, self._most)
 
 
-# At the begin of a run: what tries spent whose workers or driver were killed before a row could say so.
+# At the start of a run: the costs of tries whose workers or driver were killed before a row could report them.
 
 
 def settle(root: Path) -> list[str]:
-    """Have every file become its try's row of `attempts`, if it has none; what to tell of that.
+    """Turn every file into its try's row of `attempts`, if the try has none; return the lines to report.
 
-    Hold the folder's lock. Raises StoreError.
+    The caller must hold the folder's lock. Raises StoreError.
     """
     folder = folder_of(root)
     tabs = {path: Tab.read(path) for path in sorted(folder.glob("*-*.jsonl"))}
@@ -261,7 +263,7 @@ def settle(root: Path) -> list[str]:
 
 
 def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
-    """By setting and role what a call cost in the mean of the files; by None for a role that of the rows, of all."""
+    """The mean cost of a call by setting and role, from the files; with None as role, from the rows, over all roles."""
     money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
     for path, tab in tabs.items():
         for role, dollars in tab.money.items():

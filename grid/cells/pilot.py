@@ -1,4 +1,4 @@
-"""What the cells of a setting take, from a few of them that are run and not kept: for dry runs."""
+"""Estimate the costs of a setting's cells, from a few cells that are run and not kept: for dry runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Keep, Setting
 from grid.store import CellIds
 
-# From pilots to what the cells that are to run will take in tokens and money, with the spread.
+# From pilots to the tokens and the money of the cells that are to run, with the spread.
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A sum over cells, and twice its standard error; None where one cell alone was seen."""
+    """A sum over cells, and twice its standard error; None if only one cell was seen."""
 
     value: float
     spread: float | None
@@ -36,7 +36,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the cells of a setting that are to run will take; None for what is not known."""
+    """The costs of a setting's cells that are to run; None for those that are not known."""
 
     input_tokens: Estimate | None
     output_tokens: Estimate | None
@@ -44,7 +44,7 @@ class Forecast:
 
 
 def forecast(pilot: Pilot, cells: int) -> Forecast | None:
-    """For so many cells; None where the pilot says nothing."""
+    """The forecast for so many cells; None if no cell of the pilot counts."""
     took = pilot.took
     if not took:
         return None
@@ -56,7 +56,7 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
 
 
 def total(parts: Iterable[Estimate]) -> Estimate:
-    """The sum; spreads are added up too, since settings are tried on the same cases."""
+    """The sum of estimates; spreads are added too, because settings are tried on the same cases."""
     every = list(parts)
     spreads = [one.spread for one in every]
     known = [one for one in spreads if one is not None]
@@ -72,13 +72,13 @@ def _estimate(values: Sequence[float | None], cells: int) -> Estimate | None:
     return Estimate(cells * statistics.fmean(known), spread)
 
 
-# What the cells of a setting take, from a few of them that are run and not kept: for dry runs.
+# The costs of a setting's cells, from a few cells that are run and not kept: for dry runs.
 
 
 CASES = 2
-"""Cells of a setting that a dry run tries without being asked to."""
+"""Cells of a setting that a dry run tries by default."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_SINGLE = 1_000_000  # calls of a cell that no cap is meant for
+_SINGLE = 1_000_000  # calls, so many that they are no cap
 _NO_RESULT = (ErrorKind.INFRASTRUCTURE, ErrorKind.CODE, ErrorKind.TIMEOUT)
 _BLOCK = 10_000
 T = TypeVar("T")
@@ -87,9 +87,9 @@ Answer = TypeVar("Answer", Sampled, Choice)
 
 @dataclass(frozen=True)
 class Took:
-    """What one cell took, all roles together; `seconds` from its begin to its end.
+    """The costs of one cell, all roles together; `seconds` are those from its begin to its end.
 
-    Tokens are None where nobody counted them, money also where there is no price.
+    Tokens are None if they were not counted; money is None also if there is no price.
     """
 
     calls: int
@@ -101,9 +101,9 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together: how many side by side at most, and the seconds until the last had ended.
+    """Cells that were run together: how many at most in parallel (`side`), and the seconds until the last had ended.
 
-    `calls` were in flight, in the mean.
+    `calls` is the mean number of calls in flight.
     """
 
     took: Sequence[Took]
@@ -113,15 +113,15 @@ class Batch:
 
     @property
     def cells(self) -> float:
-        """How many were side by side, in the mean: towards the end fewer."""
+        """The mean number of cells that ran in parallel: towards the end there are fewer."""
         return math.fsum(one.seconds for one in self.took) / self.seconds
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """What was learnt of a setting; `why` nothing was. `calls` were made in all, those of cells that the cap ended too.
+    """The result for a setting; `why` is the reason if there is none. `calls` counts all calls, also of capped cells.
 
-    `start` are seconds from the order to the first cell: a worker's start, its imports and the dataset's.
+    `start` are the seconds from the order to the first cell: a worker's start, its imports and the dataset's.
     """
 
     batches: Sequence[Batch] = ()
@@ -131,18 +131,18 @@ class Pilot:
 
     @property
     def took(self) -> list[Took]:
-        """All cells that count."""
+        """The costs of all cells that count."""
         return [one for batch in self.batches for one in batch.took]
 
     @property
     def largest(self) -> Batch:
-        """The batch that was most like a sweep; of equals the last."""
+        """The batch that was most like a sweep: the one with the most cells; among equals the last."""
         return max(reversed(self.batches), key=lambda batch: len(batch.took))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The cells of a setting that a pilot may run, in their order, and how."""
+    """The cells of a setting that a pilot may run, in their order, and how they are run."""
 
     setting: Setting
     cells: Sequence[Cell]
@@ -156,7 +156,7 @@ class Trial:
 
 
 def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, side: int = CONCURRENT_CELLS) -> Trial:
-    """Of the cells that are not `done` as many as `calls` may suffice for, from all places; without it, CASES."""
+    """A trial of cells that are not `done`, spread over all of these: at most `calls` cells; if that is None, CASES."""
     waiting = [cell for _, block in plan.chunks(done, lambda _: _BLOCK, [setting]) for cell in block]
     cells = spread(waiting, CASES if calls is None else calls)
     stamp = Stamp(plan.name, plan.git_commit)
@@ -165,16 +165,16 @@ def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, sid
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most so many, from places evenly apart; any first few of them lie so too."""
+    """At most `most` items from evenly spaced places; the places of any first few of them are evenly spaced, too."""
     places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
     return [items[place] for place in places[:most]]
 
 
 def piloted(trial: Trial, built: Built) -> Pilot:
-    """Run a trial in this process: one cell, then twice as many each time, as long as the calls left suffice for them.
+    """Run a trial in this process: one cell, then twice as many each time, while the remaining calls suffice for them.
 
-    So a cell is seldom ended by the cap; the batch in which that happens counts for nothing, as only short cells would
-    be left of it.
+    So the cap seldom ends a cell; a batch in which that happens is not counted, because only its short cells would have
+    ended.
     """
     cap = Cap(trial.calls)
     return deadline.run(_run(trial, metered(built, cap, built.engines), cap))
@@ -229,7 +229,7 @@ def _took(row: Mapping[str, Any]) -> Took:
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
-    """By setting id what CASES cells take, run in this process; of settings whose engines run in the task only."""
+    """By setting id, a pilot of CASES cells in this process; settings with engines outside the task get a reason."""
     found = {}
     for setting in settings:
         built = build(setting, plan.budget)
@@ -242,18 +242,18 @@ def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[
     return found
 
 
-# Engines that may be asked a certain number of times in all: for pilots.
+# Engines with a limit on the total number of calls: for pilots.
 
 
 class CapError(UnfinishedError):
-    """No further call is allowed: whatever is in flight ends without a row."""
+    """No further call is allowed: cells in flight end without a row."""
 
 
 class Cap:
-    """Completions and scoring passes that are left, of all roles together.
+    """The completions and scoring passes that are left, for all roles together.
 
-    How many passes a choice takes is known with its answer: those of choices in flight may go beyond it. `seconds` are
-    those that calls were in flight, each of several at once for itself.
+    The number of passes of a choice is only known with its answer, so choices in flight may exceed the cap. `seconds`
+    is the sum over all calls of the seconds in which each was in flight.
     """
 
     def __init__(self, calls: int) -> None:
@@ -261,13 +261,13 @@ class Cap:
         self.seconds = 0.0
 
     def take(self, calls: int) -> None:
-        """Raise CapError where fewer are left."""
+        """Use so many calls; raise CapError if fewer are left."""
         if calls > self.left:
             raise CapError(f"dry_run.pilot={self.calls} calls are used up")
         self.left -= calls
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The request's answer, which counts whoever asked. Raises as `take`."""
+        """The request's answer, counted for all roles alike. Raises like `take`."""
         self.take(calls)
         began = time.monotonic()
         try:

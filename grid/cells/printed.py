@@ -1,6 +1,6 @@
-"""What a planner prints or logs while it runs in a worker: a file a setting, `printed/` in the results folder.
+"""The output and logs of planners in workers: one file per setting, in `printed/` of the results folder.
 
-Where results are objects, it is the cache of the worker's machine (`places.beside`).
+If results are objects, the folder is in the cache of the worker's machine (`places.beside`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from grid.settings.setting import Setting
 
 FOLDER = "printed"
 _MOST_BYTES = 64 * 2**20
-"""Of a file; what comes then is not kept."""
+"""The most bytes of a file; later output is not kept."""
 
 
 class _Lines(io.TextIOBase):
-    """Appends to a file, which is there once there is anything; what a disk does not take is not kept."""
+    """Appends to a file, which is made with its first text; text that cannot be written to the disk is not kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class _Lines(io.TextIOBase):
 
 @contextmanager
 def printed(root: Path, setting: Setting) -> Iterator[None]:
-    """Inside, what is printed or logged goes to the setting's file."""
+    """Send printed and logged text to the setting's file, inside the context."""
     name = re.sub(r"[^\w.-]+", "_", setting.labels["planner"])[:60]
     lines = cast(TextIO, _Lines(beside(root) / FOLDER / f"{name}-{setting.id[:6]}.log"))
     with redirect_stdout(lines), redirect_stderr(lines), logged(lines):
@@ -47,9 +47,9 @@ def printed(root: Path, setting: Setting) -> Iterator[None]:
 
 @contextmanager
 def logged(to: TextIO) -> Iterator[None]:
-    """Inside, what is logged is written to a stream: warnings, as Python has it, and what loggers of one's own let by.
+    """Write logs to a stream, inside the context: warnings, as Python does, and what a logger's own level allows.
 
-    What packages tell their own authors (`DEBUG`) is left out.
+    Messages of packages for their own authors (`DEBUG`) are left out.
     """
     handler, root = logging.StreamHandler(to), logging.getLogger()
     level = root.level  # Hydra's is higher
@@ -65,12 +65,12 @@ def logged(to: TextIO) -> Iterator[None]:
 
 
 def sizes(root: Path) -> dict[Path, int]:
-    """The files of a results folder, with their bytes."""
+    """The files of a results folder, with their sizes in bytes."""
     return {path: path.stat().st_size for path in sorted((beside(root) / FOLDER).glob("*.log"))}
 
 
 def told(root: Path, before: dict[Path, int]) -> str:
-    """A line of the files that have grown since; empty where none has."""
+    """A line about the files that have grown since `before`; empty if none has."""
     grown = [path for path, size in sizes(root).items() if size > before.get(path, 0)]
     more = f" and {len(grown) - 1:,} more" if len(grown) > 1 else ""
     return f"printed or logged by planners: {grown[0]}{more}" if grown else ""

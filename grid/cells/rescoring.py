@@ -1,9 +1,9 @@
-"""Scoring again: the metrics of stored episodes under today's scorers, without asking whoever acted.
+"""Scoring again: the metrics of stored episodes under today's scorers, without asking the acting model.
 
-What a folder keeps of an episode is its calls, what they returned, and its answer. Of that the trajectory is made
-again; the state behind it by making the same calls once more, where tools are no live ones and answer as they did. A
-model behind the tools says what it said then, as transcripts have it. What is neither kept nor to be had again is
-Unknown, and a scorer that looks at it gives no value, with the reason.
+A folder keeps the calls of an episode, what they returned, and its answer. The trajectory is rebuilt from these. The
+state after it is rebuilt by making the same calls again, if the tools are not live and answer as they did. Models that
+answered for tools repeat their answers from the transcripts. Whatever is neither kept nor recoverable is Unknown, and a
+scorer that looks at it gives no value but a reason.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ from grid.text.objects import UnreadableError
 from grid.worlds import layers
 
 Value = float | str
-"""As tables have it: flags are 0 and 1, lists JSON."""
+"""A value as in tables: flags are 0 and 1, lists are JSON."""
 RETRIEVED = "retrieval_rate"
-"""The one metric of ours that goes by what was on offer."""
+"""Our only metric that depends on which tools were offered."""
 SILENCE = "an evaluator or a judge gave no answer that could be read, so that it is not known"
 SAID = "an evaluator said it: model@evaluator=NAME asks one again"
 _WHILE_IT_RAN = ("expected_success", "unassigned", "cancelled_")
-"""How those begin that tell of a run and not of what came of it."""
+"""Prefixes of the metrics that describe a run and not its result."""
 
 
 class NotStoredError(Exception):
-    """What a scorer looked at is not kept, and cannot be had again."""
+    """A scorer looked at something that is neither kept nor recoverable."""
 
 
 class Unknown:
-    """Stands for what is not known: whoever looks at it, be it only for its class, raises NotStoredError."""
+    """The placeholder of an unknown value: any access to it, even to its class, raises NotStoredError."""
 
     def __init__(self, what: str) -> None:
         object.__setattr__(self, "_what", what)
@@ -90,9 +90,9 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Stored:
-    """A cell as its folder has it: its row of `episodes`, its rows of `steps`, and what was measured of it, by name.
+    """A cell as stored in its folder: its row of `episodes`, its rows of `steps`, and its metrics by name.
 
-    `requests` is what it asked; None where that was not kept.
+    `requests` are the cell's requests; None if they were not kept.
     """
 
     episode: Mapping[str, Any]
@@ -103,9 +103,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Again:
-    """What was measured this time, and by name why something that was stored has no value now.
+    """The metrics of this time, and by name the reason why a stored metric has no value now.
 
-    `why` is the reason where nothing could be measured at all.
+    `why` is the reason if nothing could be measured at all.
     """
 
     scores: Mapping[str, Value] = field(default_factory=dict)
@@ -114,19 +114,19 @@ class Again:
 
 
 def was_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether a cell has scores: it ended by itself, or by a failure of its model."""
+    """Whether a cell has scores: it ended by itself, or by a failure of the agent (UNRESOLVED)."""
     return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
 
 
 def needs_requests(built: Built) -> bool:
-    """Whether what a cell asked tells more of its trajectory than its steps do."""
+    """Whether the cell's requests say more about its trajectory than its steps do."""
     planner = built.planner.planner if isinstance(built.planner, Refined) else built.planner
     after = getattr(built.dataset, "answering", None) == AFTER
     return bool(getattr(planner, "writes_plans", False)) or after or bool(_behind(built))
 
 
 def recorded(built: Built) -> frozenset[str]:
-    """Names that no scorer gives: what was counted while a cell ran, and what its planner measured of itself."""
+    """Names of metrics that no scorer gives: those counted while a cell ran, and those of its planner itself."""
     own = {metric.name for metric in declared_by(built.planner)}
     told = {name for name in built.metrics if name.startswith(_WHILE_IT_RAN)}
     return frozenset(own | told | NOBODY.failures().keys())
@@ -137,14 +137,14 @@ async def score_again(
 ) -> Again:
     """The scores of a cell that `was_scored`, under today's code.
 
-    `evaluation` is asked what a model has to say, where there is one.
+    `evaluation`, if given, is asked for the judgements that need a model.
 
     Raises:
         EngineError, UnfinishedError: the evaluator does not answer.
     """
     episode = stored.episode
     kind = ErrorKind(episode["error_kind"]) if episode["error_kind"] else None
-    if episode["case_digest"] is None:  # it ended its worker, or no problem could be made
+    if episode["case_digest"] is None:  # the cell ended its worker, or its problem could not be made
         return Again(_flat({**UNSCORED, SUCCESS: False, **unsolved(built, episode["case_id"])}))
     try:
         problem = built.problem(episode["case_id"], disturbance_seed)
@@ -173,7 +173,7 @@ class _Scorer:
         self._reasons: list[str] = []
 
     async def scores(self) -> Again:
-        """As `_solved_and_scored` and `_failed` of `run` have them."""
+        """The scores, computed as in `_solved_and_scored` and `_failed` of `run`."""
         built, alone, live = self._built, self._problem, not self._problem.world.branches
         problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
         if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
@@ -200,7 +200,7 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own; without a draft before a critique, and nothing at all, where that is not known."""
+        """The benchmark's own metrics; those without the unrefined draft, or none, if what they need is not known."""
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -211,7 +211,7 @@ class _Scorer:
     def _scored(
         self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All metrics; without milestones where one of them looks at a last state that is not known."""
+        """All metrics; those without milestones if a milestone looks at the last state and that is not known."""
         try:
             return scored(problem, _plain(trajectory), resolved, said)
         except NotStoredError as error:
@@ -220,7 +220,7 @@ class _Scorer:
             return scored(replace(problem, reference=plain), _plain(trajectory), resolved, said)
 
     async def _said(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """What the evaluator says, who is asked of episodes that did not break off."""
+        """The evaluator's metrics; it is only asked about episodes that did not break off."""
         if problem.examine is None or (self._evaluation is None and self._kind is None):
             return {}
         if self._kind is not None:
@@ -232,7 +232,7 @@ class _Scorer:
             return {}
 
     def _resolved(self, problem: Problem, found: Remade) -> bool | None:
-        """Whether the path resolves the case; None where the state behind it is not known."""
+        """Whether the path resolves the case; None if the state after it is not known."""
         if self._kind is not None:
             return False
         steps, reached = found.trajectory.steps, self._stored.episode["budget_reached"]
@@ -242,14 +242,14 @@ class _Scorer:
             return None
 
     def _not_asked(self, problem: Problem) -> frozenset[str]:
-        """The names that an evaluator said something under, where nobody is asked this time."""
+        """The names of the metrics that an evaluator gave, if no evaluator is asked this time."""
         asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
         if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
             return frozenset()
         return frozenset(cast(Judged, self._built.dataset).unsolved(self._stored.episode["case_id"]))
 
     def _nobody_can_tell(self, values: Mapping[str, Any]) -> bool:
-        """Whether somebody's silence leaves it open whether the case was resolved."""
+        """Whether it is unknown if the case was resolved, because a judge or evaluator gave no readable answer."""
         if self._evaluation is not None:
             return self._evaluation.undecided and not values.get(SUCCESS)
         before = self._stored.scores
@@ -257,7 +257,7 @@ class _Scorer:
         return silent and SUCCESS not in before and self._kind is None
 
     def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-        """By name why what was stored has no value now; a scorer that gives none any more is no reason."""
+        """By name, why a stored metric has no value now; no reason is given if a scorer just gives it no more."""
         asked = EVALUATOR in self._built.roles
         silent = self._evaluation is not None and self._evaluation.failures
         reasons = [*self._reasons, *[SILENCE] * bool(silent), *[SAID] * (asked and self._evaluation is None)]
@@ -267,14 +267,14 @@ class _Scorer:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Values as tables have them, success among them."""
+    """Values as in tables, including success."""
     columns = score_columns(values)
     success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
     return {**success, **columns[SCORES], **columns[TEXT]}
 
 
 def _plain(found: Trajectory) -> Trajectory:
-    """A trajectory whose steps can be looked at; what steps were offered is empty where it is not known."""
+    """A trajectory whose steps can be looked at; the candidates of a step are empty if they are not known."""
     steps = tuple(replace(one, candidates=()) if _is_unknown(one.candidates) else one for one in found.steps)
     return replace(found, steps=steps, chain=None, planned=None, unrefined=None)
 
@@ -287,9 +287,9 @@ def _is_unknown(value: object) -> bool:
 
 
 class Remade(NamedTuple):
-    """A trajectory as it was, but for what is `unknown`: a line each.
+    """A trajectory as it was, except for its `unknown` parts: a line for each.
 
-    `shown` is what an evaluator is to see of it: of a plan its words, too.
+    `shown` is the trajectory for an evaluator, who also needs the words of a plan.
     """
 
     trajectory: Trajectory
@@ -299,7 +299,7 @@ class Remade(NamedTuple):
 
 
 async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remade:
-    """What a planner returned, from what is stored of it, and the state behind it.
+    """The trajectory that a planner returned, rebuilt from its stored parts, with the state after it.
 
     Raises:
         NotStoredError: a call was too long for a row, or steps are missing.
@@ -333,7 +333,7 @@ NOT_OFFERED = "which tools its decisions were offered is not stored, and not fou
 
 
 class _Making:
-    """Makes steps of a case; `turn` is that of a conversation."""
+    """Makes steps of a case; the turn of a conversation is the `turn` of `offering`."""
 
     def __init__(self, built: Built, problem: Problem) -> None:
         self.problem, self._drafted = problem, built.dataset.outline == DRAFTED
@@ -351,7 +351,7 @@ class _Making:
         )
 
     def step(self, row: Mapping[str, Any]) -> Step:
-        """The step of a row, without what it was offered and what its call returned."""
+        """The step of a row, without the offered tools and without the result of its call."""
         chosen, arguments, written = row["chosen_tool"], _json(row["arguments"]), _json(row["written"])
         known, name, text = self._known.get(row["substep_id"]), row["substep_id"], row["substep"] or ""
         call = None if arguments is None else ToolCall(chosen, arguments)
@@ -374,16 +374,17 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, behind those `before` (None: not known), with what its call returned this time."""
+        """The step of a row, after the steps `before` (None: not known), with the result of its call this time."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """What the retriever finds for a step: its substep's tools, or those of the whole query, as many as it had.
+        """The tools that the retriever finds for a step, as many as it had: its substep's, or those of the whole query.
 
-        Unknown where neither fits that number and the place of the reference's tool, or, without such a place, both do.
+        Unknown if neither fits that number and the place of the reference's tool, or if both fit and differ, and there
+        is no such place.
         """
         most = row["n_options"]
         if most is None:
@@ -392,7 +393,7 @@ class _Making:
         substeps = [*[step.substep] * bool(step.substep.text), None] if known else []
         thought = step.thought or "" if self.problem.retrieved == "thought" else ""
         found = [self.offering.options(substep, before or (), thought=thought).tools for substep in substeps]
-        if all(len(tools) + 1 != most for tools in found):  # the best of them, which options alone can tell
+        if all(len(tools) + 1 != most for tools in found):  # then it had the best of them, which `options` selects
             found = [self.offering.options(substep, before or (), most, thought).tools for substep in substeps]
         fitting = [tuple(tool.name for tool in tools) for tools in found if len(tools) + 1 == most]
         if row["tool_required"]:
@@ -404,7 +405,7 @@ class _Making:
 
 
 def _json(text: str | None) -> Any:
-    """What a column of a step holds; raises NotStoredError where it was cut."""
+    """The value of a step's column with JSON; raises NotStoredError if it was cut."""
     if text is None:
         return None
     try:
@@ -416,7 +417,7 @@ def _json(text: str | None) -> Any:
 async def _replayed(
     made: _Making, rows: Sequence[Mapping[str, Any]], episode: Mapping[str, Any]
 ) -> tuple[tuple[Step, ...], State, str | None]:
-    """The steps of a path, the state behind them, and why that is Unknown, where it is."""
+    """The steps of a path, the state after them, and, if the state is Unknown, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
     why = None if world.branches else "tools are live: what they hold is not stored"
@@ -443,14 +444,14 @@ async def _replayed(
 
 
 def _end_of_turn(place: int) -> Step:
-    """As `Episode.next_turn` has it where a turn ends by itself."""
+    """The step that `Episode.next_turn` adds if a turn ends by itself."""
     return Step(0, Substep(str(place), "", ""), None, None, finished=True)
 
 
 async def _applied(
     made: _Making, state: State, before: Sequence[Step], row: Mapping[str, Any], answer: str | None
 ) -> tuple[State, Observation | None, str | None]:
-    """The state behind a step, what its call returned, and why the state is not known; as `acting.perform` has it."""
+    """The state after a step, its call's result, and the reason if the state is not known; as in `acting.perform`."""
     world, step = made.problem.world, made.step(row)
     call = step.call or (step.written if step.finished else None)
     if call is None or row["observation"] is None:  # a plan that is not run has no outcomes
@@ -470,15 +471,15 @@ async def _applied(
     return after, seen, None
 
 
-# Models behind the tools, which say again what they said.
+# Models that answered for tools, and repeat their stored answers.
 
 
 class _Recorded:
-    """In the place of a role's engine: what it answered then, at once what its last try was.
+    """Replaces a role's engine: it gives the stored answer of a request's last try, already at the first try.
 
     Raises:
-        ModelError: of no try it could be read.
-        NotStoredError: it was not kept.
+        ModelError: no try had an answer that could be read.
+        NotStoredError: the answer was not kept.
     """
 
     provides = frozenset({SAMPLE, CHOOSE})
@@ -493,11 +494,11 @@ class _Recorded:
                 self._last[what] = one
 
     async def sample(self, prompt: Prompt, **_: object) -> Sampled:
-        """As the class has it."""
+        """The stored completions, without costs."""
         return Sampled(self._found(prompt).answers, Usage())
 
     async def choose(self, prompt: Prompt, **_: object) -> Choice:
-        """As the class has it."""
+        """The stored distribution, without costs."""
         return Choice(self._found(prompt).probabilities or (), Usage())
 
     def _found(self, prompt: Prompt) -> Request:
@@ -510,30 +511,30 @@ class _Recorded:
 
 
 def _behind(built: Built) -> list[Role]:
-    """The models that stand behind a setting's tools."""
+    """The roles whose models answer for a setting's tools."""
     return [role for role in (USER, SIMULATOR) if role in built.roles] + [JUDGE] * built.tools_ask
 
 
 def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Environment:
-    """Whoever stood behind a cell's world, and who evaluates it this time."""
+    """The environment of a cell with its models' stored answers, and the evaluation of this time."""
     roles = {role: cast(Engine, _Recorded(role, stored.requests)) for role in _behind(built)}
     again = replace(built, roles={**built.roles, **roles})
     grounding = again.grounding(stored.episode["case_id"], 0)
     return Environment(evaluation, again.simulation(0), grounding, again.customer(0))
 
 
-# Plans that were written before anything was run; of them the words and drafts stand in transcripts alone.
+# Plans that were written before anything was run; their words and drafts are only in transcripts.
 
 
 _NOT_RUN = "the plan before it was run is not stored"
 _WORDS = "the words of its plan are not stored (store.transcripts)"
 _DRAFT = "the draft before a critique is not stored"
 _PLANS = ("chain", "messages")
-"""What is wanted of an answer that is a plan with reasons."""
+"""The kinds of answers that are plans with reasons (`Request.wanted`)."""
 
 
 def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> dict[str, Any]:
-    """`chain`, `planned` and `unrefined` of a trajectory."""
+    """The fields `chain`, `planned` and `unrefined` of a trajectory."""
     refined = isinstance(built.planner, Refined)
     planner: Any = built.planner.planner if isinstance(built.planner, Refined) else built.planner
     ahead = bool(getattr(planner, "writes_plans", False))
@@ -548,7 +549,7 @@ def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> Any:
-    """The plan of a case that is diagnosed: its calls are the steps."""
+    """The plan of a diagnosed case: its calls are those of the steps."""
     calls, refusal = list[ChainCall](), None
     for written in (step.written for step in found.steps):
         if written is not None and written.tool == REJECT:
@@ -557,7 +558,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
             thought = next(step.thought for step in found.steps if step.written is written)
             calls.append(ChainCall(written.tool, written.arguments, thought or ""))
     words = _words(problem, stored, built)
-    told = calls or refusal  # where words of a plan are no refusal, whatever they say
+    told = calls or refusal  # in these cases the words of a plan are no refusal, whatever they say
     if words is None and (not told or problem.case.plan.substeps):
         return Unknown(_WORDS)
     first = found.steps[0].substep.id if found.steps else str(len(problem.case.done))
@@ -565,7 +566,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
-    """What the last plan that could be read says beside its calls; None where it was not kept, or refined."""
+    """The words beside the calls of the last plan that could be read; None if it was not kept, or if it was refined."""
     for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
         if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
             text, count = asked.answers[0], problem.case.decisions or 1
@@ -578,7 +579,7 @@ def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
 
 
 def _told_after(built: Built, stored: Stored) -> Any:
-    """Whether the answer was asked for behind the last step (`grid.episode.answering`)."""
+    """Whether the answer was asked for after the last step (`grid.episode.answering`)."""
     if getattr(built.dataset, "answering", None) != AFTER:
         return False
     if stored.requests is None:

@@ -1,4 +1,4 @@
-"""The rows of a cell (its steps, its case, what it asked, what it took) and of a try; and what any row can hold."""
+"""The rows of a cell (its steps, case, requests and costs) and of a try; and the limits of any row's values."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from grid.store.schema import TABLES as SCHEMAS
 from grid.store.writing import values_of
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
-"""What was retrieved for a decision, best first."""
+"""The tools that were retrieved for a decision, best first."""
 
-_MAX_TEXT = 200_000  # characters of a text of a row
+_MAX_TEXT = 200_000  # characters of a text in a row
 
 
 def step_rows(
@@ -45,12 +45,13 @@ def step_rows(
     ranked: Ranked,
     forgiving: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row a decision, held against the reference where planners follow it.
+    """One row per decision, compared with the reference if planners follow it.
 
-    `step` is the place in the outline that is followed or, where none is, that of the decision on its path. `n_options`
-    counts `no_tool`, or `finish`, too; `reference_rank` is the place of the reference's tool among what was retrieved,
-    from 0: with both, what the retriever's first and chance would match is known without a model. `replaced` has what
-    `forgiving` tools put in the place of what they did not know, `{parameter: [given, taken]}`.
+    `step` is the place in the outline that is followed, or, without one, the place of the decision on its path.
+    `n_options` also counts `no_tool` or `finish`; `reference_rank` is the place of the reference's tool among the
+    retrieved tools, from 0. With both columns, the matches of the retriever's first tool and of chance are known
+    without a model. `replaced` has the names that `forgiving` tools used instead of unknown ones, as
+    `{parameter: [given, taken]}`.
     """
     on_path = {id(step) for step in trajectory.steps}
     outline = reference.calls if reference.followed else dict.fromkeys(s.substep.id for s in trajectory.decisions)
@@ -86,7 +87,7 @@ def step_rows(
 
 
 def ranked_of(problem: Problem | None) -> Ranked:
-    """What was retrieved for a decision of a problem, best first: planners are not told."""
+    """A function that gives the retrieved tools of a decision, best first; planners do not see this."""
     known: dict[tuple[Substep | None, str], Sequence[ToolSpec]] = {}
 
     def ranked(step: Step) -> Sequence[ToolSpec]:
@@ -110,31 +111,31 @@ def _against(step: Step, reference: Reference, ranked: Ranked) -> dict[str, Any]
 
 
 def _replaced(step: Step) -> str | None:
-    """None where nothing was."""
+    """The column `replaced` of a step; None if nothing was replaced."""
     found = replacements(step)
     given = step.call.arguments if step.call else {}
     return to_json({name: [given.get(name), taken] for name, taken in found.items()}) if found else None
 
 
 def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
-    """Of what was retrieved the best is offered, so many as there are candidates."""
+    """The place of a tool among the retrieved ones, if it was offered: as many of the best as there are candidates."""
     place = _places(ranked(step)).get(tool)
     return place if place is not None and place < len(step.candidates) else None
 
 
 _places: Once[Sequence[ToolSpec], dict[str, int]] = Once(
-    lambda tools: {tool.name: place for place, tool in reversed([*enumerate(tools)])}  # of a name the first
+    lambda tools: {tool.name: place for place, tool in reversed([*enumerate(tools)])}  # the first place of a name
 )
 
 
 def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Success, and the maps of all else that was measured, without what nobody could tell."""
+    """Success, and the maps of all other metrics, without those that have no value."""
     numbers, texts = split({name: value for name, value in values.items() if value is not None and name != SUCCESS})
     return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts) if texts else texts}
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
+    """The row with texts that a table can hold: no half surrogate pairs, and no overlong texts."""
     for key, value in row.items():
         kind = type(value)
         if kind is str:
@@ -146,7 +147,7 @@ def storable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(part: Any) -> Any:
-    """An entry of a list: a text, a struct of plain values, or what is neither."""
+    """An entry of a list: a text, a struct of plain values, or any other value."""
     return storable(part) if isinstance(part, dict) else _text(part) if isinstance(part, str) else part
 
 
@@ -156,19 +157,19 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-# The row of a case: what was asked for, and what it is held against.
+# The row of a case: its request, and its reference.
 
 
 _DIGITS = 32
-_MOST_CASES = 2048  # whose rows are known; all are forgotten then
+_MOST_CASES = 2048  # whose rows are cached; beyond that, all are forgotten
 _case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]] = {}
 
 
 def case_row(problem: Problem) -> dict[str, Any]:
-    """A case as its setting has it: query, outline (a disturbed one, where it is), and the reference's calls in order.
+    """A case in its setting: query, outline (disturbed, if the setting does that), and the reference's calls in order.
 
-    A call that the reference does not make (a substep without a tool) has no tool. `digest` names the contents: equal
-    cases of several settings are one row, and trials of a case whose calls are the same object the same.
+    A substep without a tool has a call without a tool. `digest` identifies the contents: equal cases of several
+    settings share one row, and trials of a case whose calls are the same object share the same row object.
     """
     case, reference = problem.case, problem.reference
     calls, of_reference = reference.calls, (reference.followed, reference.ordered, reference.answer)
@@ -205,21 +206,21 @@ def _case_row(problem: Problem) -> dict[str, Any]:
     return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
-# What was asked and answered, for the tables: of which cells it is kept, and each section of a prompt about once.
+# Requests and answers for the tables: which cells' requests are kept, and each section of a prompt about once.
 
 
 Row = dict[str, Any]
 TABLES: Sequence[store.Table] = ("messages", "sections")
-"""Where transcripts are."""
+"""The tables of transcripts."""
 _TRANSCRIPTS_MAX_TEXT = 1_000_000  # characters of one answer, and of one entry or option of a section
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_MOST_KNOWN = 200_000  # digests; all are forgotten then, as a section that is written twice does no harm
+_MOST_KNOWN = 200_000  # digests; beyond that all are forgotten, because a section written twice does no harm
 
 
 class Room:
-    """How much a sweep may keep: `most` bytes as they are written, then only the rest's share.
+    """The room for a sweep's transcripts: once `most` bytes are written, only `Keep.rest` applies.
 
-    `since` is when and after how many cells of this run that was.
+    `since` says when that began, and after how many cells of this run.
     """
 
     def __init__(self, root: Path, keep: Keep, most: int) -> None:
@@ -229,7 +230,7 @@ class Room:
         self.took(0, 0)
 
     def took(self, cells: int, written: int) -> None:
-        """So many cells have ended, and of what they asked so many bytes were written."""
+        """Count cells that have ended, and the bytes that were written of their requests."""
         self._cells, self._used = self._cells + cells, self._used + written
         if self.since is None and self._used >= self._most and self.keep.rest() != self.keep:
             self.since, self.keep = (dt.datetime.now(dt.UTC), self._cells), self.keep.rest()
@@ -238,9 +239,9 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of asking, and of those `sections` that are not `known`; they are then.
+    """Rows of `messages`, in the order of the requests, and of the `sections` not yet in `known`, which gets them.
 
-    Without their columns' names, since rows with them would take as much time again.
+    They have no column names, because rows with names would take twice the time.
     """
     if len(known) > _MOST_KNOWN:
         known.clear()
@@ -282,7 +283,7 @@ def _section(digest: str, section: Section) -> store.Values:
 
 
 def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """The texts, and how they differ from those given where a table cannot hold them or they are without end."""
+    """The texts as stored, and how they differ from those given, if a table cannot hold these or they are too long."""
     if all(map(str.isascii, texts)) and max(map(len, texts), default=0) <= _TRANSCRIPTS_MAX_TEXT:
         return texts, None
     kept, told = [], []
@@ -303,12 +304,12 @@ def _reasons(unreadable: Mapping[int, str]) -> list[dict[str, Any]]:
 
 @cache
 def _kind(answer: str) -> str:
-    """`tool_call` for ToolCallAnswer."""
+    """The kind of an answer by its class's name: `tool_call` for ToolCallAnswer."""
     words = re.findall(r"[A-Z][a-z]+", answer.removesuffix("Answer"))
     return "_".join(words).lower()
 
 
-# What each role has spent on a cell, how the cell ended and what it took, as its row has it.
+# The costs of each role for a cell, and the cell's end, in the form of its row.
 
 
 _NONE = Usage()
@@ -316,10 +317,10 @@ _NAMES = tuple(vars(_NONE))
 
 
 def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
-    """The map `costs`, of each of a setting's roles what it spent, and `money`, which is that of all.
+    """The map `costs` with the costs of each of a setting's roles, and `money`, the money of all roles together.
 
-    A role's tokens are null where some of its answers are uncounted, and money where the price or the tokens of one are
-    not known.
+    A role's tokens are null if some of its answers are uncounted; money is null if a price or a number of tokens is not
+    known.
     """
     spent = dict.fromkeys(roles, _NONE) | dict(spent)
     costs = {
@@ -330,7 +331,7 @@ def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage
 
 
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
-    """What each role spent, from an episode's row, without the tokens of one that has uncounted answers."""
+    """The use of each role, from an episode's row, without the tokens of roles with uncounted answers."""
     return {
         role: Usage(*[episode["costs"][role][name] or 0 for name in _NAMES])
         for role in SPENT
@@ -339,14 +340,14 @@ def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
 
 
 def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
-    """The same from a row of the joined form."""
+    """The use of each role, from a row of the joined form."""
     return {
         role: Usage(**{name: row[column] or 0 for name, column in columns.items()}) for role, columns in SPENT.items()
     }
 
 
 def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
-    """What each role spent in all: planners and tools may ask the same."""
+    """The total use of each role: planners and tools may ask the same role."""
     total: dict[Role, Usage] = {}
     for part in spent:
         for role, usage in part.items():
@@ -355,11 +356,11 @@ def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
 
 
 def larger(one: Usage, other: Usage) -> Usage:
-    """The larger of each count."""
+    """The larger of the two values, for each count."""
     return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in _NAMES})
 
 
-# How an episode ended and what it took, as columns of its row.
+# How an episode ended and what it used, as columns of its row.
 
 
 _CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
@@ -369,7 +370,7 @@ _MAX_MESSAGE = 2000  # characters of an error
 def outcome_columns(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
-    """How an episode ended, and what it took."""
+    """The columns about how an episode ended, and what it used."""
     return {
         "status": status,
         "error_kind": kind,
@@ -387,7 +388,7 @@ def outcome_columns(
 
 
 def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
-    """What an episode's decisions and cancelled paths took, as scores; the latter where the planner cancels any."""
+    """Scores about an episode's decisions and, if the planner cancels paths, about the cost of the cancelled paths."""
     cancelled = episode.cancelled if episode else None
     spent = cancelled.known() if cancelled else {}
     return {
@@ -397,32 +398,32 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """Who answered for the acting model, as its server says; several in one cell are joined."""
+    """Who answered for the acting model, according to its server; several names in one cell are joined."""
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Of the values there are; None without any."""
+    """The mean of the values that are not None; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def time_columns(passed: float, own: float, now: dt.datetime) -> dict[str, Any]:
-    """The seconds that passed, those of them that were the case's own, as its deadline counts, and when it ended."""
+    """The seconds that passed, the case's own seconds among them, as its deadline counts, and the time of its end."""
     return {"wall_seconds": passed, "case_seconds": own, "created_at": now}
 
 
-# The tries of a chunk: what its cells came to, and the row that says so.
+# The tries of a chunk: the results of its cells, and the row of the try.
 
 
-_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # of taking; they are added last
+_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # of taking; episodes are added last
 ENDED, DIED = "ended", "died"  # an attempt's status
 
 
 class Outcome(NamedTuple):
-    """A cell's episode row, its rows of other tables, and what it asked, where that is kept."""
+    """A cell's episode row, its rows of other tables, and its requests, if they are kept."""
 
     episode: Row
     rows: Mapping[store.Table, list[Row]]
@@ -430,10 +431,10 @@ class Outcome(NamedTuple):
 
 
 def untold(episode: Mapping[str, Any]) -> bool:
-    """Whether nobody can tell if a cell resolved its case, since something else than the agent went wrong.
+    """Whether it is unknown if a cell resolved its case, because something other than the agent went wrong.
 
-    It failed for another reason than the agent's, or no answer of a judge's or an evaluator's could be read. A success
-    that is null though nothing went wrong, as where nobody is there to judge, is none of these.
+    The cell failed for a reason other than the agent, or an answer of a judge or an evaluator could not be read. If
+    success is null although nothing went wrong, for example without a judge, the result is False.
     """
     if episode[SUCCESS] is not None:
         return False
@@ -441,15 +442,15 @@ def untold(episode: Mapping[str, Any]) -> bool:
 
 
 SILENT = ("judge_failures", "evaluator_failures")
-"""Metrics that count answers of those who judge which could not be read."""
+"""Metrics that count the answers of judges and evaluators that could not be read."""
 
 
 @dataclass
 class ChunkResult:
     """The sums of a chunk's cells that have ended, and their rows until they are taken.
 
-    `unknown` are cells as `untold` has them, `kept` those of which is kept what they asked, `sections` the digests of
-    those cases and parts of prompts whose rows were made already.
+    `unknown` counts cells that are `untold`, `kept` those whose requests are kept. `sections` has the digests of the
+    cases and the sections of prompts whose rows were made already.
     """
 
     cells: int = 0
@@ -462,16 +463,16 @@ class ChunkResult:
 
     @property
     def usage(self) -> Usage:
-        """What all roles have spent."""
+        """The use of all roles together."""
         return sum(self.spent.values(), Usage())
 
     @property
     def failed(self) -> int:
-        """Cells that ended otherwise than well."""
+        """The number of cells that did not end well."""
         return self.cells - self.ok
 
     def add(self, outcome: Outcome) -> None:
-        """A cell has ended."""
+        """Add the outcome of a cell that has ended."""
         episode, rows, messages = outcome
         self.count(episode["status"], spent_in(episode))
         self.unknown += untold(episode)
@@ -482,30 +483,30 @@ class ChunkResult:
                 self._rows[table] += values
         for table, found in {**rows, "cases": self._fresh(rows.get("cases", []))}.items():
             self._rows[table] += [values_of(table, row) for row in found]
-        self._rows["episodes"].append(values_of("episodes", episode))  # last: what is taken has all that goes with it
+        self._rows["episodes"].append(values_of("episodes", episode))  # last: a taken episode has all its other rows
 
     def _fresh(self, cases: list[Row]) -> list[Row]:
-        """Those that were not taken in before; they are then."""
+        """The cases that were not added before; they count as added from now on."""
         fresh = [row for row in cases if row["digest"] not in self.sections]
         self.sections.update(row["digest"] for row in fresh)
         return fresh
 
     def count(self, status: str, spent: Mapping[Role, Usage]) -> None:
-        """Take an episode into the sums only."""
+        """Add an episode to the sums only."""
         self.cells += 1
         self.ok += status == Status.OK
         for role, usage in spent.items():
             self.spent[role] += usage
 
     def take_all(self) -> dict[str, list[store.Values]]:
-        """The rows that were not taken before, by table, in the order in which cells ended; from any thread.
+        """The rows that were not taken before, by table, in the order in which cells ended; any thread may call it.
 
-        Those of cells whose episodes are among them are, and of others that end meanwhile some may be.
+        For every episode among them, all rows of its cell are too. Some rows of cells that end meanwhile may also be.
         """
         return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
 
     def take(self) -> dict[str, list[Row]]:
-        """The same by the columns' names, without what cells asked."""
+        """The rows of `take_all` as dictionaries by column name, without transcripts."""
         made: dict[str, Any] = {"episodes": EpisodeRow}
         return {
             table: [made.get(table, dict)(zip(SCHEMAS[table].names, row, strict=True)) for row in rows]
@@ -523,7 +524,7 @@ def attempt_row(
     made: Any,
     died_with: int | None = None,
 ) -> dict[str, Any]:
-    """The row of a try; `died_with` are the cells of one whose worker died, which wrote none itself."""
+    """The row of a try; `died_with` is the number of cells of a try whose worker died and wrote no row itself."""
     return {
         "attempt_id": attempt_id,
         "setting_id": setting_id,

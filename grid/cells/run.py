@@ -74,10 +74,10 @@ CONCURRENT_CELLS = 16
 
 @dataclass(frozen=True)
 class Stamp:
-    """What goes into every row of a run: the sweep's name, where the code came from, and when it was made.
+    """The facts in every row of a run: the sweep's name, the code's commit, and the row's time.
 
-    `after` is the newest row there was: of a cell's rows the latest counts, also where a clock was set back or
-    another machine's is slow.
+    `after` is the time of the newest row so far: the latest of a cell's rows counts, even if a clock was set back or
+    another machine's clock is slow.
     """
 
     sweep: str
@@ -91,7 +91,7 @@ class Stamp:
         return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
 
     def columns(self, passed: float, own: float) -> dict[str, Any]:
-        """Whose row it is, and when and in how many seconds it came about."""
+        """The sweep of a row, its time, and the seconds that it took."""
         return time_columns(passed, own, self.now()) | {"sweep": self.sweep, "git_commit": self.git_commit}
 
 
@@ -109,26 +109,26 @@ async def run_chunk(
     stopping: Callable[[], bool] = lambda: False,
     paying: Paying | None = None,
 ) -> ChunkResult:
-    """Run the cells, so many at once, each for `case_seconds` of its own at most (in a CaseLoop).
+    """Run the cells, `at_once` in parallel, each for at most `case_seconds` of its own time (in a CaseLoop).
 
-    `keep` says of which it is kept what they asked. `result` has each cell's rows as soon as it has ended. No further
-    cell begins while `stopping`, or once one has met the limit of what they are `paying`: that one has no row.
+    `keep` says which cells' requests are kept. `result` has each cell's rows as soon as it has ended. No further cell
+    begins while `stopping`, or after a cell has reached the limit on money (`paying`): that cell has no row.
 
     Raises:
-        UnfinishedError: nothing is left that could answer; what was in flight has no rows.
+        UnfinishedError: nothing is left that could answer; cells in flight have no rows.
     """
     attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
     head = identity(setting, built)
 
     async def one_after_another() -> None:
-        for cell in waiting:  # of all runners
+        for cell in waiting:  # an iterator that all runners share
             if stopping() or (paying and paying.unpaid):
                 return
             own, paid = paying.cell(built) if paying else (built, None)
             outcome = await run_cell(own, setting, cell, stamp, attempt_id, case_seconds, keep, head)
             if not (paid and paid.refused):
                 result.add(outcome)
-            await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
+            await asyncio.sleep(0)  # cells of an engine that never waits must not block everything else in the loop
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -144,7 +144,7 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it.
 
-    Its problem is not built: that may be what ended the worker.
+    Its problem is not built, because that may have ended the worker.
     """
     scores = UNSCORED
     if kind in UNRESOLVED:
@@ -166,9 +166,9 @@ async def run_cell(
     keep: Keep = KEEP_NONE,
     head: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError.
+    """Run one cell; every error becomes the error of its row, except UnfinishedError.
 
-    `head` is what all rows of the setting have, for whoever runs many of its cells.
+    `head` has the columns that are the same in all rows of the setting, for callers that run many of its cells.
     """
     head = identity(setting, built) if head is None else head
     if case_seconds is None:
@@ -182,7 +182,7 @@ _NO_STEPS, _NO_CALLS = Trajectory((), ()), Reference({}, ())
 
 @dataclass
 class _Run:
-    """What there is of a cell so far, whatever becomes of it."""
+    """The parts of a cell that exist so far, however the cell ends."""
 
     problem: Problem | None = None
     environment: Environment = NOBODY
@@ -210,7 +210,7 @@ async def _run_cell(
         await _scored(run, built, setting, cell, own)
     except UnfinishedError:
         raise
-    except BaseException as error:  # a failure is a row, whatever code of others raises
+    except BaseException as error:  # a failure is a row, whatever other people's code raises
         if _of_the_run(error):
             raise
         status = Status.FAILED
@@ -245,31 +245,31 @@ async def _run_cell(
 
 
 def _of_the_run(error: BaseException) -> bool:
-    """Whether it ends more than a cell: somebody cancelled what runs it, or Ray was told to end its process.
+    """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end its process.
 
-    A CancelledError that nobody asked for, an exit, a KeyboardInterrupt come from the code of a planner or a tool.
+    A CancelledError without a request to cancel, an exit or a KeyboardInterrupt comes from a planner's or tool's code.
     """
     cancelled = not isinstance(error, Exception) and cast(Any, asyncio.current_task()).cancelling() > 0
     return cancelled or isinstance(error, GeneratorExit) or hasattr(error, "ray_terminate_msg")
 
 
 def _let_go(episode: Episode) -> None:
-    """Of an episode that is over: it, its requests and its first pass name each other, and garbage has to be sought.
+    """Break the cycle of references between a finished episode, its requests and its first pass, to free it at once.
 
-    From outside: a method of the episode's would be reached by each planner, whose cells would have other ids.
+    This is no method of the episode: every planner would reach the method, and its cells would get other ids.
     """
     episode.first_pass = None
     vars(episode).pop("_Episode__requests", None)
 
 
 def _told(run: _Run, built: Built) -> dict[str, Any]:
-    """All that was measured of an episode, the environment's and the planner's own among it."""
+    """All metrics of an episode, including those of the environment and of the planner itself."""
     return {**run.scores, **run.told, **taken(run.episode, run.trajectory), **_failures(run, built)}
 
 
 async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
-    """Solve a cell's case and score what came of it."""
-    seed = cell.disturbance_seed if built.robustness else 0  # a hash, which nothing else takes
+    """Solve a cell's case and score the result."""
+    seed = cell.disturbance_seed if built.robustness else 0  # a hash, which nothing else uses
     run.problem = problem = built.problem(cell.case_id, seed)
     try:
         await _solved_and_scored(run, problem, built, setting, cell, own)
@@ -302,7 +302,7 @@ async def _solved_and_scored(
 
 
 def _failures(run: _Run, built: Built) -> dict[str, int | None]:
-    """How many answers of each role could not be read; null where nobody was to be asked."""
+    """How many answers of each role could not be read; null if the role was not to be asked."""
     found = run.environment.failures()
     if run.episode and JUDGE in built.planner.needs:
         found["judge_failures"] = (found["judge_failures"] or 0) + run.episode.unread_verdicts
@@ -310,14 +310,14 @@ def _failures(run: _Run, built: Built) -> dict[str, int | None]:
 
 
 def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) -> bool:
-    """Whether the budget ended the work before it had come to its own end."""
+    """Whether the budget ended the work before its own end."""
     outline = case.plan.substeps
     done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
     return budget_reached is not None and not done
 
 
 def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
-    """The kind of an error and what it says, with the best of what the episode had until then."""
+    """The kind and the message of an error; `run` gets the episode's best trajectory until then, and its scores."""
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
     if own and own.expired:
@@ -335,9 +335,9 @@ def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: Case
 
 
 def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """What was measured of a cell that failed; nothing where its dataset measures what nobody declared.
+    """The metrics of a cell that failed; none if its dataset measures something that is not declared.
 
-    Cells that end well say that, and the failure has its own message.
+    Cells that end well report that error, and the failure has its own message.
     """
     with suppress(ValueError):
         return checked(found, built.metrics)
@@ -345,13 +345,13 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """What is judged of an episode that broke off, where a setting has somebody who judges: it is unsolved."""
+    """The judged metrics of an episode that broke off, if the setting has an evaluator: the case is unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
 
 def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> dict[store.Table, list[dict[str, Any]]]:
-    """A cell's rows of the tables beside `episodes`."""
+    """A cell's rows in the tables other than `episodes`."""
     ids, problem, episode = (cell_id, attempt_id), run.problem, run.episode
     mended = problem is not None and mends(bare(problem.world))
     nodes = node_rows(*ids, episode.nodes, run.trajectory, run.audit.right if run.audit else {}) if episode else []
@@ -373,18 +373,18 @@ def episode_of(
     audit: Audit | None = None,
     beside: Sequence[Requests] = (),
 ) -> Episode:
-    """The episode in which a planner of this setting meets a problem.
+    """The episode in which a planner of this setting works on a problem.
 
-    Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
-    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
-    is one, the judge's answers to planners go through `audit`. What is asked `beside` it counts for its money.
+    Engines that need a reference get it here and nowhere else. A case's difficulty for them is derived from the sweep's
+    seed, the dataset's version and the case, so it is the same for all planners and trials. If there is an `audit`, the
+    judge's answers to planners go through it. The requests of `beside` also count towards the episode's money.
     """
     dollars = built.cell_money
     kind = Episode if dollars is None else partial(PaidEpisode, built.prices, dollars, beside)
     engines = {
         role: _informed(engine, built, problem, sweep_seed) if can(type(engine), Informed) else engine
         for role, engine in built.engines.items()
-        if role not in OF_WORLD  # who are no planner's to ask
+        if role not in OF_WORLD  # no planner may ask these roles
     }
     return kind(
         problem.case,
@@ -413,15 +413,15 @@ def _informed(engine: Any, built: Built, problem: Problem, sweep_seed: int) -> A
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:
-    """The planner's trajectory, behind an outline that is drafted first where the dataset says so.
+    """The planner's trajectory, after an outline that is drafted first if the dataset says so.
 
-    Where its budget is used up, or its judge's silence ends the work, the best so far.
+    If the budget is used up, or the judge gives no readable answer and this ends the work, the best trajectory so far.
     """
     try:
         if built.dataset.outline == DRAFTED:
             await draft(episode)
         found = await all_turns(built.planner, episode)
-        whole = episode.case.decisions is None  # and not one step of a query
+        whole = episode.case.decisions is None  # the whole query, and not one step of it
         if whole and getattr(built.dataset, "answering", None) == AFTER:
             found = await answered_after(episode, found, built.planner)
     except BudgetError:
@@ -434,11 +434,11 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
     return episode.own(found)
 
 
-# Whose failure an exception is, and where it came from.
+# The kind of failure that an exception is, and the place where it was raised.
 
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
-"""Failures of the agent: the case counts as not resolved. After the others nothing is known."""
+"""Failures of the agent: the case counts as not resolved. After other failures nothing is known."""
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
@@ -447,9 +447,9 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
 
 
 def error_kind(error: BaseException) -> ErrorKind:
-    """Whose failure an exception is; one that nobody foresaw is the code's.
+    """The kind of failure that an exception is; an unforeseen one is a failure of the code.
 
-    The operating system's and the cluster's are the infrastructure's.
+    Errors of the operating system and of the cluster are failures of the infrastructure.
     """
     foreseen = isinstance(error, GridError | OSError | MemoryError) or type(error).__module__.startswith("ray.")
     otherwise = ErrorKind.INFRASTRUCTURE if foreseen else ErrorKind.CODE
@@ -457,7 +457,7 @@ def error_kind(error: BaseException) -> ErrorKind:
 
 
 def place_of(error: BaseException, built: Built) -> str:
-    """File and line where an exception left the code of the grid or of a class of the setting."""
+    """File and line where an exception left the code of the grid or of one of the setting's classes."""
     classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
     packages = {cls.__module__.partition(".")[0] for cls in classes}
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -465,14 +465,14 @@ def place_of(error: BaseException, built: Built) -> str:
     return f"{module.replace('.', '/')}.py:{line}"
 
 
-# The columns of a cell's row that tell what it is; they are known before it runs.
+# The columns of a cell's row that identify it; they are known before it runs.
 
 
 _KIND = tuple(item.name for item in fields(TaskKind))
 
 
 def identity(setting: Setting, built: Built) -> dict[str, Any]:
-    """What all rows of a setting have: its id, labels and versions; null for a role that is none of the setting's."""
+    """The columns that all rows of a setting share: its id, labels and versions; null for a role that it lacks."""
     return storable(
         {
             "setting_id": setting.id,
@@ -492,7 +492,7 @@ def identity(setting: Setting, built: Built) -> dict[str, Any]:
 
 
 def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
-    """Which cell a row is of, and which try made it."""
+    """The columns that say which cell a row is of, and which try made it."""
     return {
         "cell_id": cell.cell_id,
         "cell_key": cell.cell_key,
@@ -505,20 +505,20 @@ def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
 
 
 def kind_columns(problem: Problem | None) -> dict[str, Any]:
-    """Which task of agent_planning_benchmark a case is; nothing where it is none."""
+    """The columns of a case's task in agent_planning_benchmark; none if it is no such task."""
     kind = problem.kind if problem else None
     return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
 
 
-# The rows of a search tree's nodes, and of what was best at which cost.
+# The rows of a search tree's nodes, and of the best trajectories by their cost.
 
 
 def node_rows(
     cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory, right: Mapping[str, bool]
 ) -> list[dict[str, Any]]:
-    """One row a node, in the order in which they were made; the root is the first and has no call.
+    """One row per node, in the order in which they were made; the root is the first and has no call.
 
-    `right` has, by what a judge was asked, whether what it judged is right.
+    `right` maps a request to the judge to whether the call that it judged is right.
     """
     on_path = {id(step) for step in returned.steps}
     return [
@@ -555,7 +555,7 @@ def _tokens(usage: Usage) -> dict[str, int | None]:
 
 
 def _tree_rows_failed(node: Node) -> bool | None:
-    """Whether its call returned nothing valid; None where none was run."""
+    """Whether a node's call returned nothing valid; None if no call was run."""
     if node.execution is None or node.path is None or not node.path.steps:
         return None
     observation = node.path.steps[-1].observation

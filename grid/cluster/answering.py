@@ -1,4 +1,4 @@
-"""One engine for a program that asks beside a sweep: in its own process, or in replicas where it holds weights."""
+"""One engine for a program other than a sweep: in the program's process, or in replicas if it holds weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid.settings.setting import Setting
 
 @dataclass(frozen=True)
 class Answering:
-    """Who is asked: its label, its config, where replicas of it run, and how it will be asked."""
+    """The model that is asked: its label, its config, the cluster for its replicas, and how it will be asked."""
 
     label: str
     model: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Answering:
 
 @contextmanager
 def answering(asked: Answering, say: Say) -> Iterator[Engine]:
-    """The engine, its replicas ready to answer; one that is no replica's is not loaded.
+    """The engine, with its replicas ready to answer; an engine that runs in no replica is not loaded.
 
     Raises:
         ConfigError: not enough GPUs, an engine that can never work, or packages that it needs and are not installed.
@@ -55,7 +55,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
 
 
 async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
-    """The same, ready to answer wherever it lives, until `stack` ends."""
+    """The engine of `answering`, ready to answer wherever it runs, until `stack` ends."""
     engine = stack.enter_context(answering(asked, say))
     if engine.home == "gateway":
         await cast(HostedEngine, engine).load()

@@ -1,4 +1,4 @@
-"""A plan on a Ray cluster: chunks of cells as tasks, a bounded number in flight, tried again where a task died."""
+"""Running a plan on Ray: chunks of cells are tasks, a bounded number is in flight, cells of dead tasks run again."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from grid.settings.roles import at_least, by_pool, models
 from grid.settings.setting import Cell
 
 __all__ = ["Report", "Run"]
-DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so
-_WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
+DEATHS = 3  # deaths of a worker with a single cell, after which the cell's row says that its worker died
+_WAITING_CPUS = 0.25  # of a task whose engine is in replicas, so that it mostly waits
 _TICK_SECONDS = 5.0
-_TURN_SECONDS = 0.5  # where models wait for their turn
+_TURN_SECONDS = 0.5  # between two looks while models wait for their turn
 _SILENT_SECONDS = 90.0  # after which a worker that says nothing is ended
-_COMPACT_EVERY = 100  # times that rows were written
+_COMPACT_EVERY = 100  # writes of rows
 
 
 class Run:
     """One run of a plan's cells that are not `done`.
 
     Args:
-        plan: what is to be run.
+        plan: the plan to run.
         done: the ids of cells that need not run.
-        report: called in the driver as each try of a chunk ends, in the order of ending.
+        report: called in the driver when a try of a chunk ends, in the order in which tries end.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
-        money: what limits its cells, where something does; it hears of each report from here.
+        money: the budget that limits its cells, if there is one; each report is counted in it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Run:
 
     @property
     def cells_in_flight(self) -> Counter[str]:
-        """Cells that have not ended, of the chunks that were begun, by setting id."""
+        """The number of cells in begun chunks that have not ended, by setting id."""
         cells: Counter[str] = Counter()
         for lane in self._lanes:
             for one in lane.in_flight.values():
@@ -86,22 +86,22 @@ class Run:
 
     @property
     def signs_in_flight(self) -> list[tuple[str, Sign]]:
-        """What the workers of chunks that have not ended said last of cells that have, with their settings' ids."""
+        """The last signs of the workers whose chunks have not ended, each with its setting's id."""
         tries = (one for lane in self._lanes for one in lane.in_flight.values())
         return [(one.work.setting.id, one.sign) for one in tries if one.sign]
 
     @property
     def money_in_flight(self) -> float:
-        """US dollars of the chunks that have not ended, as far as their workers said."""
+        """The US dollars that chunks which have not ended have spent, as far as their workers reported."""
         return sum(sign.money for _, sign in self.signs_in_flight)
 
     def stop(self) -> None:
-        """Begin no further cell: the run ends when those in flight have ended."""
+        """Begin no further cell: the run ends when the cells in flight have ended."""
         self.stopping = True
         self._signs.stop()
 
     def go(self) -> None:
-        """Run until nothing is left, or until what is in flight has ended after `stop`.
+        """Run until no cell is left or, after `stop`, until the cells in flight have ended.
 
         Raises:
             UnfinishedError: rows cannot be written, or no machine of the cluster or no replica of a model is left.
@@ -123,7 +123,7 @@ class Run:
             waiting = not self.stopping and any(not lane.ended and not lane.loaded for lane in self._lanes)
             if not in_flight:
                 if any(lane.again for lane in self._lanes if lane.loaded):
-                    self.stop()  # there is no money for what waits
+                    self.stop()  # there is no money for the cells that wait
                 if self.stopping or not waiting:
                     break
                 time.sleep(_TURN_SECONDS)
@@ -144,7 +144,7 @@ class Run:
             ray.wait([self._compacting])
 
     def _take_turns(self) -> None:
-        """Open the lanes whose models were loaded; those that are done give theirs back; cells of lost ones fail."""
+        """Open lanes whose models are loaded; release the models of lanes that are done; fail cells of lost models."""
         self._fleet.advance()
         for lane in self._lanes:
             if lane.ended:
@@ -158,7 +158,7 @@ class Run:
                 self._fleet.done(lane.team)
 
     def _fail(self, lane: Lane, why: str) -> None:
-        """Rows of cells of a lane whose models cannot be had: as many as are made until others are to be looked at."""
+        """Write failed rows for cells of a lane that cannot have its models, until the other lanes need a look."""
         until, attempt_id = time.monotonic() + _TURN_SECONDS, uuid.uuid4().hex
         rows, failed = list[dict[str, Any]](), Counter[str]()
         while not lane.ended and time.monotonic() < until:
@@ -177,7 +177,7 @@ class Run:
         self._compact(1)
 
     def _bound(self) -> int:
-        """Chunks that may be in flight; machines come and go."""
+        """The number of chunks that may be in flight now; machines come and go."""
         return self._plan.cluster.chunks_in_flight or 2 * cpus()
 
     def _size(self, lane: Lane, setting: Any) -> int:
@@ -191,7 +191,7 @@ class Run:
     def _begin(self) -> None:
         import ray
 
-        remote = ray.remote(max_retries=0)(solve_chunk)  # a task that died is cut up, not only repeated
+        remote = ray.remote(max_retries=0)(solve_chunk)  # the cells of a task that died are divided, not only repeated
         for lane in self._lanes:
             while not self.stopping and lane.loaded and self._has_room(lane):
                 work = lane.next()
@@ -218,7 +218,7 @@ class Run:
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
-        """Those of its cells that there is money for; the others wait."""
+        """The work with only those of its cells that there is money for; the others wait."""
         tries = [one for each in self._lanes for one in each.in_flight.values()]
         spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
         count = money.cells(work.setting.id, len(work.cells), spends)
@@ -258,7 +258,7 @@ class Run:
         self._report(report)
 
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
-        """A task ended without an answer: try its halves again, so that one deadly case loses no other."""
+        """A task ended without an answer: run the halves of its cells again, so that one deadly case loses no other."""
         work, seconds = tried.work, time.monotonic() - tried.started
         tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
         ended, result = self._known(tried, tab)
@@ -266,7 +266,7 @@ class Run:
         money = at_least(prices, result.spent)
         if self._money:
             self._money.gone(tried.attempt_id)
-            money = max(money or 0.0, tab.dollars())  # what was at a server then, too
+            money = max(money or 0.0, tab.dollars())  # this includes requests that were at a server then
         if not store.rows_of_try(self._plan.root, "attempts", tried.attempt_id):
             made, died = self._stamp.now(), len(work.cells)
             row = attempt_row(tried.attempt_id, work.setting.id, prices, result, seconds, made, died)
@@ -296,12 +296,12 @@ class Run:
         lane.again.extendleft(one for one in reversed(again) if one.cells)
 
     def _known(self, tried: Try, tab: Tab) -> tuple[set[str], ChunkResult]:
-        """The cells of a try that have rows, and their sums, or what replicas or it itself counted if that is more."""
+        """The cells of a try with rows, and its sums: the largest of the rows', the replicas' and its own counts."""
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
             result.count(row["status"], spent_by_columns(row))
         config = tried.work.setting.config
-        for roles in by_pool(config).values():  # which replicas do not tell apart
+        for roles in by_pool(config).values():  # replicas count roles with the same model together
             counted = sum((result.spent.pop(role) for role in roles), Usage())
             answered = self._fleet.spent(models(config)[roles[0]], tried.attempt_id)
             paid = sum((tab.spent.get(role, Usage()) for role in roles), Usage())
@@ -315,7 +315,7 @@ class Run:
         self._tell(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
-        """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""
+        """Read the workers' signs; end workers that are silent for too long, and give up those that do not end."""
         import ray
 
         busy = any(one.sign for each in self._lanes for one in each.in_flight.values())
@@ -323,7 +323,7 @@ class Run:
             lane.hear(tried, self._signs.read(tried.attempt_id), passed, busy)
             if tried.silent < _SILENT_SECONDS * (1 if tried.sign else 2**tried.work.waited):
                 continue
-            if tried.sign is None:  # its worker stood still before it began; or it waits, and does so again
+            if tried.sign is None:  # its worker hung before it began, or the task still waits, and will wait again
                 ray.cancel(task, force=True)
                 del lane.in_flight[task]
                 lane.again.appendleft(replace(tried.work, waited=tried.work.waited + 1))
@@ -335,7 +335,7 @@ class Run:
                 self._died(lane, tried, tried.ended)
 
     def _compact(self, writes: int) -> None:
-        """Have small files merged, one task at a time."""
+        """Have a task merge small files; only one such task runs at a time."""
         import ray
 
         self._writes += writes
@@ -348,7 +348,7 @@ class Run:
 
 
 def said(error: Any) -> str:
-    """What a task raised, in a line; of a group the first error, as the last line of its text is a frame."""
+    """The error of a task, in one line; the first error of a group, as the last line of a group's text is a frame."""
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
@@ -356,7 +356,7 @@ def said(error: Any) -> str:
 
 
 def _end_on(node: str, pid: int, started: int) -> None:
-    """End a process on a machine of the cluster; Ray's own way asks the process itself."""
+    """End a process on a machine of the cluster; Ray's own way needs the process to respond."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -1,4 +1,4 @@
-"""The engine as a task sees it where a pool of replicas holds it: routing, a bound in flight, sending again."""
+"""A task's access to an engine in a pool of replicas: routing, a bound on requests in flight, sending again."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from grid.core.types import Usage
 
 NAMESPACE = "agent-grid"
 TRIES = 5
-IN_FLIGHT = 256  # requests of one chunk of cells at its replicas
+IN_FLIGHT = 256  # requests of one chunk of cells that may be at replicas at once
 _WAIT_SECONDS = 1.0  # before a lost request is sent again; doubled each time
-_OVERLOADED = 2.0, 16  # a replica with more than so many times the least loaded one's requests, and so many more
+_OVERLOADED = 2.0, 16  # more than so many times the least loaded replica's requests, and so many more
 
 
 class Router:
-    """Which replica a case goes to: always the same by its key, unless that one is overloaded.
+    """The choice of a case's replica: by the case's key always the same one, unless that one is overloaded.
 
-    Loads are those that the replicas last reported, and what was sent there since.
+    A replica's load is the load that it last reported, plus the requests sent to it since.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._loads = dict.fromkeys(names, 0)
 
     def pick(self, key: str, avoid: str | None = None) -> str:
-        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded."""
+        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded one."""
         names = [name for name in self._loads if name != avoid] or list(self._loads)
         favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
         least = min(names, key=lambda name: self._loads[name])
@@ -41,23 +41,23 @@ class Router:
         return chosen
 
     def report(self, name: str, load: int) -> None:
-        """Take in the load that a replica reported with an answer."""
+        """Note the load that a replica reported with an answer."""
         if name in self._loads:
             self._loads[name] = load
 
     def lost(self, name: str) -> None:
-        """A replica that ended has nothing in hand."""
+        """Note that a replica ended: it processes no request."""
         if name in self._loads:
             self._loads[name] = 0
 
     def drop(self, name: str) -> int:
-        """Pick a replica no more; returns how many are left."""
+        """Never pick a replica again; returns how many are left."""
         self._loads.pop(name, None)
         return len(self._loads)
 
 
 class PooledEngine:
-    """An engine whose requests go to the replicas of a pool, which count them for the attempt that they are part of.
+    """An engine whose requests go to the replicas of a pool, which count them for the requests' attempt.
 
     Errors of the engine come back as they were raised.
     """
@@ -71,18 +71,18 @@ class PooledEngine:
         self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """As the engine's.
+        """Ask `sample` of the engine at a replica.
 
         Raises:
             EngineError: no replica answered in TRIES tries.
-            UnfinishedError: none is left that ever will.
+            UnfinishedError: no replica is left that could ever answer.
         """
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         answer: Sampled = await self._ask("sample", prompt, how)
         return answer
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """As the engine's; raises as `sample`."""
+        """Ask `choose` of the engine at a replica; raises the errors of `sample`."""
         answer: Choice = await self._ask("choose", prompt, {"seed": seed})
         return answer
 
@@ -98,7 +98,7 @@ class PooledEngine:
                     try:
                         answer, load = await asked
                     except asyncio.CancelledError:
-                        ray.cancel(asked)  # or the replica would go on with it
+                        ray.cancel(asked)  # otherwise the replica would go on with the request
                         raise
                     except ray.exceptions.RayTaskError as error:
                         if isinstance(error.cause, GridError):
@@ -115,20 +115,20 @@ class PooledEngine:
             raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
-        """A replica's process ended, maybe for good: its name. Raises UnfinishedError where it was the last one."""
+        """A replica's process ended, maybe for good; returns its name. Raises UnfinishedError if none is left."""
         import ray
 
         self._router.lost(name)
         try:
             await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-        except ValueError:  # Ray starts it no more
+        except ValueError:  # Ray does not start it again
             if not self._router.drop(name):
                 raise UnfinishedError(f"no replica of {self.name} is left, the last: {why}") from None
         return name
 
 
 def case_key(prompt: Prompt) -> str:
-    """What all prompts of a case begin with: their sections up to the task."""
+    """The common beginning of all prompts of a case: their sections up to the task."""
     head: list[str] = []
     for section in prompt.sections:
         head += section.entries

@@ -1,4 +1,4 @@
-"""The Ray cluster of a sweep: started here, or joined."""
+"""The Ray cluster of a sweep: it is started here, or joined."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from grid.core.untrusted import shown
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
-_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # for a head to be started again, and between two looks for it
+_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # how long to wait for a restarted head, and between two looks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+"""The variable by which Ray allows several machines: at 0 all ports of Ray listen on loopback, on Linux as well."""
 _LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
-_BESIDE = "Raylet is terminated."  # of the same machine, by each of its agents
+_BESIDE = "Raylet is terminated."  # printed by each agent of the same machine
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
 _undo = ExitStack()
-"""Takes back all that `connect` changed in this process."""
+"""The steps that undo all changes of `connect` to this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 _used = _forked = False
-"""Whether Ray has run in this process, by us; and whether it was forked from one in which Ray had run."""
+"""Whether we have started Ray in this process; and whether this process was forked from one in which Ray had run."""
 
 
 def _tell_child() -> None:
@@ -51,9 +51,9 @@ os.register_at_fork(after_in_child=_tell_child)
 
 @contextmanager
 def held(cluster: ClusterConfig) -> Iterator[str]:
-    """One cluster for all sweeps of this process that begin in here: to start one takes seconds.
+    """Inside this context manager all sweeps of this process share one cluster, as each start takes seconds.
 
-    Gives `connect`'s text; where one is held already, it does nothing more.
+    It gives the text of `connect`. If a cluster is held already, it does nothing more.
 
     Raises:
         ConfigError: as for `connect`.
@@ -73,13 +73,13 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
 
 
 def connect(cluster: ClusterConfig) -> str:
-    """Start or join Ray, unless one is `held`; returns what to tell the user about where it can be watched.
+    """Start or join Ray, unless a cluster is `held`; returns a text for the user about where to watch it.
 
-    A Ray that this process has initialised already is used, and left running by `disconnect`, which takes back all that
-    is changed here: environment variables, the handler of SIGTERM, how Ray logs.
+    If this process has initialised Ray already, that Ray is used, and `disconnect` leaves it running. `disconnect`
+    undoes all changes of this function: environment variables, the handler of SIGTERM, the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, or not to us, or the Ray that runs here cannot be used.
+        ConfigError: no cluster answers at the address, or it refuses us, or the Ray that runs here cannot be used.
         GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start here.
     """
@@ -108,7 +108,7 @@ def _initialised() -> bool:
 
 
 def _users_own(cluster: ClusterConfig) -> str:
-    """What is told of a Ray that was initialised in this process, not by us; empty without one. Raises ConfigError."""
+    """A line about a Ray that this process initialised without us; empty without one. Raises ConfigError."""
     if not _initialised():
         return ""
     import ray
@@ -127,7 +127,7 @@ def _users_own(cluster: ClusterConfig) -> str:
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """At the end Ray is shut down, and what it and we changed in this process is as it was before."""
+    """A context manager that shuts Ray down at its end, and undoes all that Ray and we changed in this process."""
     before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
     tracing = faulthandler.is_enabled()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -147,14 +147,14 @@ def _as_it_was() -> Iterator[None]:
         logging.getLogger("ray").setLevel(level)
         if not tracing:
             faulthandler.disable()
-        if threading.current_thread() is threading.main_thread():  # elsewhere Ray sets no handler either
+        if threading.current_thread() is threading.main_thread():  # in other threads Ray sets no handler either
             signal.signal(signal.SIGTERM, on_term)
         _read_authentication()
 
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """Inside, what Ray prints of its machines (25 lines for one that is lost) is a line, and a log has the rest."""
+    """Inside, one line replaces Ray's messages about machines (25 lines for a lost one); a log has the full text."""
     import ray
 
     worker: Any = ray._private.worker
@@ -166,7 +166,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-    """In the place of Ray's function of these arguments; `lines` are messages."""
+    """Replace Ray's own function with these arguments; `lines` are messages."""
     import ray
 
     log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
@@ -181,12 +181,12 @@ def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """What Ray and we set in the environment."""
+    """The environment variables that Ray and we set."""
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_") or name == "PYTHONBREAKPOINT"}
 
 
 def _read_authentication() -> None:
-    """Have Ray read its authentication mode and its token from the environment of now, which it does once."""
+    """Have Ray read its authentication mode and token from the present environment, as it reads them only once."""
     import ray
 
     raylet: Any = ray._raylet
@@ -195,18 +195,18 @@ def _read_authentication() -> None:
 
 
 def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
-    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback.
+    """Start a Ray for this sweep alone on this machine, whatever RAY_ADDRESS says; its ports listen on loopback.
 
-    A watcher ends it where this process is killed, until `undo`.
+    Until `undo` runs, a watcher ends this Ray if our process is killed.
     """
     from ray._private import ray_constants
 
     try:
         own = own_folder()
         folder, token = own / "ray", _guarded(own)
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # 30 are too few where much else runs
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # the 30 s of Ray are too few on a busy machine
         os.environ[_LOOPBACK] = "0"  # for Ray's other processes
-        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = False  # which this one read when it imported Ray
+        cast(Any, ray_constants).ENABLE_RAY_CLUSTER = False  # this process read the variable when it imported Ray
         logging.getLogger("ray").setLevel(logging.ERROR)
         _read_authentication()
         context = _begun(
@@ -228,9 +228,9 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """As `ray.init`; once more where its node was not up in time, which Ray gives 30 s and lets nobody change.
+    """Call `ray.init`; call it once more if its node was not up within 30 s, a limit that cannot be changed in Ray.
 
-    Ray's processes do not hear of a terminal that closes: this one does, and has them finish what they have begun.
+    Ray's processes do not get SIGHUP if the terminal closes: this process does, and lets them finish their work.
     """
     import ray
 
@@ -248,9 +248,9 @@ def _begun(**how: Any) -> Any:
 
 
 def _guarded(folder: Path) -> str:
-    """Have Ray guard its ports by a token in the folder, unless the user has said how; what is told of it.
+    """Have Ray guard its ports by a token in the folder, unless the user has set a way; returns a text about it.
 
-    Ray's own place for it, ~/.ray, would have every later cluster of this user ask for the token.
+    With the token in Ray's own place, ~/.ray, every later cluster of this user would ask for the token.
     """
     if os.environ.setdefault(_MODE, "token") != "token":
         return ""
@@ -261,7 +261,7 @@ def _guarded(folder: Path) -> str:
         with tempfile.NamedTemporaryFile("w", dir=folder) as draft, suppress(FileExistsError):
             draft.write(secrets.token_hex(32))
             draft.flush()
-            os.link(draft.name, token)  # whole, or another process's
+            os.link(draft.name, token)  # the file appears complete; if another process was first, its file stays
     os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
     return f"its token: {token}; "
 
@@ -282,9 +282,9 @@ def _join(cluster: ClusterConfig) -> str:
 
 
 def _authenticate(cluster: ClusterConfig) -> None:
-    """Set how Ray will ask the cluster; raises ConfigError where that lets nobody in who asks so.
+    """Set how Ray authenticates at the cluster; raises ConfigError if the cluster would refuse that.
 
-    Ray itself would try for ten seconds, with a line for each.
+    Ray itself would try for ten seconds, and print a line for each try.
     """
     import ray
 
@@ -305,7 +305,7 @@ def _authenticate(cluster: ClusterConfig) -> None:
 
 
 def _refused(address: str, headers: Mapping[str, str]) -> bool:
-    """Whether the cluster's head turns away who comes with these headers."""
+    """Whether the cluster's head refuses a request with these headers."""
     import grpc  # type: ignore[import-untyped]
 
     with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
@@ -318,28 +318,28 @@ def _refused(address: str, headers: Mapping[str, str]) -> bool:
 
 
 def _with_plugins(inherited: bool) -> dict[str, Any]:
-    """What makes the plugins known to all processes; nothing where they are known, as workers then start sooner.
+    """The arguments that make plugins known to all processes; none if they are known, so that workers start sooner.
 
-    A folder is sent whole. `inherited`: processes have this one's environment.
+    A folder is sent as a whole. `inherited`: Ray's processes inherit the environment of this process.
     """
     found = plugins.allowed()
     folders = [plugin.folder for plugin in found.values() if not plugin.distribution]
     if not found or (inherited and not folders):
         return {}
-    os.environ["RAY_RUNTIME_ENV_IGNORE_GITIGNORE"] = "1"  # data files too
+    os.environ["RAY_RUNTIME_ENV_IGNORE_GITIGNORE"] = "1"  # so that data files are sent too
     environment: dict[str, Any] = {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}}
     return {"runtime_env": environment | ({"py_modules": folders} if folders else {})}
 
 
 def cpus() -> int:
-    """The CPUs of the cluster."""
+    """The number of CPUs of the cluster."""
     import ray
 
     return int(ray.cluster_resources().get("CPU", 1))
 
 
 def gpus() -> dict[str, int]:
-    """The GPUs of the cluster by their kind, as Ray names it."""
+    """The number of GPUs of each kind in the cluster, by Ray's name of the kind."""
     import ray
 
     found: Counter[str] = Counter()
@@ -352,7 +352,7 @@ def gpus() -> dict[str, int]:
 
 
 def alive() -> bool:
-    """Whether a machine is left that could run a task.
+    """Whether a machine that could run a task is left.
 
     Raises:
         UnfinishedError: the cluster's head has gone, and has not come back.
@@ -367,7 +367,7 @@ def alive() -> bool:
 
 
 def _expect_head(address: str) -> None:
-    """Give a head that is gone time to come back, asking it nothing: who asks is ended by Ray after a minute."""
+    """Wait for a head that is gone, but send it no request: Ray ends a process that does so after a minute."""
     until = time.monotonic() + _HEAD_SECONDS
     while why := _no_answer(address):
         if time.monotonic() > until:
@@ -378,13 +378,13 @@ def _expect_head(address: str) -> None:
 
 
 def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here; one that is `held` stays, and one of the user's own."""
+    """Leave the cluster, or stop it if it was started here; a `held` cluster and the user's own Ray keep running."""
     if not _held:
         _undo.close()
 
 
 def _no_answer(address: str) -> str:
-    """Why nothing listens at `host:port`, which Ray itself would try for minutes; empty where something does."""
+    """Why nothing listens at `host:port`, where Ray itself would try for minutes; empty if something listens."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()

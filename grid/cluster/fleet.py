@@ -1,4 +1,4 @@
-"""All pools that a sweep needs: found or started, loaded, watched while it runs, and stopped at its end."""
+"""All pools that a sweep needs: it finds or starts them, loads them, watches them while it runs, and stops them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from grid.settings.roles import judging, label_of, model_key, models, simulating
 from grid.settings.setting import Setting
 
 _LOOK_SECONDS = 2.0
-_LOOK_AGAIN_SECONDS = 1.0  # for GPUs that have become free
+_LOOK_AGAIN_SECONDS = 1.0  # between two looks for GPUs that have become free
 _TAKE_SECONDS = 0.05
 _END_SECONDS = 15.0
-LOST_SECONDS = 120.0  # in which a replica did not once say that it is well
+LOST_SECONDS = 120.0  # after which a replica that never said that it is well counts as lost
 
 
 @dataclass
 class Totals:
-    """What a replica has done in all its processes, as far as they told, in the `seconds` `since` it was loaded."""
+    """The work of a replica in all its processes, as far as they reported it, in the `seconds` `since` its loading."""
 
     label: str
     name: str
@@ -46,12 +46,12 @@ class Totals:
 
     @property
     def restarts(self) -> int:
-        """Processes that took the place of one that ended."""
+        """The number of processes that replaced an ended one."""
         return max(len(self.processes) - 1, 0)
 
     @property
     def stats(self) -> ReplicaStats:
-        """The processes' sums; the batch is their mean over busy time, the KV cache their peak."""
+        """The sums over the processes; the batch is their mean weighted by busy time, the KV cache their peak."""
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -72,7 +72,7 @@ class Totals:
 
 @dataclass
 class Hosted:
-    """A model that replicas hold: its name, its config, its engine, and how many replicas it is to have."""
+    """A model that replicas hold: its name, its config, its engine, and its planned number of replicas."""
 
     label: str
     model: Mapping[str, Any]
@@ -86,7 +86,7 @@ class Hosted:
 
 
 class Load(threading.Thread):
-    """A model that is being loaded; `taken`: whether what became of it was looked at."""
+    """A thread that loads one model; `taken`: whether the fleet has looked at the outcome."""
 
     def __init__(self, work: Callable[[], Mapping[str, Late]]) -> None:
         super().__init__(daemon=True, name="load")
@@ -97,39 +97,40 @@ class Load(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Load it, once."""
+        """Load the model, once."""
         try:
             self.late = self._work()
-        except Exception as error:  # noqa: BLE001 - whoever waits for it raises or tells it
+        except Exception as error:  # noqa: BLE001 - the thread that waits raises or reports it
             self.error = error
 
     @property
     def done(self) -> bool:
-        """Whether it is loaded, and that was seen."""
+        """Whether the model is loaded and the fleet has seen that."""
         return self.taken and self.error is None
 
 
 class Fleet:
-    """A context manager: inside it, models of the settings that need replicas have them, loaded and watched.
+    """A context manager: inside it, all models of the settings that need replicas have them, loaded and watched.
 
-    Where the GPUs do not hold all models at once they take turns: what a setting asks is a team, whose cells begin when
-    all of it is loaded (`turns`). Without a limit on what is loaded, which is so on CPUs, all are loaded at once.
+    If the GPUs cannot hold all models at once, the models take turns: the models that a setting asks are a team, whose
+    cells begin when all models of the team are loaded (`turns`). On CPUs nothing limits the loaded models: all are
+    loaded at once.
 
     A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here. Replicas
-    that do not become ready are started again, and join the others when they are. `lost_seconds`: after so long
-    without a word from a replica that it is well, its process is ended, and Ray starts another.
+    that do not become ready are started again, and join the others when they are ready. `lost_seconds`: if a replica
+    does not report for so long that it is well, its process is ended, and Ray starts another.
 
     Args:
-        settings: whose models it has.
-        replicas: of every model, but for one that says how many itself.
-        ready_seconds: how long each may wait for GPUs, and then take to load.
+        settings: the settings whose models the fleet has.
+        replicas: the number of replicas of every model whose config gives no number.
+        ready_seconds: how long each model may wait for GPUs, and then take to load.
         say: gets a line now and then.
-        cells: of each setting, by its id, as far as is known: longer teams may begin first.
-        grows_to: GPUs of a cluster that starts machines by itself, when it has all of them.
+        cells: the number of cells of each setting, by its id, if it is known: teams with more work may begin first.
+        grows_to: the GPUs of a cluster that starts machines by itself, once it has started all of them.
 
     Raises:
-        ConfigError: a setting whose models the cluster's GPUs never hold at once, or an engine that can never work.
-        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or of no team all.
+        ConfigError: the cluster's GPUs never hold all models of a setting at once, or an engine can never work.
+        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or no team is loaded.
     """
 
     lost_seconds = LOST_SECONDS
@@ -149,7 +150,7 @@ class Fleet:
             for role, model in models(setting.config).items()
             if build_engine(model).home != "task"
         ]
-        needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
+        needed.sort(key=lambda one: one[0] == ACTOR)  # last, so that the label of the acting model wins
         names = short(label for _, label, _ in needed)
         self._models = {
             key: Hosted(names[label], model, cast(HostedEngine, build_engine(model)))
@@ -160,38 +161,38 @@ class Fleet:
             self._cells[self.team(setting)] += cells.get(setting.id, 1) if cells else 1
         self._probes = probes_of(settings)
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
-        self._grown = [[1.0] * grows_to] if grows_to else []  # Ray finds the machines
+        self._grown = [[1.0] * grows_to] if grows_to else []  # as one machine: Ray finds the real ones
         self.pools: dict[str, Pool] = {}
-        self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
+        self._late: dict[str, Any] = {}  # the calls to load replicas that are not ready, by the replica's name
         self._totals: dict[str, Totals] = {}
         self._turns = Turns({}, [])
-        self._loads: dict[str, Load] = {}  # of the models that are held
+        self._loads: dict[str, Load] = {}  # of the models that are loaded or being loaded
         self._lost: dict[Team, str] = {}
         self._errors: dict[str, Exception] = {}  # by the key of a model that could not be loaded
-        self._expected: tuple[float, float] = 0.0, 0.0  # GPUs that are to be free, and until when that is waited for
+        self._expected: tuple[float, float] = 0.0, 0.0  # GPUs that should become free, and until when to wait for them
         self._looked, self._waits = 0.0, 0.0
         self._in_turns = False
         self._threads: list[Load] = []
-        self._started = 0  # pools
+        self._started = 0  # number of pools
         self.gpus = 0.0
-        """GPUs that its replicas took, most at once."""
+        """The highest number of GPUs that its replicas took at once."""
         self.loading = 0.0
         """Seconds until the first models were loaded."""
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
     def team(self, setting: Setting) -> Team:
-        """The models of a setting that need GPUs, by their keys, and so may have to wait."""
+        """The keys of a setting's models that need GPUs, and so may have to wait."""
         keys = map(model_key, models(setting.config).values())
         return frozenset(key for key in keys if key in self._models and self._models[key].bundles)
 
     def handles(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actors of a model's replicas that became ready, by name; empty where it needs none."""
+        """The actors of a model's ready replicas, by name; empty if the model needs no replicas."""
         found = self.pools.get(model_key(model))
         return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
 
     def need(self, teams: Iterable[Team]) -> None:
-        """Cells of these teams are to run: those that have ended, or were lost, wait once more."""
+        """Have cells of these teams run: a team that has ended, or was lost, waits once more."""
         for team in dict.fromkeys(teams):
             self._lost.pop(team, None)
             if team and team not in self._turns.begun and team not in self._turns.waiting:
@@ -203,24 +204,24 @@ class Fleet:
         return not team or (team in self._turns.begun and all(self._loads[key].done for key in team))
 
     def lost(self, team: Team) -> str | None:
-        """Why a team will not be loaded; None where it is or may be."""
+        """Why a team will not be loaded; None if it is loaded or may still be."""
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """No cell of a team is left: what no other needs gives its GPUs back, if others wait for some."""
+        """End a team without cells: if other teams wait, models that none of them needs give their GPUs back."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
 
     def advance(self) -> None:
-        """Begin teams that find room, and take in what became of those that were begun; called again and again."""
+        """Begin teams that find room, and handle models whose loading ended; called again and again."""
         self._take_ended()
         if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
         self._looked = time.monotonic()
         free = self._free()
         if sum(map(sum, free)) < self._expected[0] and time.monotonic() < self._expected[1]:
-            return  # a smaller team would take what a larger one is about to have
+            return  # a smaller team would take GPUs that a larger one is about to get
         while (found := self._turns.next(free)) is not None:
             team, missing, free = found
             for key in missing:
@@ -233,24 +234,24 @@ class Fleet:
             self._wait_for_others(free)
 
     def spent(self, model: Mapping[str, Any], attempt_id: str) -> Usage:
-        """What the model's replicas count for one attempt; nothing where the tasks hold the engine."""
+        """The usage that the model's replicas counted for one attempt; zero if the tasks hold the engine."""
         found = self.pools.get(model_key(model))
         return pool.spent(found, attempt_id) if found else Usage()
 
     def totals(self) -> list[Totals]:
-        """What each replica has done, as last looked at."""
+        """The work of each replica, after a new look at all of them."""
         self._look()
         return [total for total in self._totals.values() if total.processes]
 
     @property
     def uncounted(self) -> set[str]:
-        """The keys of the models of whose answers nobody tells the tokens (`roles.model_key`)."""
+        """The keys (`roles.model_key`) of the models whose answers come without token counts."""
         self._look()
         told = {name: total.stats.counts for name, total in self._totals.items() if total.processes}
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """What the replicas have answered so far, and who waits, as the end of a line; empty without replicas."""
+        """The replicas' answers so far and the models that wait, as the end of a line; empty without replicas."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -295,7 +296,7 @@ class Fleet:
             self._watcher.start()
 
     def _plan_turns(self) -> None:
-        """Put the teams into an order, with as many replicas as the cluster holds; say what is not as it was asked."""
+        """Order the teams, with as many replicas as the cluster holds; report what differs from the config."""
         teams = [team for team in self._cells if team]
         for team in teams:
             lacking = [self._models[key] for key in team if key not in self.pools]
@@ -317,12 +318,12 @@ class Fleet:
             self._say(f"models take turns on {have:g} GPUs, as all of them need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
-        """Have no more replicas of a team's models than the cluster holds when they are alone."""
+        """Reduce the replicas of a team's models to the number that the cluster holds when the team is alone."""
         machines = self._machines()
         asked = {key: self._models[key].replicas for key in team}
         while placed((share for key in team for share in self._shares_of(key)), machines) is None:
             most = max((self._models[key] for key in team), key=lambda one: one.replicas)
-            if most.replicas == 1:  # a machine has gone since they were seen to have a place
+            if most.replicas == 1:  # a machine has gone since `expect_place` found room for them
                 break
             most.replicas -= 1
         for key, count in asked.items():
@@ -330,31 +331,31 @@ class Fleet:
                 self._say(f"{one.label}: {one.replicas} of {count} replicas, as many as the cluster's GPUs hold")
 
     def _shares_of(self, key: str) -> list[float]:
-        """The GPUs of each process of a model; none where it runs without us or on CPUs."""
+        """The GPUs of each process of a model's replicas; empty if it runs on CPUs or in a pool that was joined."""
         one = self._models.get(key)
         return [] if one is None or (key in self.pools and self.pools[key].detached) else one.bundles * one.replicas
 
     def _told_of(self, team: Team) -> str:
-        """A team's models, by name, with their replicas' GPUs."""
+        """The names of a team's models, with their replicas' GPUs."""
         told = [
             f"{one.label} ({f'{one.replicas} x ' if one.replicas > 1 else ''}{sum(one.bundles):g} GPU)"
-            for key, one in reversed(self._models.items())  # who acts first
+            for key, one in reversed(self._models.items())  # the acting model first
             if key in team
         ]
         return " with ".join(told)
 
     def _free(self) -> list[list[float]]:
-        """The GPUs that may be taken now; of a cluster that grows, what it has not given to us."""
+        """The GPUs that may be taken now; in a cluster that grows, those that our models do not take."""
         if self._grown:
             return placed((share for key in self._turns.held for share in self._shares_of(key)), self._grown) or []
         return gpus.free()
 
     def _machines(self) -> list[list[float]]:
-        """All GPUs that there are, or will be, whoever holds them."""
+        """All GPUs that the cluster has or will have, whoever holds them."""
         return self._grown or gpus.every()
 
     def _begin_first(self) -> None:
-        """Begin the first teams; raises ConfigError where others hold the GPUs for longer than replicas take to end."""
+        """Begin the first teams; raises ConfigError if others hold the GPUs for longer than replicas take to end."""
         until = time.monotonic() + gpus.SETTLE_SECONDS
         while self._turns.waiting and not self._turns.begun:
             self._looked = 0.0
@@ -365,7 +366,7 @@ class Fleet:
             time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
 
     def _wait_loaded(self, always: Sequence[str]) -> None:
-        """Wait until what was begun is loaded, and something of it can be asked; raises what keeps it from that."""
+        """Wait until all begun models are loaded and some cells can run; raises the error that prevents it."""
         while True:
             self.advance()
             for key, error in self._errors.items():
@@ -399,7 +400,7 @@ class Fleet:
         self.gpus = max(self.gpus, sum(sum(self._shares_of(each)) for each in self._loads))
 
     def _loaded(self, one: Hosted, found: Pool) -> Mapping[str, Late]:
-        """Wait for a pool's GPUs, then until it is loaded; those of its replicas that are not."""
+        """Wait for a pool's GPUs, then until it is loaded; returns its replicas that are not ready."""
         began, tell = time.monotonic(), gpus.SETTLE_SECONDS
         while one.bundles and not found.detached and not pool.placed(found):
             waited = time.monotonic() - began
@@ -416,7 +417,7 @@ class Fleet:
         return wait([found], self._ready_seconds, say)
 
     def _take_ended(self) -> None:
-        """Take in models that were loaded, or were not."""
+        """Handle models whose loading ended, with or without success."""
         for key, load in list(self._loads.items()):
             if load.taken or load.is_alive():
                 continue
@@ -431,7 +432,7 @@ class Fleet:
                 self._totals[name].since = time.monotonic()
 
     def _fail(self, key: str, error: Exception) -> None:
-        """A model cannot be loaded: the teams that need it are lost, the others go on."""
+        """Note that a model cannot be loaded: the teams that need it are lost, the others go on."""
         self._errors[key] = error
         teams, gone = self._turns.fail(key)
         for team in teams:
@@ -441,7 +442,7 @@ class Fleet:
             self._say(f"{self._models[key].label} is not loaded, and no cell that needs it is run: {error}")
 
     def _release(self, keys: Sequence[str]) -> bool:
-        """Stop these models, whose GPUs become free; whether there are any."""
+        """Stop these models, so that their GPUs become free; returns whether there are any."""
         ours = [key for key in keys if key in self.pools and not self.pools[key].detached]
         if ours:
             self._look()
@@ -458,7 +459,7 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """The first team that waits finds no room beside what others hold: tell, and give up in the end."""
+        """Report that the first waiting team finds no room while others hold GPUs; give it up in the end."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now
@@ -475,12 +476,12 @@ class Fleet:
         for one in list(self.pools.values()):
             if not one.detached:
                 pool.stop(one)
-        for thread in self._threads:  # a call to Ray after its end would start it again
+        for thread in self._threads:  # a call to Ray after Ray's end would start Ray again
             thread.join(_END_SECONDS)
 
     def _watch(self) -> None:
-        """Look now and then, and end replicas that have not said for too long that they are well."""
-        seen: dict[str, float] = {}  # when each was last well
+        """Look at the replicas now and then, and end those that have not reported for too long that they are well."""
+        seen: dict[str, float] = {}  # when each replica was last well
         while not self._ended.wait(_LOOK_SECONDS):
             self._look()
             self._take_late()
@@ -494,25 +495,25 @@ class Fleet:
                         seen[name] = now
 
     def _load_again(self, name: str, end: bool) -> Any:
-        """The call to load a replica that is not ready; `end` its process before."""
+        """The call to load a replica that is not ready; `end`: its process is ended before."""
         (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)
         return one.handles[name].load.remote()
 
     def _take_late(self) -> None:
-        """Take in replicas that have become ready, and load those again whose process ended."""
+        """Note replicas that have become ready, and load those whose process ended again."""
         import ray
 
         for name, task in list(self._late.items()):
             if not any(name in one.names for one in list(self.pools.values())):
-                continue  # it was given back meanwhile
+                continue  # its model was stopped meanwhile
             if not ray.wait([task], timeout=0)[0]:
                 continue
             try:
                 ray.get(task)
             except ray.exceptions.ActorDiedError:
-                continue  # for good
+                continue  # its process has ended for good
             except ray.exceptions.RayError as error:
                 self._late[name] = self._load_again(name, end=isinstance(error, ray.exceptions.RayTaskError))
             else:
@@ -527,11 +528,11 @@ class Fleet:
                 total.seconds = time.monotonic() - total.since if total.since else 0.0
 
 
-# As a sweep will ask its models: what a server refuses of it is found before the first cell.
+# The ways in which a sweep will ask its models: if a server refuses one, that is found before the first cell.
 
 
 def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
-    """By the key of a model, every way in which it is sampled: by whom and at which temperature, each once."""
+    """Every way in which a model is sampled (the role and the temperature), each once, by the model's key."""
     found: dict[str, dict[Probe, None]] = {}
     for setting in settings:
         keys = {role: model_key(model) for role, model in models(setting.config).items()}
@@ -541,12 +542,12 @@ def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
 
 
 def _probes(config: Mapping[str, Any]) -> Iterator[Probe]:
-    """One for each temperature at which a role of a setting is asked; of a model alone, which is no setting, none."""
+    """A probe for each role and temperature of a setting's samples; none for a model alone, which is no setting."""
     if "planner" not in config:
         return
     parts = parts_of(config)
     planner = parts.planner
-    own: float | None = getattr(planner, "temperature", None)  # a plugin's may have none
+    own: float | None = getattr(planner, "temperature", None)  # a plugin's planner may have none
     if own is not None and SAMPLE in planner.needs:
         yield Probe(ACTOR, own)
     if parts.dataset.outline == DRAFTED:

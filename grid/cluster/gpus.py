@@ -1,4 +1,4 @@
-"""Whether the GPUs that replicas ask for are there and free, and who holds them."""
+"""Whether the GPUs that replicas need exist and are free, and who holds them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from grid.cluster import pool
 from grid.cluster.turns import Machines, machine, placed
 from grid.core.errors import ConfigError
 
-SETTLE_SECONDS = 10.0  # in which GPUs of replicas that have just ended become free
+SETTLE_SECONDS = 10.0  # time in which the GPUs of replicas that have just ended become free
 _LOOK_SECONDS = 0.5
 
 
 def every() -> list[list[float]]:
-    """The GPUs of each machine, whoever holds them."""
+    """All GPUs of each machine, whoever holds them."""
     import ray
 
     return [machine(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
@@ -22,15 +22,15 @@ def every() -> list[list[float]]:
 
 def free() -> list[list[float]]:
     """The free GPUs of each machine."""
-    from ray._private.state import available_resources_per_node  # Ray has no public way
+    from ray._private.state import available_resources_per_node  # Ray has no public function for it
 
     return [machine(float(resources.get("GPU", 0))) for resources in available_resources_per_node().values()]
 
 
 def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> None:
-    """Raise ConfigError where one replica of each of some models has no place on machines, be all else gone.
+    """Raise ConfigError if one replica of each model of a team has no place on machines that nothing else uses.
 
-    `team`: by label, the GPUs of each process of one replica.
+    `team`: the GPUs of each process of one replica, by the model's label.
     """
     shares = [share for one in team.values() for share in one]
     if placed(shares, machines) is not None:
@@ -45,9 +45,9 @@ def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> Non
 
 
 def check(label: str, replicas: int, shares: Sequence[float]) -> None:
-    """Raise ConfigError where so many replicas of a model find no room in what is free now.
+    """Raise ConfigError if so many replicas of a model find no room in the GPUs that are free now.
 
-    The error names running pools that hold GPUs, and the line that stops each.
+    The error names running pools that hold GPUs, and the command line that stops each.
     """
     expect_place({label: shares} if shares else {}, every())
     until = time.monotonic() + SETTLE_SECONDS
@@ -58,7 +58,7 @@ def check(label: str, replicas: int, shares: Sequence[float]) -> None:
 
 
 def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]]) -> ConfigError:
-    """What to raise where models, by label the GPUs of all their processes, have no room in what is free `now`."""
+    """The error for models that have no room in the GPUs free `now`; `wanted`: their processes' GPUs, by label."""
     asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
     total = sum(map(sum, wanted.values()))
     told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"
@@ -67,7 +67,7 @@ def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]
 
 
 def holders() -> str:
-    """Pools that hold GPUs, and how each is stopped, as the end of a sentence."""
+    """Pools that hold GPUs, and the command that stops each, as the end of a sentence."""
     import ray
 
     address = ray.get_runtime_context().gcs_address

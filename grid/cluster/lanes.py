@@ -1,4 +1,4 @@
-"""The work of settings that share engines, what of it is in flight, and how much may be."""
+"""The work of settings that share engines, the part of it that is in flight, and how much may be in flight."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from grid.settings.roles import model_key, models
 from grid.settings.setting import Cell, Setting
 from grid.store import CellIds
 
-AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
-_TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
+AHEAD = 1.25  # cells in flight for each request that replicas can process: some cells are between two requests
+_TASK_SECONDS = 5.0  # how long a task should last: some thousand times as long as its start takes
 _LARGEST = 4000  # cells of a chunk
 _WAIT_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Work:
-    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time.
+    """Cells of a setting; how often a worker with only these cells died, and how often no worker began them in time.
 
-    `first` is the place of a chunk's first cell among those that the run has begun of its setting, `last` that behind
-    its last; parts of one that is tried again keep both.
+    The run numbers the begun cells of each setting: `first` is the number of a chunk's first cell, `last` the number
+    after its last cell. If parts of a chunk are tried again, they keep both.
     """
 
     setting: Setting
@@ -44,14 +44,14 @@ class Work:
 
     @property
     def name(self) -> str:
-        """As Ray's dashboard shows the task."""
+        """The task's name in Ray's dashboard."""
         labels = (self.setting.labels[group] for group in ("planner", "dataset", "robustness"))
         return shown(" · ".join([*labels, f"{self.first}-{self.last}"]))
 
 
 @dataclass
 class Try:
-    """A chunk in flight: what its worker last said, for how many seconds it has said nothing, why it was ended."""
+    """A chunk in flight: its worker's last sign, for how many seconds the worker was silent, and why it was ended."""
 
     work: Work
     attempt_id: str
@@ -62,7 +62,7 @@ class Try:
 
     @property
     def unfinished(self) -> int:
-        """Cells that have not ended, as far as is known."""
+        """The number of cells that have not ended, as far as is known."""
         return len(self.work.cells) - (self.sign.ended if self.sign else 0)
 
 
@@ -70,9 +70,9 @@ class Try:
 class Lane:
     """The work of settings whose roles share engines.
 
-    `keys` are the models that replicas hold, none where every task has the engines; `team` those that may have to wait
-    for GPUs. `left` are about as many as the cells that no chunk has been made of. Once it is `loaded`, `pools` are the
-    replicas by model and name, and `target` is how many cells in flight keep them busy.
+    `keys` are the models in replicas, none if every task has the engines itself; `team` are the models that may have to
+    wait for GPUs. `left` is about the number of cells that are in no chunk yet. Once the lane is `loaded`, `pools` are
+    the replicas by model and name, and `target` is the number of cells in flight that keeps them busy.
     """
 
     settings: Sequence[Setting]
@@ -89,11 +89,11 @@ class Lane:
     fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
     _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
     _begun: Counter[str] = field(default_factory=Counter)  # cells, by setting
-    _heard: float = 0.0  # when the latest of those that have said something was started
+    _heard: float = 0.0  # the latest start among tries whose workers have given a sign
 
     @property
     def at_once(self) -> int:
-        """Cells that a chunk runs side by side: where replicas answer, two chunks at least make up the target."""
+        """The number of cells that a chunk runs side by side: with replicas, at least two chunks make up the target."""
         return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.keys else CONCURRENT_CELLS
 
     @property
@@ -104,7 +104,7 @@ class Lane:
         return bool(self.again)
 
     def open(self, fleet: Fleet) -> None:
-        """Its models are loaded: its cells may begin."""
+        """Let its cells begin, as its models are loaded."""
         found = {
             key: model
             for one in self.settings
@@ -117,13 +117,13 @@ class Lane:
         self.loaded = True
 
     def has_room(self, chunks: int) -> bool:
-        """Whether another chunk may begin; `chunks` may be in flight where every task has the engine."""
+        """Whether another chunk may begin; without replicas `chunks` may be in flight."""
         if not self.keys:
             return len(self.in_flight) < chunks
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
 
     def next(self) -> Work | None:
-        """What is to run next."""
+        """The work to run next; None if there is none."""
         if self.again:
             return self.again.popleft()
         found = next(self.fresh, None)
@@ -137,9 +137,10 @@ class Lane:
         return Work(setting, cells, first=first, last=self._begun[setting.id])
 
     def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
-        """Take in what a worker says, `passed` seconds after it was last listened to.
+        """Note a worker's sign, `passed` seconds after the last look at it.
 
-        One that has not begun waits for a CPU, and is silent only where a later one has, or where no worker is `busy`.
+        A try that has not begun waits for a CPU. It counts as silent only if a later try has begun, or if no worker is
+        `busy`.
         """
         news = sign is not None and sign != tried.sign
         if sign is not None:
@@ -148,15 +149,15 @@ class Lane:
         tried.silent = 0.0 if news or waits else tried.silent + passed
 
     def took(self, setting_id: str, cells: int, seconds: float) -> None:
-        """Take in what a chunk cost."""
+        """Note the time that a chunk took."""
         if cells:
             self._cost[setting_id] = seconds / cells
 
     def size(self, setting: Setting, first: int, chunks: int) -> int:
-        """Cells of the setting's next chunk: `first`; once a cell's cost is known, so many that it lasts some seconds.
+        """The size of a setting's next chunk: `first` or, once a cell's time is known, enough for some seconds.
 
-        Towards the end chunks become smaller, so that all workers end at about the same time; where replicas answer,
-        not smaller than what runs side by side.
+        Towards the end chunks become smaller, so that all workers end at about the same time. With replicas they have
+        at least as many cells as run side by side.
         """
         if setting.id not in self._cost:
             return first
@@ -168,12 +169,12 @@ class Lane:
 
 
 def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """A lane for each set of models that settings ask replicas for, and one for all whose tasks have the engines.
+    """A lane for each set of models that settings ask in replicas, and one for all settings without replicas.
 
-    `fresh` is still to be set; those that wait for no GPUs are open.
+    `fresh` is still to be set; lanes that wait for no GPUs are open.
     """
     grouped = dict[tuple[str, ...], list[Setting]]()
-    to_run = 1 - len(done) / plan.total()  # of every lane, about: to count them takes seconds for each million
+    to_run = 1 - len(done) / plan.total()  # of each lane, about: a count takes seconds per million
     for setting in plan.settings:
         hosted = {model_key(model) for model in models(setting.config).values() if build_engine(model).home != "task"}
         grouped.setdefault(tuple(sorted(hosted)), []).append(setting)
@@ -188,9 +189,9 @@ def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
 
 
 def as_loaded(lanes: Sequence[Lane], fleet: Fleet) -> Iterator[tuple[Lane, str | None]]:
-    """Each lane when its models are loaded, in the order of that, or why they are lost.
+    """Each lane with None as soon as its models are loaded, or with the reason why they are lost.
 
-    A lane is done when the next is asked for.
+    A lane counts as done when the caller asks for the next one.
     """
     left = list(lanes)
     while left:

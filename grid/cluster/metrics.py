@@ -23,7 +23,7 @@ COUNTERS = {
 
 
 class ReplicaMetrics:
-    """The metrics of one replica, tagged with its name; `again` where its process took another's place."""
+    """The metrics of one replica, tagged with its name; `again`: its process replaced an ended one."""
 
     def __init__(self, name: str, again: bool) -> None:
         self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
@@ -38,7 +38,7 @@ class ReplicaMetrics:
         self._add("decode_tokens", usage.output_tokens)
 
     def look(self, seen: Occupancy) -> None:
-        """Set what is in hand now."""
+        """Set the gauges of the requests and the KV cache now."""
         self._set("running_requests", seen.running)
         self._set("waiting_requests", seen.waiting)
         if seen.kv_cache is not None:
@@ -51,7 +51,7 @@ class ReplicaMetrics:
         self._meters.set(f"grid_replica_{name}", value, self._tags)
 
 
-# Ray metrics by name. On Ray's Prometheus page names get `ray_` in front, and counters `_total` behind.
+# Ray metrics by name. On Ray's Prometheus page names get the prefix `ray_`, and counters the suffix `_total`.
 
 
 class Meters:
@@ -72,7 +72,7 @@ class Meters:
         self._counters, self._gauges = made(Counter, counters), made(Gauge, gauges)
 
     def add(self, name: str, amount: float, tags: Mapping[str, str]) -> None:
-        """Count so many more of them."""
+        """Add an amount to a counter."""
         if amount > 0:  # Ray refuses to count nothing
             self._counters[name].inc(amount, dict(tags))
 

@@ -1,7 +1,7 @@
-"""A sweep's US dollars under `budget.money`: how many cells may begin, and which of all workers' requests may be sent.
+"""A sweep's US dollars under `budget.money`: how many cells may begin, and which requests the workers may send.
 
-What is left is known of all workers' requests in one place, an actor: whatever goes beyond the limit was at a server
-before the last answers told what they cost.
+One actor counts the requests of all workers. The limit is only exceeded by requests that were at a server before the
+last answers showed their cost.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any
 from grid.core.engine import Role
 from grid.core.errors import UnfinishedError
 
-if TYPE_CHECKING:  # the actor needs none of it
+if TYPE_CHECKING:  # the actor does not need it
     from grid.cluster.worker import Report
 
-_ROUNDING = 1e-9  # of sums: a limit of ten requests lets ten pass
+_ROUNDING = 1e-9  # rounding errors of sums: a limit of ten requests allows ten
 
 
 class Purse:
-    """An actor's class: what was spent, and what is at servers now.
+    """The class of an actor: the money spent, and the requests that are at servers now.
 
-    A request may be sent if, by what others of its setting and role cost in the mean, it and all that are at servers
-    stay within the limit. Of a role that none has answered yet there is one at a time.
+    A request may be sent if it and all requests at servers stay within the limit; each is assumed to cost the mean of
+    the answered ones of its setting and role. If a role has no answer yet, one of its requests is sent at a time.
     """
 
     def __init__(self, limit: float, spent: float) -> None:
         self._limit, self._spent = limit, spent
-        self._sent: dict[str, dict[int, tuple[str, int]]] = {}  # by try and number: whose, and how many calls
+        self._sent: dict[str, dict[int, tuple[str, int]]] = {}  # setting/role and number of calls, by try and request
         self._open, self._calls = Counter[str](), Counter[str]()
         self._dollars: dict[str, float] = {}
 
     def may(self, attempt_id: str, request: int, whose: str, calls: int) -> bool | None:
-        """Whether a request may be sent, which it then is; None: that depends on what is at servers."""
+        """Whether a request may be sent; it counts as sent then. None: it depends on requests that are at servers."""
         each = self._each(whose)
         left = self._limit * (1 + _ROUNDING) - self._spent
         left -= sum(number * (self._each(other) or 0.0) for other, number in self._open.items())
@@ -48,19 +48,19 @@ class Purse:
         return True
 
     def ended(self, attempt_id: str, request: int, dollars: float | None) -> None:
-        """A request has: what it cost; None without an answer."""
+        """Note that a request has ended, and its cost; None without an answer."""
         whose, calls = self._sent.get(attempt_id, {}).pop(request, (None, 0))
         if whose is None:
             return
         self._open[whose] -= calls
-        self._open += Counter()  # without those that are 0
+        self._open += Counter()  # drops entries that are 0
         if dollars is not None:
             self._spent += dollars
             self._calls[whose] += calls
             self._dollars[whose] = self._dollars.get(whose, 0.0) + dollars
 
     def gone(self, attempt_id: str) -> None:
-        """A try's worker is: what it had at servers costs what others did."""
+        """Note that a try's worker is gone: its requests at servers are assumed to cost as much as others did."""
         for whose, calls in self._sent.pop(attempt_id, {}).values():
             self._open[whose] -= calls
             self._spent += calls * (self._each(whose) or 0.0)
@@ -72,14 +72,14 @@ class Purse:
 
 @dataclass(frozen=True)
 class Till:
-    """The same for one try of a chunk."""
+    """The access to a `Purse` for one try of a chunk."""
 
     actor: Any
     setting_id: str
     attempt_id: str
 
     async def may(self, request: int, role: Role, calls: int) -> bool | None:
-        """As the actor's. Raises UnfinishedError where it is gone."""
+        """Ask the actor's `may`. Raises UnfinishedError if the actor is gone."""
         import ray
 
         try:
@@ -89,7 +89,7 @@ class Till:
         return answer
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """As the actor's, which hears of it before this try asks again."""
+        """Call the actor's `ended`; the actor gets it before this try's next request."""
         self.actor.ended.remote(self.attempt_id, request, dollars)
 
     def _whose(self, role: Role) -> str:
@@ -99,8 +99,8 @@ class Till:
 class Money:
     """The driver's side. A context manager: inside it requests are refused, if the limit is `hard`.
 
-    `dollars` were spent by tries that have ended, by setting `known` has what cells took, and how many these were.
-    `unpaid` cells were begun and have no row, as requests of theirs were refused.
+    `dollars` is the money spent by tries that have ended; `known` has, by setting, the cost of cells and their number.
+    `unpaid` is the number of cells that were begun and have no row, as requests of theirs were refused.
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
@@ -128,7 +128,7 @@ class Money:
             self.actor = None
 
     def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+        """Add the report of a try of a chunk."""
         self.dollars += report.money or 0.0
         self.unpaid += report.unpaid
         dollars, cells = self._known.get(report.setting_id, (0.0, 0))
@@ -136,21 +136,21 @@ class Money:
             self._known[report.setting_id] = dollars + (report.money or 0.0), cells + report.ok + report.failed
 
     def gone(self, attempt_id: str) -> None:
-        """A try's worker is, and its requests with it."""
+        """Note that a try's worker is gone, and its requests with it."""
         if self.actor is not None:
             self.actor.gone.remote(attempt_id)
 
     def each(self, setting_id: str) -> float | None:
-        """What a cell takes in the mean; None where none has ended."""
+        """The mean cost of a cell of the setting; None if no cell has ended."""
         dollars, cells = self._known.get(setting_id, (0.0, 0))
         return dollars / cells if cells else None
 
     def cells(self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]]) -> int:
-        """How many cells of a setting may begin: as there is money for behind those of the tries `in_flight`.
+        """The number of cells of a setting that may begin with the money that the tries `in_flight` leave.
 
-        These are settings, cells, and what they have spent so far. One cell of a setting begins alone, if it is not
-        known what that takes; and what few cells tell is taken for the less: half of the money is kept behind the
-        first, a third behind two.
+        Each try is given as its setting, its number of cells, and its spending so far. While the cost of a setting's
+        cells is not known, one of them begins alone. A mean of few cells is trusted less: half of the money is kept
+        back after the first cell, a third after two.
         """
         left, taken, alone, idle = self.limit - self.dollars, 0.0, True, True
         for other, cells, spent in in_flight:

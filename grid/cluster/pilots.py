@@ -1,4 +1,4 @@
-"""Pilots on a Ray cluster, with a sweep's engines and as many cells side by side as it will have."""
+"""Pilots on a Ray cluster, with a sweep's engines and as many cells side by side as the sweep will have."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from grid.store import CellIds
 
 @dataclass(frozen=True)
 class Side:
-    """What settings of one lane run on: so many `cells` side by side, or tasks where these have the engine.
+    """The resources of one lane's settings: `cells` is how many cells run side by side or, without replicas, tasks.
 
-    `capacity`: calls that its replicas answer at once, where how long one takes does not hang on how many others there
-    are; None where it does, or nothing answers but the task.
+    `capacity`: the number of calls that the replicas answer at once, if the time of a call does not depend on the
+    number of other calls; None if it does depend on it, or if the tasks have the engine.
     """
 
     settings: Sequence[Setting]
@@ -37,7 +37,7 @@ class Side:
     capacity: int | None
 
     def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
-        """How long the cells of some settings that are `pending` take, by those pilots that say something."""
+        """How long the `pending` cells of some settings take, according to the pilots that have results."""
         total = longest = 0.0
         for setting in settings:
             pilot = pilots.get(setting.id)
@@ -47,22 +47,22 @@ class Side:
         return max(total, longest) if self.pooled else total
 
     def _share(self, pilot: Pilot) -> float:
-        """The seconds by which one cell makes a sweep longer."""
+        """The seconds that one cell adds to a sweep."""
         batch = pilot.largest
         each = batch.seconds / len(batch.took)
         if not self.pooled:
             return each / self.cells
         if self.capacity is None:
             return each
-        calls = batch.calls / batch.cells * self.cells  # as a sweep would have in flight
+        calls = batch.calls / batch.cells * self.cells  # the number that a sweep would have in flight
         return each * min(batch.calls, self.capacity) / min(calls, self.capacity) if calls else each
 
 
 def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
-    """By setting id what its cells take, `calls` for each at most; and what they run on.
+    """The pilot of each setting, by its id, with at most `calls` calls each; and the resources that settings run on.
 
     Raises:
-        GridError: what keeps a worker from running anything at all.
+        GridError: an error that keeps a worker from running anything at all.
     """
     found: dict[str, Pilot] = {}
     sides = []
@@ -78,7 +78,7 @@ def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict
 
 
 def _tasks(plan: Plan, lane: Lane) -> int:
-    """Tasks of a lane that run side by side; of one whose replicas answer, one task has all cells."""
+    """The number of a lane's tasks that run side by side; with replicas, one task has all cells."""
     return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
 
 
@@ -91,7 +91,7 @@ def _side(plan: Plan, lane: Lane) -> Side:
 
 
 def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:
-    """The pilots of some settings, side by side."""
+    """The pilots of some settings, which run side by side."""
     import ray
 
     remote = ray.remote(max_retries=0)(pilot_task)
@@ -121,7 +121,7 @@ def _answer(task: Any, ordered: float) -> Pilot:
 
 
 def pilot_task(trial: Trial) -> tuple[Pilot, float]:
-    """Run a trial in a worker; its pilot, and the time of the day, in seconds, when its first cell began."""
+    """Run a trial in a worker; returns its pilot, and the Unix time at which its first cell began."""
     end_when_too_large(trial.limits.memory_gib)
     built = build(trial.setting, trial.budget)
     expect_code(trial.setting)

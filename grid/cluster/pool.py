@@ -1,4 +1,4 @@
-"""Pools of replicas: started once for all settings that name the same model, watched, summed up, stopped."""
+"""Pools of replicas: one pool serves all settings with the same model; here it is started, watched and stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 class Pool:
     """The replicas of one model. A `detached` pool outlives the program that started it.
 
-    `probes`: as whoever waits for it will ask it.
+    `probes`: the ways in which the waiting program will ask it.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Pool:
 
 
 def pool_name(model: Mapping[str, Any]) -> str:
-    """A pool's name: equal for equal configs of a model."""
+    """The name of a model's pool; equal configs have equal names."""
     return "pool-" + hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -55,16 +55,16 @@ def start(
 ) -> Pool:
     """Create the actors of a pool; nothing is loaded yet. Needs a connection to Ray.
 
-    The processes of a replica that has GPUs are placed together, and wait for a cluster that grows.
+    The processes of a replica with GPUs are placed together. If the cluster can still grow, they wait for that.
 
     Args:
         label: the model's name for people.
         model: the config of the model group.
-        engine: the same, built.
-        replicas: how many (`count`).
-        ready_seconds: for loading.
-        detached: whether it outlives this program.
-        turn: tells pools of one program apart: a name is taken until Ray has forgotten who had it.
+        engine: the engine built from this config.
+        replicas: the number of replicas (`count`).
+        ready_seconds: the time limit for loading.
+        detached: whether the pool outlives this program.
+        turn: differs between the pools of one program, as Ray keeps the name of an ended actor for a while.
         actor: the class of the replicas.
     """
     import ray
@@ -74,7 +74,7 @@ def start(
     hosting = Hosting(label, max((os.cpu_count() or 1) // replicas, 1), ready_seconds, environment)
     lifetime = "detached" if detached else None
     remote = ray.remote(
-        num_cpus=0,  # those who ask wait, so that their CPUs are free
+        num_cpus=0,  # tasks that ask wait meanwhile, so that their CPUs are free
         max_restarts=_RESTARTS,
         concurrency_groups={CONTROL: 16},
     )(actor)
@@ -90,27 +90,27 @@ def start(
 
 
 def count(engine: HostedEngine, asked: int) -> int:
-    """How many replicas a model is to have: one of a gateway, else as many as its config says, or as are `asked`."""
+    """The number of replicas of a model: 1 for a gateway, else the number in its config, else `asked`."""
     if engine.home == "gateway":
         return 1
     return getattr(engine, "replicas", None) or asked
 
 
 def bundles(engine: HostedEngine) -> tuple[float, ...]:
-    """The GPUs of each process of one replica, each of which is on one machine; none on a CPU."""
+    """The GPUs of each process of one replica; all GPUs of a process are on one machine. Empty on CPUs."""
     found: tuple[float, ...] = getattr(engine, "bundles", None) or ((engine.gpus,) if engine.gpus else ())
     return found
 
 
 def _place(name: str, shares: Sequence[float], lifetime: str | None) -> Any:
-    """Ask Ray for the GPUs of one replica, all or none of them."""
+    """Ask Ray for the GPUs of one replica; Ray gives all of them or none."""
     import ray
 
     return ray.util.placement_group([{"GPU": share} for share in shares], "PACK", name=name, lifetime=lifetime)
 
 
 def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
-    """Where an actor runs; the GPUs of several processes are for those that its engine starts."""
+    """The options for where an actor runs; GPUs for several processes go to those that its engine starts."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     if place is None:
@@ -133,7 +133,7 @@ def running() -> dict[str, list[str]]:
 
 
 def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
-    """The detached pool of a name, if one runs."""
+    """The detached pool with a name, if it runs."""
     import ray
 
     names = sorted(running().get(stem, []))
@@ -142,7 +142,7 @@ def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) ->
 
 
 def find(label: str, model: Mapping[str, Any]) -> Pool | None:
-    """The detached pool of a model, if one runs."""
+    """The detached pool of a model, if it runs."""
     return named(pool_name(model), label, model)
 
 
@@ -157,7 +157,7 @@ def stop(pool: Pool) -> None:
 
 
 def placed(pool: Pool) -> bool:
-    """Whether Ray has found the GPUs of one of its replicas at least; true where they need none."""
+    """Whether Ray has found the GPUs of at least one of its replicas; true if they need none."""
     states = [one["state"] for one in _table(pool.names)]
     return not states or "CREATED" in states
 
@@ -169,8 +169,8 @@ def _table(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _places(names: Sequence[str]) -> list[Any]:
-    """The placement groups of replicas by their names, whichever program asked for them."""
-    from ray._raylet import PlacementGroupID  # by name Ray finds those of one namespace
+    """The placement groups of the replicas with these names, whichever program created them."""
+    from ray._raylet import PlacementGroupID  # a look-up by name would find those of one namespace only
     from ray.util.placement_group import PlacementGroup
 
     there = (one for one in _table(names) if one["state"] != "REMOVED")
@@ -185,7 +185,7 @@ def restart(pool: Pool, name: str) -> None:
 
 
 def well(pool: Pool, seconds: float) -> dict[str, bool]:
-    """Whether each replica says within `seconds` that it is well, or is known to be starting again."""
+    """Whether each replica answers within `seconds` that it is well, or is known to be restarting."""
     import ray
 
     asked = {name: _control(handle.check) for name, handle in pool.handles.items()}
@@ -203,12 +203,12 @@ def well(pool: Pool, seconds: float) -> dict[str, bool]:
 
 
 def _control(method: Any, *arguments: object) -> Any:
-    """Call a method on the event loop that stays free."""
+    """Call a method on the event loop that stays free (`CONTROL`)."""
     return method.options(concurrency_group=CONTROL).remote(*arguments)
 
 
 def log_tail(handle: Any, name: str) -> str:
-    """The last lines of a replica's log, each on a line of its own behind a line end."""
+    """The last lines of a replica's log, with a line end before each."""
     import ray
 
     try:
@@ -219,7 +219,7 @@ def log_tail(handle: Any, name: str) -> str:
 
 
 def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
-    """What the replicas that answer within `seconds` have done for one attempt."""
+    """The usage of one attempt, summed over the replicas that answer within `seconds`."""
     import ray
 
     asked = [_control(handle.spent, attempt_id) for handle in pool.handles.values()]
@@ -232,7 +232,7 @@ def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
 
 
 def stats_of(pools: Sequence[Pool], seconds: float = 5.0) -> dict[str, ReplicaStats | None]:
-    """What each replica has done; None for one that does not answer."""
+    """The figures of each replica; None for one that does not answer."""
     import ray
 
     asked = {name: _control(pool.handles[name].stats) for pool in pools for name in pool.names}

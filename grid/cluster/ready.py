@@ -1,4 +1,4 @@
-"""Waiting for replicas to be loaded. One bad start of several is no reason to wait, nor to end the sweep."""
+"""Waiting until replicas are loaded. If one of several fails to start, the sweep neither waits for it nor ends."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from grid.core.errors import ConfigError, EngineError, UnfinishedError
 from grid.engines.hosted import warning
 
 _LOOK_SECONDS = 5.0
-_PATIENCE = 3.0, 60.0  # the others get so many times as long as the first of each pool took, and so many seconds
+_PATIENCE = 3.0, 60.0  # the others get so many times as long as each pool's first took, at least so many seconds
 
 
 @dataclass(frozen=True)
 class Late:
-    """A replica that others do not wait for: why, and the call to load it where that goes on, None where it failed."""
+    """A replica that nobody waits for: the reason, and the call to load it if it still runs, None if it failed."""
 
     why: str
     task: Any = None
 
 
 class _Loading:
-    """Replicas on their way: those that are `pending`, by the call to load them, `ready`, or `late`."""
+    """Replicas that are being loaded: `pending` ones by the call to load them, `ready` ones, and `late` ones."""
 
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
@@ -42,7 +42,7 @@ class _Loading:
         return all(self.ready.intersection(pool.names) for pool in self._pools)
 
     def expect_some(self, seconds: float, waited: float) -> None:
-        """Raise EngineError, with what happened, for a pool all of whose replicas are late."""
+        """Raise EngineError, with the reasons, if all replicas of a pool are late."""
         for pool in self._pools:
             if not self.late.keys() >= set(pool.names):
                 continue
@@ -52,7 +52,7 @@ class _Loading:
             raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
     def take(self, task: Any) -> None:
-        """Take in the end of a call; one whose process ended is made once more."""
+        """Handle a call that ended; if the replica's process ended, the call is made once more."""
         import ray
 
         name = self.pending.pop(task)
@@ -73,28 +73,28 @@ class _Loading:
                 self.pending[self._handles[name].load.remote(self._probes[name])] = name
 
     def _warn(self, label: str, share: float | None) -> None:
-        """Tell once of a model that does not choose."""
+        """Warn once about a model that does not choose."""
         told = warning(label, share)
         if told and label not in self._warned:
             self._warned.add(label)
             self._say(told)
 
     def leave(self, seconds: float) -> None:
-        """Those that are pending are late."""
+        """Count all pending replicas as late."""
         for task, name in self.pending.items():
             self.late[name] = Late(f"not ready after {seconds:.0f} s{log_tail(self._handles[name], name)}", task)
         self.pending = {}
 
 
 def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
-    """Load all replicas; returns those that failed, or take much longer than the others.
+    """Load all replicas; returns those that failed, or that take much longer than the others.
 
     `say` gets a line now and then.
 
     Raises:
-        ConfigError, UnfinishedError: what keeps an engine from ever working.
-        EngineError: a pool all of whose replicas failed, as soon as the last one has, or were not ready within
-            `seconds`; with their errors, or the tails of their logs.
+        ConfigError, UnfinishedError: an error that keeps an engine from ever working.
+        EngineError: all replicas of a pool failed, or none of them was ready within `seconds`; with their errors, or
+            the tails of their logs. It is raised as soon as the last replica has failed.
     """
     import ray
 

@@ -1,4 +1,4 @@
-"""One engine in a Ray actor: it answers, counts, reports what it does, and ends its process when the engine died."""
+"""One engine in a Ray actor: it answers, counts, reports its figures, and ends its process if the engine died."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ CONTROL = "control"
 """The concurrency group whose event loop stays free while the engine loads or hangs."""
 _DIED = 70  # the process's exit status after the engine's death
 _LOOK_SECONDS = 0.5
-_ATTEMPTS = 10_000  # whose usage is kept
+_ATTEMPTS = 10_000  # the number of attempts whose usage is kept
 
 
 @dataclass(frozen=True)
 class ReplicaStats:
-    """What one process of a replica has done since it started.
+    """The figures of one process of a replica since it started.
 
     `busy_seconds` is the time in which something was computed, `batch` the mean number of requests in computation
-    over it; `kv_cache` is the highest share seen, None where the engine has no such figure. `failed` leaves out
-    requests that were cancelled. `counts`: tokens of its answers can be told.
+    during it; `kv_cache` is the highest share seen, None if the engine has no such figure. `failed` leaves out
+    requests that were cancelled. `counts`: whether the engine can count the tokens of its answers.
     """
 
     name: str
@@ -53,12 +53,12 @@ class ReplicaStats:
 
 @dataclass(frozen=True)
 class Hosting:
-    """What a replica is told beside its model.
+    """All that a replica is given beside its model.
 
     Args:
         label: the model's name for people.
-        threads: for computing on a CPU.
-        ready_seconds: for loading, after which a process that was restarted is ended again.
+        threads: the number of threads for computing on a CPU.
+        ready_seconds: the time limit for loading, after which a process that was restarted is ended again.
         environment: the driver's variables that the engine needs. They are secrets: an actor's arguments are shown
             nowhere, while Ray writes a runtime environment to its logs and its dashboard.
     """
@@ -70,17 +70,17 @@ class Hosting:
 
 
 class Replica:
-    """An actor's class; Ray restarts its process. `load` is awaited by every request, so none comes too early.
+    """The class of an actor; Ray restarts its process. Every request awaits `load`, so that none comes too early.
 
     Args:
-        name: of the actor.
+        name: the actor's name.
         model: the config of the model group.
-        hosting: what else it must know.
+        hosting: all else that it must know.
     """
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
-        # Before torch is imported. Ray sets 1 thread for actors without CPUs. A thread that waits spins for about
-        # 0.1 ms: none at all doubles the time of a small model's step, more stalls those who share the cores.
+        # This must come before torch is imported. Ray sets 1 thread for actors without CPUs. A waiting thread spins for
+        # about 0.1 ms: without spinning a small model's step takes twice as long, with more, other processes stall.
         os.environ.update(hosting.environment, OMP_NUM_THREADS=str(hosting.threads), GOMP_SPINCOUNT="20000")
         os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(math.ceil(hosting.ready_seconds)))
         import ray
@@ -92,26 +92,26 @@ class Replica:
         self._refused: UnfinishedError | None = None
         try:
             self._engine = cast(HostedEngine, make("model", model))
-        except UnfinishedError as error:  # raised in here, it would come as a traceback, from one process after another
+        except UnfinishedError as error:  # raised here, it would be a traceback of one process after another
             self._refused = error
             return
         self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
         self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
-        if len(getattr(self._engine, "bundles", ())) > 1:  # it starts processes by Ray
+        if len(getattr(self._engine, "bundles", ())) > 1:  # the engine starts processes with Ray
             os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
         self._metrics = ReplicaMetrics(name, self._again)
-        self._attempts: dict[str, Usage] = {}  # the latest at the end
+        self._attempts: dict[str, Usage] = {}  # the latest attempt is last
         self._loading: asyncio.Task[float | None] | None = None
         self._began = 0.0
         self._watching: asyncio.Task[None] | None = None
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
-        """Make the engine ready, once; returns what `hosted.unassigned` does.
+        """Make the engine ready, once; returns the result of `hosted.unassigned`.
 
-        `probes`: as it will be asked, which is tried where a server may refuse it.
+        `probes`: the ways in which it will be asked; each is tried if a server may refuse it.
 
-        Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
-        not fail every request, and Ray starts the next.
+        In its first process the actor raises the error that keeps the engine from working. A restarted process ends
+        instead, so that it does not fail every request, and Ray starts the next one.
         """
         if self._refused:
             raise self._refused
@@ -123,7 +123,7 @@ class Replica:
             await self._engine.probe(probes)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
-            # An engine of a plugin need not say so.
+            # An engine of a plugin may have no `counts`.
             self._stats = replace(self._stats, ready=True, counts=getattr(self._engine, "counts", True))
         return share
 
@@ -136,17 +136,17 @@ class Replica:
         return await self._answer(attempt_id, self._engine.choose(prompt, **how))
 
     async def spent(self, attempt_id: str) -> Usage:
-        """What this process has answered for one attempt, of the last ones that it answered for."""
+        """The usage of one attempt in this process; only the latest attempts are kept."""
         return self._attempts.get(attempt_id, Usage())
 
     async def stats(self) -> ReplicaStats:
-        """What this process has done so far."""
+        """The figures of this process so far."""
         return self._stats
 
     async def check(self) -> None:
-        """Return if the engine would answer (or is still loading); end the process where it is dead or hangs.
+        """Return if the engine would answer (or is still loading); end the process if the engine is dead or hangs.
 
-        Does not return where the event loop of the requests hangs.
+        The call does not return if the event loop of the requests hangs.
         """
         if self._loop is None:
             return
@@ -162,17 +162,17 @@ class Replica:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop))
 
     async def log_tail(self, lines: int) -> list[str]:
-        """The last lines that this process wrote; empty where they cannot be found."""
+        """The last lines that this process wrote; empty if they cannot be found."""
         return hosted.tail(lines)
 
     async def _load(self) -> float | None:
-        """Load, a second time where it fails for no reason that would hold for ever, and probe a choice."""
+        """Load the engine, once more if the error may be temporary, and probe a choice."""
         try:
             try:
                 await self._engine.load()
-            except (ConfigError, EngineError):  # for which a server was asked several times
+            except (ConfigError, EngineError):  # final errors: a server was asked several times before
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever libraries raise where memory or a device is short
+            except Exception as error:  # noqa: BLE001 - libraries raise many kinds if memory or a device is short
                 print(f"tried once more after: {error}", file=sys.stderr, flush=True)
                 await self._engine.load()
             return await unassigned(self._engine)
@@ -188,7 +188,7 @@ class Replica:
             await self.load()
             answer = await asked
         except EngineDiedError as error:
-            _end(str(error))  # whoever asked sends the request again
+            _end(str(error))  # the client sends the request again
         except asyncio.CancelledError:
             asked.close()
             raise

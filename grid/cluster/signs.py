@@ -1,7 +1,7 @@
-"""Files in the results folder by which a driver and its workers, on whatever machines, hear of each other.
+"""Files in the results folder through which a driver and its workers, on any machines, exchange messages.
 
-Each file has one writer, is written in place, and is opened anew to be read: so network file systems show what is new.
-In an object store they are objects, and each request costs something: workers say less there, and ask less.
+Each file has one writer, is written in place, and is opened again for each reading, so that network file systems show
+the new content. In an object store they are objects, and each request costs money: there workers write and read less.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from grid.core.places import Address
 
 FOLDER = ".run"
 _GO, _STOP = "go", "stop"
-_OBJECT_SECONDS = 4.0  # between two times that an object is written or asked for: a driver listens every five
+_OBJECT_SECONDS = 4.0  # between two writes or reads of an object: a driver reads every five seconds
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What a worker says of itself every second.
+    """The message that a worker writes about itself every second.
 
-    `pid`, `started` (of the process, in the kernel's ticks) and `node` name the process; `beats` grows; `ended` are the
-    cells of its chunk that have, `ok` those of them that ended well, `unknown` those of which nobody can tell whether
-    they succeeded, `tokens` (of prompts and answers) and `money` (US dollars; under budget.money also those of cells
-    that have not ended) what these took; `blocked` is the cell whose step holds the event loop beyond its time, if one
-    does.
+    `pid`, `started` (the start of the process, in the kernel's ticks) and `node` name the process; `beats` grows with
+    each message. `ended` is the number of its chunk's cells that have ended, `ok` of those that ended well, `unknown`
+    of those of which nobody can tell whether they succeeded. `tokens` (of prompts and answers) and `money` (US dollars;
+    under budget.money also those of cells that have not ended) are their cost. `blocked` is the cell whose step holds
+    the event loop for longer than allowed, if there is one.
     """
 
     pid: int
@@ -47,7 +47,7 @@ class Sign:
 
 
 class Signs:
-    """The driver's side, for one run. A context manager: what other runs left is removed, and in the end its own."""
+    """The driver's side, for one run. A context manager: it removes the files of other runs, and its own at its end."""
 
     def __init__(self, root: Path) -> None:
         self.run_id = uuid.uuid4().hex
@@ -72,14 +72,14 @@ class Signs:
             self._order.write_text(_STOP)
 
     def read(self, attempt_id: str) -> Sign | None:
-        """What the worker of a try said last; None where it cannot be read now."""
+        """The last sign of a try's worker; None if it cannot be read now."""
         try:
             return Sign(**json.loads((self._folder / f"{self.run_id}-{attempt_id}").read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def forget(self, attempt_id: str) -> None:
-        """The try has ended."""
+        """Remove the sign of a try that has ended."""
         with suppress(OSError):
             (self._folder / f"{self.run_id}-{attempt_id}").unlink()
 
@@ -100,15 +100,15 @@ class Speaker:
         self._said = self._asked = -math.inf
 
     def say(self, sign: Sign) -> None:
-        """Replace what was said."""
+        """Replace the last sign by this one."""
         if not sign.blocked and time.monotonic() - self._said < self._every:
             return
         self._said = time.monotonic()
-        with suppress(OSError):  # a driver that has gone, or a disk that takes no more: its rows will say so
+        with suppress(OSError):  # the driver has gone, or the disk is full: writing rows will show that
             self._file.write_text(json.dumps(asdict(sign)))
 
     def told_to_stop(self) -> bool:
-        """Whether the driver said so, or has ended."""
+        """Whether the driver gave the order to stop, or has ended."""
         if time.monotonic() - self._asked < self._every:
             return False
         self._asked = time.monotonic()
@@ -121,7 +121,7 @@ class Speaker:
 
 
 def started_at(pid: int) -> int | None:
-    """When a process of this machine started, in the kernel's ticks; None where there is none."""
+    """When a process of this machine started, in the kernel's ticks; None if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -130,7 +130,7 @@ def started_at(pid: int) -> int | None:
 
 
 def end_process(pid: int, started: int) -> None:
-    """SIGKILL to the process of this machine, unless another has its number now."""
+    """Send SIGKILL to a process of this machine, unless another process has its number now."""
     if started_at(pid) == started:
         with suppress(OSError):
             os.kill(pid, 9)

@@ -1,7 +1,7 @@
-"""Which models are loaded together, and in which order, where the GPUs do not hold all of them at once.
+"""Which models are loaded together, and in which order, if the GPUs do not hold all of them at once.
 
-A team are the models that one setting asks: all of them are loaded before a cell of it begins. GPUs are written as the
-shares that are free of each: `[[1, 1], [0.5]]` are two machines, one with two free GPUs, one with half of one.
+A team is the set of models that one setting asks: all of them are loaded before a cell of the setting begins. GPUs are
+written as the free share of each: `[[1, 1], [0.5]]` are two machines, one with two free GPUs, one with half a GPU free.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from itertools import count
 
 Team = frozenset[str]
 Machines = Sequence[Sequence[float]]
-_LEAST = 1e-6  # of a GPU: what is less is rounding
+_LEAST = 1e-6  # of a GPU: a smaller share is a rounding error
 
 
 def machine(gpus: float) -> list[float]:
-    """The GPUs of a machine of which so many are free: whole ones, and the share that is left of one."""
+    """A machine with so many free GPUs: whole GPUs, and the free share of one more."""
     whole, rest = divmod(gpus + _LEAST, 1)
     return [1.0] * int(whole) + ([rest] if rest > 2 * _LEAST else [])
 
 
 def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | None:
-    """What is left of the machines where processes take these shares, the largest first; None where one has no place.
+    """The machines' free GPUs after processes have taken these shares, the largest first; None if one has no place.
 
-    Whole GPUs of one process are on one machine. Each goes where the least is left.
+    Whole GPUs of one process are on one machine. Each process goes to the machine that then has the least left.
     """
     left = [sorted(gpus) for gpus in machines]
     for share in sorted(shares, reverse=True):
@@ -37,7 +37,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
 
 
 def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | None:
-    """A machine's GPUs, and what is left of them; None where the share is not free there."""
+    """A machine's GPUs, before and after the share is taken; None if the share is not free there."""
     if share >= 1:
         whole = [free for free in gpus if free > 1 - 2 * _LEAST]
         if len(whole) < round(share):
@@ -52,10 +52,10 @@ def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | No
 
 @dataclass
 class Turns:
-    """The teams of a run: those that wait, in the order in which they are tried, and those that have begun.
+    """The teams of a run: those that wait, in the order in which they are to begin, and those that have begun.
 
     Args:
-        shares: of the GPUs that each model's processes take, by its key.
+        shares: the shares of GPUs that each model's processes take, by the model's key.
         waiting: the teams, in order.
     """
 
@@ -70,10 +70,10 @@ class Turns:
         return sorted(team - self.held)
 
     def next(self, free: Machines) -> tuple[Team, list[str], list[list[float]]] | None:
-        """The first that waits whose missing models have room in what is free begins.
+        """Begin the first waiting team whose missing models have room in the `free` GPUs.
 
         Returns:
-            The team, the models that it misses, and what is free then; None where none has room.
+            The team, its missing models, and the GPUs that are then still free; None if no team has room.
         """
         for team in self.waiting:
             missing = self.missing(team)
@@ -86,12 +86,12 @@ class Turns:
         return None
 
     def end(self, team: Team) -> list[str]:
-        """A team has nothing more to do: the models that are let go of, none where no other waits."""
+        """End a team that has nothing more to do; returns the models to stop, none if no other team waits."""
         self.begun.discard(team)
         return self._let_go(set().union(*self.begun, *self.waiting)) if self.waiting else []
 
     def fail(self, key: str) -> tuple[list[Team], list[str]]:
-        """A model cannot be had: the teams that are lost with it, and the models that nobody else needs."""
+        """A model cannot be loaded; returns the teams lost with it, and the models that no other team needs."""
         lost = [team for team in (*self.begun, *self.waiting) if key in team]
         self.begun.difference_update(lost)
         self.waiting = [team for team in self.waiting if team not in lost]
@@ -100,7 +100,7 @@ class Turns:
         return lost, gone
 
     def make_way(self) -> list[str]:
-        """The models to let go of where none has begun and the first that waits finds no room beside what is held."""
+        """The models to stop if no team has begun and the first waiting team finds no room beside the held models."""
         return self._let_go(set(self.waiting[0])) if self.waiting and not self.begun else []
 
     def _let_go(self, needed: set[str]) -> list[str]:
@@ -112,12 +112,12 @@ class Turns:
 def ordered(
     work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> tuple[list[Team], float]:
-    """The teams in the order that ends soonest, and when that is: as given, most GPUs first, or longest first.
+    """The best of three orders (as given, most GPUs first, or longest first), and the time when it ends.
 
     Args:
-        work: how long each team has to do, in any unit.
-        shares: as of `Turns`.
-        machines: those that they have to themselves.
+        work: the time that each team takes, in any unit.
+        shares: as in `Turns`.
+        machines: the machines that the teams have to themselves.
     """
     given = list(work)
     sizes = {team: sum(share for key in team for share in shares[key]) for team in given}
@@ -134,7 +134,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """When all teams have ended that begin in this order as soon as there is room; infinite where one never has."""
+    """The end of all teams if they begin in this order as soon as there is room; infinite if one never can."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

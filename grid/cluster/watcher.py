@@ -1,7 +1,7 @@
-"""A program that ends what is left of a local Ray whose driver was killed: `python watcher.py SESSION`.
+"""A program that ends the remaining processes of a local Ray whose driver was killed: `python watcher.py SESSION`.
 
-It stands apart as it runs by itself, in a process that needs nothing but Python, and so starts at once. What it reads
-ends when the driver does, however that ends; `OVER` says that the driver has ended Ray itself.
+It stands apart, as it runs in a separate process, which needs nothing but Python, and so starts at once. Its standard
+input ends when the driver ends, in whatever way; the text `OVER` there says that the driver has ended Ray itself.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 OVER = b"over"
-_TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may begin another one while it is ended
+_TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may start another one while it is being killed
 
 
 @contextmanager
 def watched(session: Path) -> Iterator[None]:
-    """Where this process is killed in here, the processes that write into the session's folder are killed as well."""
+    """If this process is killed inside, the processes that write into the session's folder are killed as well."""
     command = [sys.executable, "-I", "-S", __file__, str(session)]
     nothing = subprocess.DEVNULL
     watcher = subprocess.Popen(  # noqa: S603 - our own
@@ -34,7 +34,7 @@ def watched(session: Path) -> Iterator[None]:
 
 
 def writers(session: Path) -> list[int]:
-    """The processes that have a file of the session open for writing: all of Ray's, and what these have begun."""
+    """The processes with a file of the session open for writing: all of Ray's, and those that they started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
@@ -52,7 +52,7 @@ def _writes(descriptor: Path, below: str) -> bool:
 
 
 def main() -> None:
-    """Wait for the driver, and end what it has left."""
+    """Wait until the driver ends, and kill the processes that it has left."""
     if sys.stdin.buffer.read() == OVER:
         return
     for _ in range(_TRIES):

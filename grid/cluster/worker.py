@@ -1,4 +1,4 @@
-"""A chunk of cells in a worker: runs them, writes their rows as they end, says that it lives, and hears of a stop."""
+"""A chunk of cells in a worker: it runs them, writes rows as they end, gives signs of life, and obeys a stop."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from grid.settings.roles import Prices, at_least, by_pool
 from grid.settings.setting import Cell, Keep, Setting
 
 _BEAT_SECONDS = 1.0
-_WRITE_SECONDS = 10.0  # between two times that rows are written: longer than most chunks last
-_ALLOCATIONS = 50_000  # between two times that the youngest objects are looked through for cycles
-_BLOCKED = 72  # the process's exit status
+_WRITE_SECONDS = 10.0  # between two writes of rows: longer than most chunks last
+_ALLOCATIONS = 50_000  # between two searches of the youngest objects for cycles
+_BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, `at_once` of them side by side, and what a worker needs to know.
+    """Cells of one setting, `at_once` of them side by side, and all that a worker needs to run them.
 
-    `pools` has the replicas by model and name. `money`: what all cells of the sweep may take, in US dollars, and the
-    actor that refuses requests beyond it, if one does.
+    `pools` has the replicas by model and name. `money`: the budget of all cells of the sweep, in US dollars, and the
+    actor that refuses requests beyond it, if there is one.
     """
 
     setting: Setting
@@ -60,13 +60,14 @@ class Chunk:
 
 @dataclass
 class Report:
-    """What a try of a chunk did; `error` where its cells have no rows, and why.
+    """The results of one try of a chunk; `error` says why its cells have no rows, if they have none.
 
-    `unknown` are cells of which nobody can tell whether they succeeded (`rows.untold`), `left` those that it did not
-    begin, or has no row of, `unpaid`, of these, those that there was no money for, `writes` how often it wrote rows,
-    `transcripts` the bytes of what its cells asked, and `kept` the cells that this is of; `money` are US dollars,
-    without those of cells with uncounted answers, None where a price is not known. A try whose worker died has spent
-    `usage`, `money` and `seconds` also on cells that are tried again, and so have the unpaid ones.
+    `unknown` is the number of cells of which nobody can tell whether they succeeded (`rows.untold`). `left` counts the
+    cells that the try did not begin or has no row of; `unpaid` counts those of them that there was no money for.
+    `writes` is how often it wrote rows, `transcripts` the bytes of its cells' transcripts, and `kept` the number of
+    cells with a transcript. `money` is in US dollars, without cells whose answers are not counted, and None if a price
+    is not known. If a worker died, `usage`, `money` and `seconds` include cells that are tried again; they also include
+    unpaid cells.
     """
 
     setting_id: str
@@ -86,7 +87,7 @@ class Report:
 
 
 _sections_written: dict[str, set[str]] = {}
-"""The sections that this process has written for a run; of a run before, files may have been put aside."""
+"""The sections that this process has written in the present run; files of an earlier run may have been put aside."""
 
 
 def _written_in(run_id: str) -> set[str]:
@@ -96,7 +97,7 @@ def _written_in(run_id: str) -> set[str]:
 
 
 def solve_chunk(chunk: Chunk) -> Report:
-    """Run a chunk and write its rows from here; only its sums travel back.
+    """Run a chunk and write its rows in this worker; only the chunk's sums go back to the driver.
 
     Raises:
         StoreError: rows cannot be written.
@@ -119,7 +120,7 @@ def solve_chunk(chunk: Chunk) -> Report:
         result.spent[role] = larger(result.spent[role], usage)
     if result.cells or (paying and paying.spent):
         row = attempt_row(chunk.attempt_id, chunk.setting.id, built.prices, result, seconds, chunk.stamp.now())
-        store.write(chunk.root, {"attempts": [row]})  # when it was all written: no row of it counts twice
+        store.write(chunk.root, {"attempts": [row]})  # after all its episodes: no row of the chunk counts twice
     if paying:
         forget(chunk.root, chunk.setting.id, chunk.attempt_id)
     left, total = len(chunk.cells) - result.cells, time.monotonic() - started
@@ -141,7 +142,7 @@ def solve_chunk(chunk: Chunk) -> Report:
 
 
 def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
-    """Who writes down what the chunk pays; None where nothing limits that."""
+    """The object that records what the chunk pays; None without a limit."""
     if chunk.money is None:
         return None
     limit, actor = chunk.money
@@ -151,13 +152,13 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Once a process, after its imports: rows are many objects and no cycles, and looking for some took a sixth."""
+    """Search for cycles less often, set once a process: rows have none, and the search took a sixth of the time."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 
 
 def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, Any]], attempt_id: str) -> Built:
-    """The setting with its engines' replicas in their place, where they have any; one pool is one engine here."""
+    """The setting, with each engine that has replicas replaced by them; roles with the same pool share an engine."""
     engines = built.engines
     for key, roles in by_pool(setting.config).items():
         if key in pools:
@@ -167,9 +168,9 @@ def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, 
 
 
 class _Pulse:
-    """A thread beside the event loop that nothing holds up which the loop runs. A context manager.
+    """A thread beside the event loop, which keeps running whatever blocks the loop. A context manager.
 
-    At its end all rows are written, also where the block raised.
+    At its end all rows are written, even if the block raised.
     """
 
     def __init__(self, chunk: Chunk, speaker: Speaker, result: ChunkResult) -> None:
@@ -201,7 +202,7 @@ class _Pulse:
         self._write()
 
     def run(self, built: Built, paying: Paying | None) -> None:
-        """Run the chunk's cells until all have ended, or until what is in flight has after a stop."""
+        """Run the chunk's cells until all have ended or, after a stop, until those in flight have ended."""
         self._paying = paying
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -268,9 +269,9 @@ class _Pulse:
                 self._loop.call_soon_threadsafe(self._work.cancel)
 
     def _end_if_blocked(self) -> None:
-        """End the process where a case's step, or what comes before all cases, goes on beyond a case's time.
+        """End the process if a case's step, or the preparation of the cases, takes longer than a case may.
 
-        Nothing else can end it.
+        Nothing else can end such a step.
         """
         limits, now = self._chunk.limits, self._clock.now()
         running = self._clock.running

@@ -1,4 +1,4 @@
-"""Where a dataset's files are: nowhere but where its own YAML says."""
+"""The place of a dataset's files, which is only where its own YAML says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A user's own run knows the marker, too."""
+    """Register the marker for a user's own run, too."""
     config.addinivalue_line("markers", "slow: every pair at once, which takes minutes")
 
 
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
-    """The folder of a dataset whose YAML names none; None for all."""
+    """The folder of a dataset whose YAML names none; None for every dataset."""
     return lambda dataset: None

@@ -1,4 +1,4 @@
-"""The option `--plugin`, which pytest finds by its entry point: it is read before any test is."""
+"""The option `--plugin`, which pytest finds by its entry point, because it is read before any test is."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--plugin mylab`, once for each."""
+    """Add `--plugin mylab`, which may be given once for each plugin."""
     what = "a package whose files the contracts of agent-grid are tested on (pytest --pyargs grid.contracts)"
     parser.addoption("--plugin", action="append", default=[], metavar="PACKAGE", help=what)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow the plugins; a usage error where one cannot be used."""
+    """Allow the plugins; a usage error if one cannot be used."""
     given = config.getoption("--plugin")
     if given:
         from grid import plugins  # not before: any test session loads this module

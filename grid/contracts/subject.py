@@ -1,4 +1,4 @@
-"""What the contracts are tested on: the files of the plugins that `--plugin` names, or ours."""
+"""The files on which the contracts are tested: those of the plugins that `--plugin` names, or ours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.settings.setting import Setting
 GROUPS = tuple(ROOMS)
 _WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")
 _WITH_A_NEW_SETTING = ("react", "egb_logits")
-"""Of our planners those that meet somebody else's files: one of each kind."""
+"""Those of our planners that are tested with somebody else's files: one of each kind."""
 Point = tuple[str, str, str, str, str]
 P = TypeVar("P", bound=tuple[str, ...])
 Pair = tuple[tuple[int, str], tuple[int, str]]
@@ -50,15 +50,15 @@ class Subject:
 
     @cached_property
     def cheap(self) -> list[str]:
-        """The engines of no cost, and those under test that run in a task."""
+        """The engines that cost nothing, and those under test that run in a task."""
         found = dict.fromkeys([*names("model"), *self.files["model"]])
         return [name for name in found if "???" not in yaml("model", name).values() and _is_light(name)]
 
     def points(self, with_files: Sequence[str] = ()) -> list[Point]:
         """Dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
-        Ours meet one another, all of them; of somebody else's each meets enough of ours. `with_files` are the datasets
-        whose files there are.
+        All of ours meet one another; each of somebody else's meets enough of ours. `with_files` are the datasets whose
+        files are available.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
@@ -72,9 +72,9 @@ class Subject:
         ]
 
     def paired(self, points: Sequence[Point], may_lack: Collection[str] = ()) -> list[Point]:
-        """So few points of ours that every two files, or a file and an outline, meet in one where they go together.
+        """A few points of ours in which every two files, or a file and an outline, meet if they go together.
 
-        `points` are all. The points without the datasets that a machine `may_lack` are such for all others.
+        `points` are all points. Without the datasets that a machine `may_lack`, the points still do this for the rest.
         """
         every = [
             (dataset, outline, planner, disturbed, repeated)
@@ -99,7 +99,7 @@ class Subject:
 
 
 def subject_of(config: pytest.Config) -> Subject:
-    """By the command line."""
+    """The subject that the command line names."""
     return _subject(tuple(config.getoption("--plugin", default=()) or ()))
 
 
@@ -112,7 +112,7 @@ def _subject(given: tuple[str, ...]) -> Subject:
 
 
 def _is_whole(planner: str) -> bool:
-    """Whether a planner's file leaves nothing to a user, as a program that is to be one would be."""
+    """Whether a planner's file leaves nothing open to a user, such as the program that is to be the planner."""
     return "???" not in _read(file_of("planner", planner)).values()
 
 
@@ -120,7 +120,7 @@ def _is_light(model: str) -> bool:
     return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"
 
 
-# Few points among which every two values meet that meet in any: most of what all points tell, a pair tells.
+# A few points in which every two values meet that meet in any point: pairs show most of what all points show.
 
 
 def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
@@ -131,9 +131,9 @@ def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
 def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
     """Some of the points, in their order, with every pair of values that is in any of them and in none that is `known`.
 
-    The pairs that the fewest points have come first. Of the points with a pair that is still missing the one is taken
-    that adds the most pairs, and of these the one whose pairs were taken least often, so that all take turns. The same
-    points give the same ones.
+    The pairs that the fewest points have come first. Among the points with a pair that is still missing, the point that
+    adds the most pairs is taken; if several do, the one whose pairs were taken least often, so that all take turns. The
+    same points give the same result.
     """
     holding: dict[Pair, list[int]] = {}
     pairs = [list(pairs_of(point)) for point in points]
@@ -155,11 +155,11 @@ def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
     return [points[place] for place in sorted(chosen)]
 
 
-# The files of conf/ and of the plugins that are allowed, and settings made of them.
+# The files of conf/ and of the plugins that are allowed, and settings made from them.
 
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
-"""What a dataset's file leaves open besides its path, or a planner's, such as a program: whoever runs them says it."""
+"""Values besides its path that a dataset's file leaves open, or a planner's file, such as a program; runs set them."""
 
 
 def names(group: str, conf: Path = CONF) -> list[str]:
@@ -168,13 +168,13 @@ def names(group: str, conf: Path = CONF) -> list[str]:
 
 
 def file_of(group: str, name: str) -> Path:
-    """Where a file lies: in conf/, or in a plugin's."""
+    """The path of a file in conf/, or in a plugin's folder."""
     folders = [CONF, *(plugin.conf for plugin in allowed().values())]
     return next(path for path in (conf / group / f"{name}.yaml" for conf in folders) if path.is_file())
 
 
 def yaml(group: str, name: str) -> dict[str, Any]:
-    """A file's own values, missing ones as '???'."""
+    """A file's own values, with missing ones as '???'."""
     said = LEFT_OPEN.get(name, {}) if group in ("dataset", "planner") else {}
     return copy.deepcopy(_read(file_of(group, name))) | said
 
@@ -193,7 +193,7 @@ def outlines(dataset: str) -> list[str]:
 
 
 def goes_together(dataset: str, planner: str) -> bool:
-    """Whether a planner that goes on from a state more than once meets worlds that can."""
+    """Whether a dataset's worlds can go on from a state more than once, if a planner does so."""
     return BRANCHING not in _needs(planner) or BRANCHING in _absent(dataset).provides
 
 
@@ -212,7 +212,7 @@ def fits(**labels: str) -> bool:
 
 @cache
 def lacks_path(dataset: str) -> bool:
-    """Whether a dataset's file leaves to a user where the data are."""
+    """Whether a dataset's file leaves it to a user to say where the data are."""
     return yaml("dataset", dataset).get("path") == "???"
 
 
@@ -229,7 +229,7 @@ def setting_of(
     model_values: Mapping[str, Any] = MappingProxyType({}),
     **labels: str,
 ) -> Setting:
-    """A setting of files, some values of dataset, planner and model changed."""
+    """A setting made from files, with some values of dataset, planner and model changed."""
     labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
     config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values

@@ -1,4 +1,4 @@
-"""What every YAML in conf/, or in a plugin's, promises. A new file there is picked up by itself."""
+"""The promises of every YAML in conf/, or in a plugin's folder. A new file there is picked up automatically."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def given(config: dict[str, Any]) -> dict[str, Any]:
-    """The config as its class gets it, with something in the place of what has no default."""
+    """The config as its class gets it, with some text in place of every value without a default."""
     return {key: "something" if value == "???" else value for key, value in unpriced(config).items()}
 
 
@@ -80,7 +80,7 @@ def test_it_builds_with_its_own_values(group: str, name: str, tmp_path: Path) ->
             for read in (data.case_ids, partial(getattr, data, "tools"), partial(getattr, data, "version")):
                 with pytest.raises(ConfigError) as caught:
                     cast(Callable[[], object], read)()
-                if "must be installed" not in str(caught.value):  # a benchmark's package may be told first
+                if "must be installed" not in str(caught.value):  # a benchmark's package may be named first
                     assert (caught.value.key, caught.value.value) == ("dataset.path", str(tmp_path / "absent"))
 
 

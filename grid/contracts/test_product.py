@@ -1,8 +1,8 @@
-"""Every planner on every dataset; of a plugin's, with every outline and every engine of no cost.
+"""Every planner on every dataset; for a plugin's, with every outline and every engine that costs nothing.
 
-Of ours, outlines, robustness settings and engines take turns, so that each meets every planner and every dataset, and
+For ours, outlines, robustness settings and engines take turns, so that each meets every planner and every dataset, and
 each of the others; `-m slow` has every outline and every engine at every point. All are read from conf/, or from a
-plugin's: a new file there is picked up by itself.
+plugin's folder: a new file there is picked up automatically.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.settings.setting import Cell, Setting, cells
 from grid.store.schema import TABLES, TIMES
 from grid.store.writing import as_table
 
-BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
+BUDGET = BudgetConfig(llm_calls=150)  # no contract covers what would cost more
 COUNTERS = [
     "n_steps",
     "tool_calls",
@@ -49,15 +49,15 @@ COUNTERS = [
 ]
 RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
-"""What makes all answers of an engine readable: a decision without an option is no part of the contract."""
+"""Values that make all answers of an engine readable: a decision without an option is no part of the contract."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""Whose entropy is of the options in the table, not only of those above a threshold."""
+"""The planners whose entropy is that of the options in the table, not only of those above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""Who choose a tool before its arguments are asked for: one that takes a result may stand where there is none yet."""
+"""The planners that choose a tool before its arguments: they may choose one that needs a result when there is none."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}
-"""Calls of a path without an outline: cases are there to be run, not to be solved. None gives up before its end."""
+"""Calls of a path without an outline: cases are there to be run, not to be solved. No planner gives up before that."""
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The case of fewest calls, but any, among the first ones: they are there to be run, not to be solved."""
+    """The case with the fewest calls, but with any, among the first cases: they are there to be run, not solved."""
     found = make(
         "dataset", yaml("dataset", dataset) | fitting(dataset, {"limit": 20}) | ({"path": path} if path else {})
     )
@@ -172,25 +172,25 @@ def test_a_seed_disturbs_alike(robustness: str) -> None:
 
 
 def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
-    """It ended, and says what there is to say of it; a planner that is `silent` asks no model."""
+    """Check that an episode ended, and that its row is complete; a planner that is `silent` asks no model."""
     assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), row["error_traceback"]
     assert isinstance(row["success"], bool)
     assert all(row[counter] >= 0 for counter in COUNTERS)
     assert (row["llm_calls"] + row["forward_passes"] == 0) == silent
     for rate in RATES:
-        known = outline == GIVEN and row["unsolvable_kind"] is None  # where to refuse is right, no call is
+        known = outline == GIVEN and row["unsolvable_kind"] is None  # if it is right to refuse, no call is right
         assert 0 <= row[rate] <= 1 if known else row[rate] is None
     assert row["retrieval_rate"] is None or 0 <= row["retrieval_rate"] <= 1
 
 
 def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
-    """Decisions of the path in their order, each among what was offered, with a distribution where one was taken."""
+    """The path's decisions come in order, each among what was offered, with a valid distribution if there is any."""
     problem = built.problem(cell.case_id, cell.disturbance_seed)
     episode = episode_of(built, problem, cell.seed)
     path = [row["substep_id"] for row in rows if row["on_path"]]
     if outline == GIVEN:
         whole = [substep.id for substep in problem.case.plan.substeps]
-        # A search may end before any path does, and what somebody else's planner gives up is its own matter.
+        # A search may end before any path does, and somebody else's planner may give up when it likes.
         ends_early = isinstance(built.planner, TreeSearch) or plugin_of(type(built.planner).__module__)
         assert path == (whole[: len(path)] if ends_early else whole)
     else:

@@ -1,4 +1,4 @@
-"""One case, to try a plugin's file on in a test of its own."""
+"""One case, on which a plugin's own test can try a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUDGET = BudgetConfig()
 
 
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
-    """The row in `episodes` of a dataset's case, by its place; `files` by their groups: planner="mine"."""
+    """The row in `episodes` of a dataset's case, by its place; `files` are names by group, as in planner="mine"."""
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]
     chunk = list(cells(setting, built.version, [case_id], 1))
@@ -30,7 +30,7 @@ def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
 
 
 def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
-    """A dataset's case by its place, disturbed by the robustness setting that is named."""
+    """A dataset's case by its place, disturbed by the named robustness setting."""
     _, built = _built(package, files)
     return built.problem(built.dataset.case_ids()[case], seed)
 

@@ -1,7 +1,7 @@
-"""The packages that lie beside `grid` are found there, whatever a folder of the same name holds where a user stands.
+"""Find the packages that lie beside `grid` there, even if the user's current folder has folders of the same names.
 
-The modules of such a folder are found as well, behind ours, so that both can be imported in one process. Where both
-have a module of one name, one hides the other, and a warning names the folder.
+The modules of such a folder are found as well, after ours, so that both can be imported in one process. If both have a
+module of the same name, one hides the other, and a warning names the folder.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ROOT = Path(__file__).parents[2]
 
 
 class _Beside(MetaPathFinder):
-    """Finds our packages before anything else does, and theirs behind them."""
+    """Finds our packages before anything else does, and the user's modules after ours."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Of one of ours; None of all other names."""
+        """The spec of one of our packages; None for all other names."""
         spec = PathFinder.find_spec(fullname, [str(_ROOT)]) if fullname in OURS else None
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -36,7 +36,7 @@ class _Beside(MetaPathFinder):
 
 
 def find() -> None:
-    """From here on our packages are found; behind one of theirs that was imported before, which keeps its name."""
+    """Make our packages findable; after a user's package that was imported before and keeps its name."""
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Beside())
@@ -50,13 +50,13 @@ def find() -> None:
 
 
 def _theirs(name: str) -> list[Path]:
-    """Other folders of a name where modules are looked for, but for those of another copy of agent-grid."""
+    """Other folders of this name on `sys.path`, except those of another copy of agent-grid."""
     folders = dict.fromkeys((Path(entry) / name).resolve() for entry in sys.path)
     return [one for one in folders if one != _ROOT / name and one.is_dir() and not (one.parent / "grid/core").is_dir()]
 
 
 def _modules(folder: Path) -> set[str]:
-    """The modules and packages in a folder; `__init__` where it does anything."""
+    """The modules and packages in a folder; `__init__` only if its file is not empty."""
     files = {path.stem for path in folder.glob("*.py") if path.stem != "__init__" or path.stat().st_size}
     return files | {path.parent.name for path in folder.glob("*/__init__.py")}
 

@@ -1,4 +1,4 @@
-"""What an engine is asked, in what role, and what it answers."""
+"""Engines: the prompts that they get, the roles in which they are asked, and their answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from grid.core.util import kept
 
 
 PLAN, STEPS = "Plan:", "Predicted steps:"
-"""What stands above a whole plan that is judged, and above the next steps of a work that has begun."""
+"""The titles of a whole plan that is judged, and of the next steps of work that has begun."""
 
 
 @dataclass(frozen=True)
 class VerdictAnswer:
     """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.core.types.Verdict`.
 
-    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning comes first, so that what is concluded can
+    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning comes first, so that the conclusions can
     follow from it.
     """
 
@@ -31,7 +31,7 @@ class VerdictAnswer:
 
 
 def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict[str, Any]:
-    """The schema of each key, in their order; `reasoning` is that of a text."""
+    """The schemas of the keys, in their order; `reasoning` is the schema of the text."""
     truth: dict[str, Any] = {"type": "boolean"}
     named = dict.fromkeys(ERRORS, truth) | {"grade": {"enum": [*GRADES]}} if answer.errors else {}
     return {"reasoning": reasoning, **named, "is_correct": truth}
@@ -44,9 +44,9 @@ def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict
 class ChainAnswer:
     """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
 
-    The chain has `least` to `most` entries in order; where they `may_decline`, an entry may name no tool. Where the
-    whole plan `may_refuse`, `{"status": "REJECT", "reason"}` is an answer too. `free`: the plan is diagnosed and not
-    run, so that names and arguments may be any: which tools there are is for the answer to know.
+    The chain has `least` to `most` entries in order. `may_decline`: an entry may name no tool. `may_refuse`:
+    `{"status": "REJECT", "reason"}` instead of a plan is an answer too. `free`: the plan is diagnosed and not run, so
+    any names and arguments are allowed: the answer itself has to know which tools there are.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -62,7 +62,7 @@ class MessagesAnswer:
     """Exactly `count` messages of an assistant are wanted (C.2), as a JSON object or, of several, as a JSON array.
 
     Each is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name", "arguments"}}]}`
-    with one call, or with none where nothing is to be called. `may_refuse` and `free` are as of a chain.
+    with one call, or with none if nothing is to be called. `may_refuse` and `free` are as in ChainAnswer.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -79,15 +79,15 @@ SectionKind = Literal[
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 NATIVE = "native tool calls"
-"""What an engine provides that is handed tools as functions (`functions.py`): the key `model.tools`."""
+"""The ability of an engine to get tools as functions (`functions.py`), in its `provides`: the key `model.tools`."""
 MESSAGES = "conversations"
-"""What an engine provides that is handed what was done so far as messages: the key `model.history`."""
+"""The ability of an engine to get the history as messages, in its `provides`: the key `model.history`."""
 Tools = Literal["prompt", "native"]
 History = Literal["text", "messages"]
 
 
 def shown_as(history: History | None, tools: Tools) -> History:
-    """How a model is shown what was done so far: as `model.history` says, else as it is handed tools.
+    """The form in which a model is shown the history: as `model.history` says, else according to how it gets tools.
 
     Models with native calls were trained on messages with calls and results.
     """
@@ -95,17 +95,17 @@ def shown_as(history: History | None, tools: Tools) -> History:
 
 
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
-"""Tokens are drawn from softmax(logits / temperature) and nothing else: what every engine does where it can."""
+"""Tokens are drawn from softmax(logits / temperature) and nothing else; every engine does this if it can."""
 
 
-_SHORT = 1000  # characters of a section whose digest is looked up by what it holds
+_SHORT = 1000  # characters of a section, at most, whose digest is cached by its content
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a prompt: `entries` are its lines or blocks, in order, `options` the lines that are numbered below.
+    """One part of a prompt: `entries` are its lines or blocks, in order, `options` the numbered lines below them.
 
-    The engine numbers them, so that the numbers shown are those that it scores.
+    The engine numbers the options, so that the numbers shown are those that it scores.
     """
 
     kind: SectionKind
@@ -120,17 +120,17 @@ class Section:
 
     @kept
     def characters(self) -> int:
-        """Of all lines; of options, which many prompts share, counted once."""
+        """The characters of all lines; those of options, which many prompts share, are counted once."""
         return sum(map(len, self.lines()))
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
-        """All lines, the options as `0. text` on; `padded`: as `option_numbers` has them."""
+        """All lines, the options numbered from `0. text` on; `padded`: numbered as by `option_numbers`."""
         return (*self.entries, *_numbered(self.options, padded)) if self.options else self.entries
 
 
 def _digest(kind: str, entries: tuple[str, ...], options: tuple[str, ...]) -> str:
     text = "\0".join((f"{kind} {len(entries)}", *entries, *options))
-    if text.count("\0") > len(entries) + len(options):  # a text has one of its own: where it ends must be told
+    if text.count("\0") > len(entries) + len(options):  # a text contains a separator: the lengths must be part of it
         text = f"{[*map(len, entries)]} {text}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -151,16 +151,16 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class ThoughtAnswer(TextAnswer):
-    """A thought is wanted on what comes next: tools are sought by its words."""
+    """A thought about the next step is wanted: tools are retrieved by its words."""
 
 
 @dataclass(frozen=True)
 class ToolCallAnswer:
-    """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool where `may_decline`.
+    """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool if `may_decline`.
 
     `thought`: a key of that name comes first, with so many characters at most; 0 for none. `native` is the instruction
-    where tools are handed over as functions; it takes the place of the prompt's, which tells the object's form.
-    `results` are the earlier results that there are to be taken; None where that is not known.
+    if tools are handed over as functions; it replaces the prompt's instruction, which describes the object's form.
+    `results` are the earlier results that an argument may take; None if they are not known.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -174,8 +174,8 @@ class ToolCallAnswer:
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
 
-    Where they `may_decline`, an entry may have no tool. `thought`: as of a call, in front of the whole plan. `native`:
-    as of a call; all calls stand in one answer.
+    `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer, before the whole plan. `native`: as in
+    ToolCallAnswer; all calls are in one answer.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -190,8 +190,8 @@ class PlanAnswer:
 class FunctionsAnswer:
     """Calls of functions are wanted, in the format of the model's chat template or server.
 
-    The prompt's section `functions` defines them, one a line as JSON. `named` has pairs of a function's name and that
-    of its tool, or NO_TOOL.
+    The prompt's section `functions` defines them as JSON, one per line. `named` has pairs of a function's name and the
+    name of its tool, or NO_TOOL.
     """
 
     named: tuple[tuple[str, str], ...]
@@ -211,14 +211,14 @@ class ScoreAnswer:
 
 @dataclass(frozen=True)
 class VoteAnswer:
-    """A JSON object `{"best", "explanation"}` is wanted, the best a number from 0 to `candidates` - 1."""
+    """A JSON object `{"best", "explanation"}` is wanted, with `best` a number from 0 to `candidates` - 1."""
 
     candidates: int
 
 
 @dataclass(frozen=True)
 class SchemaAnswer:
-    """A JSON object under a schema of the asking side's own is wanted; `schema` is that one, as JSON."""
+    """A JSON object under a schema of the caller's own is wanted; `schema` is that schema, as JSON."""
 
     schema: str
 
@@ -241,8 +241,8 @@ JsonAnswer = (
 class ChoiceAnswer:
     """One of `options` is wanted by its number; option k is the text numbered k (from 0).
 
-    With `names`, those of the options in their order, no two alike, it is wanted by its name instead, in a tool call
-    that begins with `{"action": {"tool": name`.
+    With `names` (the names of the options in their order, no two alike) the option is wanted by its name instead, in a
+    tool call that begins with `{"action": {"tool": name`.
     """
 
     options: tuple[str, ...]
@@ -260,11 +260,11 @@ class Prompt:
     answer: Answer
 
     def text(self) -> str:
-        """The prompt as plain text, sections apart by a blank line."""
+        """The prompt as plain text, a blank line between sections."""
         return "\n\n".join("\n".join(section.lines()) for section in self.sections)
 
     def functions(self) -> list[dict[str, Any]]:
-        """The functions that are handed over, as they are defined; none where tools stand in the prompt."""
+        """The definitions of the functions that are handed over; none if the tools are in the prompt's text."""
         return [json.loads(entry) for entry in self.entries("functions")]
 
     def size(self) -> int:
@@ -278,7 +278,7 @@ class Prompt:
 
 
 class Source(NamedTuple):
-    """Who answered, as a server says: the model's name, its configuration's fingerprint, and a gateway's provider."""
+    """Who answered, as the server says: the model's name, its configuration's fingerprint, and a gateway's provider."""
 
     model: str | None = None
     fingerprint: str | None = None
@@ -287,11 +287,11 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampled:
-    """Completions, what they cost, and the seconds in which they were being computed, waiting left out.
+    """Completions, what they cost, and the seconds of their computation, without waiting.
 
-    `cut` has the places of those that the limit on tokens ended, `withheld` those of which the server kept back what
-    the model wrote (they are empty), with its words; `sources` are those who answered, where a server did. `reasoning`
-    has, by the completion's place, what the server told of a thought, behind its key of the message.
+    `cut` has the places of completions that the limit on tokens ended. `withheld` has, by place, the server's words
+    about completions whose text it kept back (they are empty). `sources` says who answered, if a server did.
+    `reasoning` has, by the completion's place, the key in the server's message that held a thought, and the thought.
     """
 
     completions: tuple[str, ...]
@@ -307,9 +307,9 @@ class Sampled:
 class Choice:
     """The probability of each option (sums to 1, in the options' order), and what it cost.
 
-    `unassigned` is the model's probability that went to no option, `error_bound` bounds the total variation that
-    options left unscored can have cost; both None where the engine is no language model. `computed_seconds`: in which
-    it was being computed, waiting left out. `sources`: as of Sampled.
+    `unassigned` is the model's probability that went to no option. `error_bound` bounds the error, in total variation,
+    that can come from options left unscored. Both are None if the engine is no language model. `computed_seconds`: the
+    seconds of its computation, without waiting. `sources`: as in Sampled.
     """
 
     probabilities: tuple[float, ...]
@@ -323,9 +323,10 @@ class Choice:
 class Engine(Protocol):
     """Something that answers prompts. Building one checks its values and loads nothing.
 
-    `provides` names the verbs it can do, NATIVE and MESSAGES, `name` the kind of engine in tables. `home` says where
-    it lives: in every task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds
-    weights), or in one actor through which all requests pass (its limits are those of the whole sweep).
+    `provides` names those of SAMPLE, CHOOSE, NATIVE and MESSAGES that it can do, `name` is the kind of engine in
+    tables. `home` says where it lives: in every task (it costs next to nothing, so a dry run may pilot it), in the
+    replicas of a pool (it holds weights), or in one actor through which all requests pass (its limits are those of the
+    whole sweep).
     """
 
     @property
@@ -340,17 +341,17 @@ class Engine(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Of SAMPLE, CHOOSE, NATIVE and MESSAGES, what it can do as it is configured."""
+        """Those of SAMPLE, CHOOSE, NATIVE and MESSAGES that it can do as it is configured."""
         ...
 
     @property
     def version(self) -> str:
-        """What must be named to get the same answers again."""
+        """The version that must be named to get the same answers again."""
         ...
 
     @property
     def sampler(self) -> str | None:
-        """What shapes the distribution that tokens are drawn from, as JSON; None for what is no language model."""
+        """What shapes the distribution that tokens are drawn from, as JSON; None if it is no language model."""
         ...
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -363,27 +364,27 @@ class Engine(Protocol):
 
 
 def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
-    """The numbers of so many options, from 0; `padded`: all as wide as the last one (`00` to `99`)."""
+    """The numbers of `count` options, from 0; `padded`: all as wide as the last number (`00` to `99`)."""
     width = len(str(count - 1)) if padded else 1
     return tuple(f"{number:0{width}d}" for number in range(count))
 
 
-# In what role an engine is asked.
+# The roles in which engines are asked.
 
 
 Role = Literal["actor", "judge", "evaluator", "simulator", "critic", "user"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
-"""Scores what a planner does with it, for the planner."""
+"""Gives scores to a planner that asks for them."""
 EVALUATOR: Role = "evaluator"
-"""Says for the environment which texts mean the same and what a finished trajectory is worth; no planner sees it."""
+"""Says for the environment which texts mean the same and how good a finished trajectory is; no planner sees it."""
 SIMULATOR: Role = "simulator"
 """Plays, for the environment, tools whose servers cannot be reached; no planner sees it."""
 CRITIC: Role = "critic"
-"""Reviews a plan in words before it counts, for whoever wrote it."""
+"""Reviews a plan in words before it counts, for the planner that wrote it."""
 USER: Role = "user"
 """Plays, for the environment, the user whom planners talk to through a tool."""
 OF_WORLD = (EVALUATOR, SIMULATOR, USER)
-"""Whom no planner may ask."""
+"""The roles that no planner may ask."""
 ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR, CRITIC, USER)
-"""The roles besides the acting one: each has keys, a model and columns of its own where a setting has it."""
+"""The roles besides the acting one: each has its own keys, model and columns in a setting that has the role."""

@@ -1,4 +1,4 @@
-"""The errors that people read: each names the place, the value and what is allowed."""
+"""The errors that people read: each names the place, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Cut(reprlib.Repr):
         self.maxstring = self.maxother = _VALUE
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python itself refuses to write very long ones."""
+        """`repr` of an integer; of a very long one, which Python itself refuses to write, the number of bits."""
         return repr(x) if x.bit_length() <= 4 * _VALUE else f"an integer of {x.bit_length():,} bits"
 
 
@@ -31,25 +31,25 @@ _CUT = _Cut()
 
 
 def one_line(text: object, limit: int = _LINE) -> str:
-    """A text on one line of at most `limit` characters; what a terminal would obey is shown as an escape."""
+    """A text on one line of at most `limit` characters; characters that a terminal would obey are shown as escapes."""
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
     return escaped(cut)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """What may have been meant, as part of a sentence."""
+    """The name that may have been meant, as a part of a sentence; empty if no name is close."""
     close = difflib.get_close_matches(name, names, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def shown_value(value: object) -> str:
-    """`repr` on one line, cut where it is long."""
+    """`repr` on one line, cut if it is long."""
     return one_line(_CUT.repr(value))
 
 
 def said(error: Exception) -> int:
-    """Tell on standard error, in a line, why a command cannot run; its exit status, 2."""
+    """Say on standard error, in one line, why a command cannot run; return the command's exit status, 2."""
     text = (
         f"{error.name} is not installed; the extra `dev` has it" if isinstance(error, ImportError) else one_line(error)
     )
@@ -62,14 +62,14 @@ class GridError(Exception):
 
 
 class ConfigError(GridError):
-    """A configuration that cannot run: the dotted key, its value, and what is allowed."""
+    """A configuration that cannot run: the dotted key, its value, and the allowed values."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
         super().__init__(f"{one_line(key, _VALUE)}={shown_value(value)}: {one_line(allowed)}")
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
-        """So that it travels between processes."""
+        """Support pickling, so that it can be passed between processes."""
         return type(self), (self.key, self.value, self.allowed)
 
 
@@ -82,7 +82,7 @@ class DataError(GridError):
         super().__init__(f"{path}:{line}: {message}" if line else f"{path}: {message}")
 
     def __reduce__(self) -> tuple[type[DataError], tuple[Path, int | None, str]]:
-        """So that it travels between processes."""
+        """Support pickling, so that it can be passed between processes."""
         return type(self), (self.path, self.line, self.message)
 
 
@@ -91,7 +91,7 @@ class StoreError(GridError):
 
 
 class UnfinishedError(GridError):
-    """A run that cannot go on; what is written stays, and the same name resumes it."""
+    """A run that cannot go on; the rows that are written stay, and a run with the same name resumes it."""
 
 
 class ModelError(GridError):
@@ -99,13 +99,13 @@ class ModelError(GridError):
 
 
 class VerdictError(ModelError):
-    """No answer of a judge's can be read: what it was to say is not known, and fails nothing."""
+    """No answer of a judge can be read: its judgement is unknown, which is no failure of what was judged."""
 
 
 class ContextError(GridError):
     """The prompt does not fit the model's context; a result, never retried.
 
-    `room`: the tokens that the context has beside the prompt, fewer than were asked for; None where nobody tells.
+    `room`: the tokens that the context has left after the prompt, fewer than were asked for; None if not known.
     """
 
     def __init__(self, message: str, room: int | None = None) -> None:
@@ -113,7 +113,7 @@ class ContextError(GridError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type[ContextError], tuple[str, int | None]]:
-        """So that it travels between processes."""
+        """Support pickling, so that it can be passed between processes."""
         return type(self), (self.message, self.room)
 
 
@@ -122,7 +122,7 @@ class ToolError(GridError):
 
 
 class BudgetError(GridError):
-    """An episode has used up a part of its budget: `key` says which. What is best so far is its result."""
+    """An episode has used up a part of its budget: `key` says which. Its best trajectory so far is its result."""
 
     def __init__(self, key: str, most: float) -> None:
         self.key, self.most = key, most
@@ -133,11 +133,11 @@ class BudgetError(GridError):
 
 
 class EngineDiedError(GridError):
-    """An engine that will not answer any more: its process is to be replaced. The infrastructure's failure."""
+    """An engine that will not answer any more: its process must be replaced. A failure of the infrastructure."""
 
 
 class EngineError(GridError):
-    """A server or replica that did not answer, after all tries. The infrastructure's failure."""
+    """A server or replica that did not answer, after all tries. A failure of the infrastructure."""
 
 
 class Status(StrEnum):
@@ -148,7 +148,7 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Whose failure it was; only infrastructure failures are tried again. `code`: an exception that nobody foresaw."""
+    """The kind of a failure; only infrastructure failures are tried again. `code`: an unforeseen exception."""
 
     MODEL = "model"
     TOOL = "tool"

@@ -1,7 +1,8 @@
-"""Labels of settings as people read them: no longer than they must be to tell settings apart.
+"""Labels of settings for people: no longer than necessary to tell settings apart.
 
-Rows keep the labels that they were written with. A model behind an interface for many has the name that its server
-knows; settings that have one name otherwise are told apart by what differs in their configs, and by nothing else.
+Rows keep the labels that they were written with. A model behind a general interface has the name that its server
+knows. Settings that would still have the same name are told apart by the differences of their configs, and by nothing
+else.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 MARK = " ("
-"""Stands in a label before the difference that tells settings of one name apart."""
+"""The text in a label before the difference that tells settings of the same name apart."""
 _ESCAPED = re.compile(r"\\(.)")
 _PART = re.compile(r"(?:\\.|\[(?:\\.|[^\[\]])*\]|\{(?:\\.|[^{}])*\}|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^,])+")
 _MODEL = "model"
 _SAME = ("serving", "price", "path", "limit", "parallel")
-"""Keys of parts that change no result, in whatever part they stand: they are no reason to be another setting."""
+"""Keys that change no result, in whatever part they are: a difference in them makes no other setting."""
 _LONGEST = 30  # characters of a value
 
 
@@ -27,9 +28,9 @@ def plain(label: str) -> str:
 
 
 def short(labels: Iterable[str]) -> dict[str, str]:
-    """By label of a model the name under which it is shown beside the others: `fake-1`, `fake-1[seed=2]`.
+    """Map each label of a model to the name that it is shown with beside the others: `fake-1`, `fake-1[seed=2]`.
 
-    Only of models that are named by a key of their own (`openai_http[model=fake-1,base_url=…]`) something is left out.
+    Only labels of models that a key of their own names (`openai_http[model=fake-1,base_url=…]`) are shortened.
     """
     found = {label: _taken_apart(label) for label in dict.fromkeys(labels)}
     names = {label: changes.get(_MODEL) for label, (_, changes) in found.items()}
@@ -44,10 +45,10 @@ def short(labels: Iterable[str]) -> dict[str, str]:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """What tells settings apart that have one name, of each the keys and values: `seed=1`; None where nothing does.
+    """The keys and values that tell settings of the same name apart, for each setting: `seed=1`; None if none do.
 
     Args:
-        settings: what each has by its keys: parts of its config, and whatever else there is.
+        settings: the values of each setting by key: parts of its config, and anything else that it has.
     """
     flat = [dict(_flat(one)) for one in settings]
     told = _differences(flat)
@@ -64,14 +65,14 @@ def of_config(text: str | None) -> dict[str, Any]:
 
 
 def _taken_apart(label: str) -> tuple[str, dict[str, str]]:
-    """`name[key=value,…]` as the name and what was changed."""
+    """Split `name[key=value,…]` into the name and the changed values by key."""
     name, _, rest = label.partition("[")
     changes = (part.partition("=") for part in _PART.findall(rest.removesuffix("]")))
     return name, {key.strip(): plain(value) for key, _, value in changes}
 
 
 def _flat(part: Any, above: str = "") -> Iterator[tuple[str, str]]:
-    """The values in a part by their dotted keys, as texts."""
+    """The values in a part, as texts, by dotted key."""
     if isinstance(part, Mapping) and part:
         for key, value in part.items():
             yield from _flat(value, f"{above}.{key}" if above else str(key))
@@ -80,7 +81,7 @@ def _flat(part: Any, above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _differences(settings: Iterable[Mapping[str, str]]) -> list[str]:
-    """Of each setting as few keys as tell it from the others, with its values."""
+    """For each setting, as few keys as tell it from the others, with its values."""
     flat = list(settings)
     keys = list(dict.fromkeys(key for one in flat for key in one))
     varying = [key for key in keys if len({one.get(key) for one in flat}) > 1]

@@ -1,4 +1,4 @@
-"""What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed."""
+"""The meaning of each name among a cell's scores: the class that measures it declares it, and it is never guessed."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any, Literal, cast, get_args
 from grid.core.errors import ConfigError, shown_value
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
-"""What its values are: true or false, whole numbers (`tokens`: large ones), numbers, texts, lists of texts."""
+"""The kind of a metric's values: true or false, whole numbers (`tokens`: large ones), numbers, texts, text lists."""
 Better = Literal["higher", "lower", "neither"]
 MOST = 256
-"""Metrics that one class may declare: each has a row in tables, and a value in each cell's row."""
+"""The most metrics that one class may declare: each has a row in tables, and a value in each cell's row."""
 TEXTS: tuple[Kind, ...] = ("text", "list")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _UNIT = 40  # characters
 _OWN: Mapping[Kind, type] = {"flag": bool, "count": int, "tokens": int, "text": str}
-"""Types whose every value is one of the kind's."""
+"""Types all of whose values are of the kind."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A name among the scores of a cell, and what is to be known to read it.
+    """A name among the scores of a cell, and the facts that are needed to read its values.
 
     Args:
         name: lower-case letters, digits and _, at most 64.
-        unit: as tables show it: `share`, `calls`, `0 to 10`; empty where there is none.
-        better: which direction is.
-        paper: where it is defined: a paper and its section, a benchmark.
-        kind: of its values.
+        unit: as tables show it: `share`, `calls`, `0 to 10`; empty if there is none.
+        better: which direction is better.
+        paper: where it is defined: a paper and its section, or a benchmark.
+        kind: the kind of its values.
         meaning: a sentence or two.
         null: when a cell has no value.
 
     Raises:
-        ConfigError: it cannot be a metric's.
+        ConfigError: a field has a value that no metric can have.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Metric:
     null: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what tables and formulas could not hold."""
+        """Refuse names and units that tables and formulas could not contain."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError("metric.name", self.name, "lower-case letters, digits and _, a letter first, at most 64")
         for key, allowed in (("better", get_args(Better)), ("kind", get_args(Kind))):
@@ -61,10 +61,10 @@ class Metric:
 
 
 def declared_by(part: object) -> tuple[Metric, ...]:
-    """What a data set or a planner declares in its attribute `metrics`.
+    """The metrics that a data set or a planner declares in its attribute `metrics`.
 
     Raises:
-        ConfigError: it is no list of at most MOST metrics, or one stands in it twice.
+        ConfigError: it is no list of at most MOST metrics, or it has a metric twice.
     """
     declared, owner = getattr(part, "metrics", ()), type(part).__qualname__
     found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is no list
@@ -78,11 +78,11 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
     """All metrics that several owners declare, by name.
 
     Args:
-        declared: an owner's name, and what it declares; two may declare the same.
+        declared: the owners' names, each with the metrics that it declares; two owners may declare the same metric.
         reserved: names that no metric may have.
 
     Raises:
-        ConfigError: two declare one name otherwise, or a name is reserved.
+        ConfigError: two owners declare the same name in different ways, or a name is reserved.
     """
     found: dict[str, tuple[str, Metric]] = {}
     taken = frozenset(reserved)
@@ -101,10 +101,10 @@ def _told(metric: Metric) -> str:
 
 
 def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """What was measured of a cell, without what is None; each value of its metric's kind.
+    """The measured values of a cell without those that are None, each converted to its metric's kind.
 
     Raises:
-        ValueError: nobody declared a name, or a value is not finite or of another kind.
+        ValueError: a name is not declared, or a value is not finite or of another kind.
     """
     return {
         name: value if name in known and type(value) is _OWN.get(known[name].kind) else _checked(name, value, known)
@@ -129,7 +129,7 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Values as they are stored: numbers (flags as 0 and 1), and texts (lists as JSON)."""
+    """Split values into the two forms that are stored: numbers (flags as 0 and 1) and texts (lists as JSON)."""
     numbers, texts = {}, {}
     for name, value in values.items():
         if isinstance(value, str):
@@ -141,10 +141,9 @@ def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
     return numbers, texts
 
 
-# The metrics that are ours, as `declared.txt` has them, in the order in which tables of columns do.
+# Our own metrics, from `declared.txt`, in the order that tables of columns use.
 #
-# A data set, a planner or a scorer of a user's declares further ones in its attribute `metrics`; nothing else is
-# needed.
+# A user's data set, planner or scorer declares further metrics in its attribute `metrics`; nothing else is needed.
 
 
 _FILE = Path(__file__).with_name("declared.txt")

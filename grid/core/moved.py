@@ -1,8 +1,8 @@
-"""Modules that have another name today: old names still load, with one warning that tells the new one.
+"""Modules that have another name today: old names still load, with one warning that gives the new name.
 
-`_TABLE` has a line for each: its name, then those it had. It is no file of its own: data files beside a module are
-digested with what reads one of them, and a name changes no result. `python launch/renamed.py FOLDER` writes the new
-names into a plugin's files.
+`_TABLE` has lines with a module's name of today, then names that it had. The table is not a file of its own: the digest
+of a module that reads a data file beside it includes such files, but a name changes no result.
+`python launch/renamed.py FOLDER` writes the new names into a plugin's files.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ launch.win_rate launch.comparing launch.pairs
 
 
 def table() -> Mapping[str, str]:
-    """Today's names by old ones; what moved twice is found by either."""
+    """Today's names by old names; a module that moved twice is found by either old name."""
     found = {old: new for new, *before in map(str.split, _TABLE.strip().splitlines()) for old in before}
     for old, new in found.items():
         while new in found:
@@ -371,7 +371,7 @@ MOVED = table()
 
 
 def today(name: str) -> str:
-    """A dotted name of something in a module, by the module's name of today."""
+    """The dotted name of something in a module, with the module's name of today."""
     module, _, last = name.rpartition(".")
     return f"{MOVED.get(module, module)}.{last}"
 
@@ -400,16 +400,16 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""Classes that configs name, whose modules moved since rows have them: in ids and rows they have these names."""
+"""Classes in configs whose modules moved after the first rows were written: ids and rows keep these first names."""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in whose `_target_`s modules have their names of today."""
+    """The config with today's names of modules in its `_target_`s."""
     return _named(config, today)
 
 
 def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config in whose `_target_`s classes have the names that ids and rows have of them."""
+    """The config with the names that ids and rows use for classes in its `_target_`s."""
     return _named(config, lambda name: FIRST.get(today(name), name))
 
 
@@ -428,18 +428,18 @@ _GONE = {
     for package in (name.rpartition(".")[0] for name in MOVED)
     if package not in MOVED and not (_ROOT / package.replace(".", "/") / "__init__.py").is_file()
 }
-"""Packages of which every module moved; some are one file now."""
+"""Packages all of whose modules moved; some are a single file now."""
 
 
 def _others(fullname: str, path: Sequence[str] | None) -> bool:
-    """Whether a module is one of a user's folder that has the name of a package of ours."""
+    """Whether a module is in a user's folder that has the same name as one of our packages."""
     ours = _ROOT / fullname.rpartition(".")[0].replace(".", "/")
     theirs = [one for one in path or () if Path(one).resolve() != ours]
     return bool(theirs) and PathFinder.find_spec(fullname, theirs) is not None
 
 
 class _OneFile(SourceFileLoader):
-    """Of a file that was a package: its modules are looked for, by their old names."""
+    """Loads a file that was a package, so that its former modules are looked for by their old names."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__path__ = []
@@ -447,7 +447,7 @@ class _OneFile(SourceFileLoader):
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds modules by their old names, before others would find them again in the folder of a package that moved."""
+    """Finds modules by their old names, before other finders load them a second time from a moved package's folder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -463,7 +463,7 @@ class _Moved(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         if spec.name in _GONE:
-            return None  # as any module is made
+            return None  # it is made like any module
         warnings.warn(f"{spec.name} is {MOVED[spec.name]} now", FutureWarning, stacklevel=2)
         module = import_module(MOVED[spec.name])
         spec.loader_state = module.__spec__

@@ -1,12 +1,12 @@
-"""Where results lie: a folder of a file system, or what an address names: `s3://bucket/results`, `gs://`, `az://`.
+"""The places of results: a folder of a file system, or an address: `s3://bucket/results`, `gs://`, `az://`.
 
-Readers and writers have a path in their hands, whatever it is. An `Address` answers what is asked of a path by requests
-to an object store: there are no folders, an object is written whole, and one that is read is not copied, but for what
-is asked of it. What must be a file of this machine (drafts, the lock's own part, the ledger of money) lies in `beside`.
+Readers and writers use a path in either case. An `Address` carries out a path's operations by requests to an object
+store: there are no folders, an object is written whole, and only the parts of an object that are read are copied. Files
+that must be on this machine (drafts, the lock's own part, the ledger of money) lie in `beside`.
 
-The library is obstore: it has the three stores in one, their credentials as their own tools take them from the
-environment, tries again what failed, and writes on a condition, which a lock is made of. Arrow's own file systems
-cannot do the last.
+The library is obstore: it covers the three stores, takes their credentials from the environment as the stores' own
+tools do, tries failed requests again, and can write on a condition, which a lock needs. Arrow's own file systems cannot
+do the last.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ SCHEMES = ("s3", "gs", "az")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder there"
 _INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
-_PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # in which a request is tried again; those that tell whether it works
+_PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # how long requests are tried again; how long those of the first check
 _REQUEST_SECONDS = 120
 _STEADY_SECONDS = 5.0
-_NEVER = ('"0"', "1")  # tag and version of no object
-_READ = ("AWS_", "GOOGLE_", "AZURE_")  # how what the library takes from the environment begins
-_LONGEST = 200  # characters of what a store says
+_NEVER = ('"0"', "1")  # a tag and a version that no object has
+_READ = ("AWS_", "GOOGLE_", "AZURE_")  # prefixes of the variables that the library takes from the environment
+_LONGEST = 200  # characters of a store's message
 
 
 def folder_at(given: str | Path) -> Path:
-    """The path of a folder, or of an address; nothing is asked of it yet."""
+    """The path of a folder or an address; no request is sent yet."""
     if isinstance(given, str) and _ADDRESS.match(given):
         return Address(given)
     return Path(given) if isinstance(given, str) else given
 
 
 def beside(root: Path) -> Path:
-    """Where of results lies what must be files of this machine: the folder itself, or one of the cache."""
+    """The folder for files of results that must be on this machine: the folder itself, or one in the cache."""
     if not isinstance(root, Address):
         return root
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -64,7 +64,7 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Give a file of this machine, in `beside` or on the file system of `target`, its name; raises OSError."""
+    """Move a file of this machine, in `beside` or on the file system of `target`, to `target`; raises OSError."""
     if isinstance(target, Address):
         target.put(draft)
     else:
@@ -72,7 +72,7 @@ def hand_over(draft: Path, target: Path) -> None:
 
 
 def write_whole(path: Path, content: str, draft: Path) -> None:
-    """Replace a file by a text, whole or not at all; `draft` is another name on its file system.
+    """Replace a file by a text, whole or not at all; `draft` is another name on the same file system.
 
     Raises:
         OSError: it cannot be written.
@@ -86,20 +86,20 @@ def write_whole(path: Path, content: str, draft: Path) -> None:
 
 
 def readable(path: Path) -> Any:
-    """What Arrow reads a file by: its path, or an open object."""
+    """The form of a file that Arrow can read: its path, or an open object."""
     return path.open("rb") if isinstance(path, Address) else path
 
 
 def expect_folder(key: str, path: Path) -> None:
-    """Raise ConfigError, for the key that it is the value of, where a path is an address."""
+    """Raise ConfigError if a path is an address; `key` is the config key with this path."""
     if isinstance(path, Address):
         raise ConfigError(key, str(path), "a folder of a file system")
 
 
 class Address(PosixPath):
-    """The path of an object or of what begins with its name; errors are those of files (OSError).
+    """The path of an object, or of all objects below it; errors are those of files (OSError).
 
-    ConfigError is raised by whatever is asked where nothing can be: of another scheme, or without obstore.
+    Every request raises ConfigError if none can work: with another scheme, or without obstore.
     """
 
     _told: Mapping[str, Any] | None = None
@@ -108,10 +108,10 @@ class Address(PosixPath):
         return super().__str__().replace(":/", "://", 1)
 
     def expect_usable(self, key: str, given: str) -> None:
-        """Raise ConfigError, for the key and its value that it was made of, if nothing can be read or written there.
+        """Raise ConfigError, for the config key and the value given there, if nothing can be read or written there.
 
-        Nothing is written: it is asked for on a condition that does not hold, which tells who may, and whether
-        conditions count.
+        Nothing is written: the write request has a condition that does not hold. Its answer shows whether writing is
+        allowed and whether the store obeys conditions.
         """
         store = self._store(_FIRST_SECONDS, key, given)
         import obstore
@@ -146,11 +146,11 @@ class Address(PosixPath):
         try:
             told = sorted(one for one in os.environ.items() if one[0].startswith(_READ))
             return _store_of(f"{scheme}://{bucket[0]}", seconds, hash(tuple(told)))
-        except (ValueError, BaseError) as error:  # an account that is not told, a key that is none
+        except (ValueError, BaseError) as error:  # an account that is not given, a key that is no key
             raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
     def _info(self) -> Mapping[str, Any]:
-        """Size, time and tag of the object, as a listing told them, if it did; raises FileNotFoundError."""
+        """Size, time and tag of the object, from a listing if it had them; raises FileNotFoundError."""
         if self._told is None:
             import obstore
 
@@ -180,7 +180,7 @@ class Address(PosixPath):
         return "://".join([self.parts[0].removesuffix(":"), self.parts[1]])
 
     def put(self, content: bytes | Path, **mode: Any) -> Mapping[str, Any]:
-        """Write the object whole: bytes, or a file's; a `mode` of obstore's has it written on a condition.
+        """Write the object whole: bytes, or a file's content; with a `mode` of obstore, it is written on a condition.
 
         Raises:
             FileExistsError: the condition does not hold.
@@ -192,7 +192,7 @@ class Address(PosixPath):
             return obstore.put(self._store(), self._key, content, **mode)
 
     def get(self) -> tuple[bytes, Mapping[str, Any]]:
-        """The object, and its time and tag of the same moment; raises OSError."""
+        """The object's content, and its time and tag at the same moment; raises OSError."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -200,16 +200,16 @@ class Address(PosixPath):
             return found.bytes().to_bytes(), found.meta
 
     def get_range(self, start: int, length: int) -> memoryview:
-        """Some bytes of the object; raises OSError."""
+        """The `length` bytes of the object from `start` on; raises OSError."""
         import obstore
 
         with _as_errors_of_files(self):
             return memoryview(obstore.get_range(self._store(), self._key, start=start, length=length))
 
-    # What is asked of paths.
+    # The operations of paths.
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size, times, and its tag as its number; what others begin with is a folder."""
+        """Size, times, and a number from its tag as the inode; a path that only has objects below it is a folder."""
         try:
             told = self._info()
         except FileNotFoundError:
@@ -225,11 +225,11 @@ class Address(PosixPath):
         )
 
     def lstat(self) -> os.stat_result:
-        """As `stat`, and asked for now, whatever a listing told."""
+        """Like `stat`, but with a new request, even if a listing had the values."""
         return Address(self).stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is such an object, or one below it."""
+        """Whether there is an object with this name, or one below it."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -237,7 +237,7 @@ class Address(PosixPath):
         return True
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is such an object."""
+        """Whether there is an object with this name."""
         return self.exists() and stat.S_ISREG(self.stat().st_mode)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -245,68 +245,68 @@ class Address(PosixPath):
         return self.exists() and stat.S_ISDIR(self.stat().st_mode)
 
     def is_symlink(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     def resolve(self, strict: bool = False) -> Address:
-        """Itself."""
+        """The address itself."""
         return self
 
     def absolute(self) -> Address:
-        """Itself."""
+        """The address itself."""
         return self
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing: an object needs no folder. Raises ConfigError where there can be none."""
+        """Do nothing: an object needs no folder. Raises ConfigError if there can be no object."""
         self._store()
 
     def rmdir(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def iterdir(self) -> Iterator[Address]:  # type: ignore[override]
-        """The objects of which it is the parent."""
+        """The objects directly below it."""
         return (one for one in self._below() if len(one.parts) == len(self.parts) + 1)
 
     def glob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """Those of them that are named so."""
+        """The objects directly below it whose name matches `pattern`."""
         return (one for one in self.iterdir() if fnmatchcase(one.name, pattern))
 
     def rglob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """The objects below it that are named so."""
+        """The objects below it whose name matches `pattern`."""
         return (one for one in self._below() if fnmatchcase(one.name, pattern))
 
     def open(self, mode: str = "r", *args: Any, **keys: Any) -> Any:
-        """To be read in bytes, a request for each part that is."""
+        """Open it for reading bytes; each part that is read is a request."""
         if mode != "rb":
             raise OSError(errno.EROFS, "objects are written whole", str(self))
         return _Object(self)
 
     def read_bytes(self) -> bytes:
-        """All of it."""
+        """The whole content."""
         return self.get()[0]
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, *args: Any) -> str:
-        """All of it, as UTF-8."""
+        """The whole content, read as UTF-8."""
         return self.read_bytes().decode()
 
     def write_bytes(self, data: Any) -> int:
-        """Replace it."""
+        """Replace the content."""
         self.put(bytes(data))
         return len(data)
 
     def write_text(self, data: str, *args: Any, **keys: Any) -> int:
-        """Replace it, as UTF-8."""
+        """Replace the content by a text, in UTF-8."""
         return self.write_bytes(data.encode())
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove it, be it there or not."""
+        """Remove it, whether it is there or not."""
         import obstore
 
         with _as_errors_of_files(self):
             obstore.delete(self._store(), self._key)
 
     def replace(self, target: str | os.PathLike[str]) -> Address:
-        """Have another name in the same bucket for it: there is a moment in which it has both."""
+        """Give it another name in the same bucket: for a moment it has both names."""
         import obstore
 
         found = Address(target)
@@ -316,7 +316,7 @@ class Address(PosixPath):
 
 
 class _Listings:
-    """What was listed a moment ago, for commands that only read and ask for the same again and again (`steady`)."""
+    """The listings of the last seconds, for commands that only read and list the same again and again (`steady`)."""
 
     def __init__(self) -> None:
         self.steady = False
@@ -324,7 +324,7 @@ class _Listings:
         self._objects = dict[str, Address]()
 
     def of(self, address: Address) -> list[Address] | None:
-        """What lies below; None where it is to be listed now."""
+        """The objects below an address; None if they have to be listed now."""
         when, found = self._found.get(str(address), (-math.inf, None))
         return found if self.steady and time.monotonic() - when < _STEADY_SECONDS else None
 
@@ -335,7 +335,7 @@ class _Listings:
         return found
 
     def object(self, address: str) -> Address:
-        """One with what its listing told of it, if that is known: it is read, and what is gone then is told of."""
+        """The address with the facts from its listing, if known; if the object is gone, reading it raises an error."""
         return self._objects.get(address) or Address(address)
 
     def forget(self) -> None:
@@ -348,7 +348,7 @@ _listings = _Listings()
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """Inside, what was listed counts for some seconds: for commands that only read."""
+    """Use listings for some seconds inside the context: for commands that only read."""
     _listings.steady = True
     try:
         yield
@@ -358,12 +358,12 @@ def steady() -> Iterator[None]:
 
 
 def list_anew() -> None:
-    """Have all be listed again, as after an object was gone."""
+    """Forget all listings, for example after an object was found to be gone."""
     _listings.forget()
 
 
 class _Object(io.RawIOBase):
-    """An object that is read; what is read in one go is asked for in one."""
+    """An object that is open for reading; each read is one request."""
 
     def __init__(self, address: Address) -> None:
         self._address, self._at, self.size = address, 0, int(address._info()["size"])
@@ -392,7 +392,7 @@ class _Object(io.RawIOBase):
 
 @lru_cache(maxsize=16)
 def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
-    """A bucket by its address, as the environment is now; an endpoint that is named there may speak plain HTTP."""
+    """The store of a bucket's address, in the present environment; an endpoint named there may use plain HTTP."""
     from obstore.store import from_url
 
     return from_url(
@@ -404,7 +404,7 @@ def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
 
 @contextmanager
 def _as_errors_of_files(address: Address) -> Iterator[None]:
-    """What obstore raises, as a file would."""
+    """Turn obstore's exceptions into those of files."""
     from obstore.exceptions import (
         AlreadyExistsError,
         BaseError,
@@ -427,7 +427,7 @@ def _as_errors_of_files(address: Address) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """What a store said, without what an address asks (it may hold a signature), in a few words."""
+    """A store's message in a few words, without the query part of addresses (it may contain a signature)."""
     text = str(error).partition("\n\nDebug source")[0]
     status = re.search(r"status code: (\d{3}[\w ]*)", text)
     told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
@@ -441,7 +441,7 @@ def _said(error: Exception) -> str:
 
 @lru_cache(maxsize=1)
 def file_system() -> Any:
-    """Addresses as fsspec has file systems: DuckDB and Arrow read parts of objects by it."""
+    """Addresses as a file system of fsspec: DuckDB and Arrow read parts of objects through it."""
     from fsspec import AbstractFileSystem
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]

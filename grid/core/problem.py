@@ -1,4 +1,4 @@
-"""What a dataset gives: cases with worlds and references, a tool library that retrievers search, what it skipped."""
+"""The contents of a dataset: cases with worlds and references, a tool library for retrievers, and skipped records."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from grid.core.types import (
 )
 from grid.core.world import World
 
-# What a case is held against, and a planner never sees.
+# What a case is compared with, and a planner never sees.
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """The tool that does what another one, which is out of service, does not any more.
+    """The tool that replaces another tool, which is out of service.
 
-    `arguments` maps the other's argument names to its own.
+    `arguments` maps the other tool's argument names to its own.
     """
 
     tool: str
     arguments: Mapping[str, str]
 
     def call(self, call: ToolCall) -> ToolCall:
-        """A call of the other as one of this tool."""
+        """A call of the other tool, turned into a call of this tool."""
         return ToolCall(self.tool, {self.arguments.get(name, name): value for name, value in call.arguments.items()})
 
 
@@ -44,10 +44,10 @@ class Substitute:
 class Milestone:
     """A call to be made on the way to a resolution, or one that must not be made (`Reference.forbidden`).
 
-    A call that succeeds is the milestone's if it gives `arguments` (it may give others) and returned `result` (there
-    may be more in it), each in any equal form; so a state is named, too: by what a call shows of it. A world's own
-    state can be named by `state`, which looks at the last one; such a milestone has no `tool`. `after` names
-    milestones that earlier calls have to have reached.
+    A successful call reaches the milestone if it gives `arguments` (it may give others) and returns `result` (it may
+    return more), each in any equal form. A milestone can also be a state, described by what a call shows of it. A
+    state that no call shows is described by `state`, a function of the last state of the world; such a milestone has no
+    `tool`. `after` names milestones that earlier calls must have reached.
     """
 
     name: str
@@ -60,17 +60,17 @@ class Milestone:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a planner never sees: per substep the reference call (None: no tool), in plan order.
+    """The reference that a planner never sees: the reference call of each substep (None: no tool), in plan order.
 
-    Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
-    are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
+    Arguments may contain `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
+    are the case's resolution. `followed`: planners are given the substeps, so that their steps can be compared with
     the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
-    are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
-    substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
-    is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
-    those of whoever does not see it. `told`: the answer is what whoever ends the work has to tell, word for word.
-    `substitutes`: by the name of a tool that is out of service what replaces it. `milestones` lie on the way to the
-    resolution, `forbidden` beside it: metrics of their own (`grid.metrics.milestones`), which say nothing of success.
+    are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
+    substeps whose calls are right but return a failure, as they did when they were recorded. If there is no outline,
+    None is the end of a turn. `unsolvable`: a refusal is right, and the calls, if there are any, are those of a planner
+    that does not see this. `told`: a planner that ends the work has to tell the answer word for word. `substitutes`
+    maps the name of a tool that is out of service to its replacement. `milestones` are on the way to the resolution,
+    `forbidden` calls are off it: both have metrics of their own (`grid.metrics.milestones`), apart from success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -86,13 +86,13 @@ class Reference:
     forbidden: tuple[Milestone, ...] = ()
 
     def unfollowed(self) -> Reference:
-        """The same where nobody is given its substeps: those without a call are no steps then."""
+        """The same reference for planners that are not given its substeps: substeps without a call are left out."""
         if not self.followed:
             return self
         return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
 
     def part(self, first: int, most: int | None) -> Reference:
-        """Of the calls those from a place on, so many at most; of the resolution what is among them."""
+        """The reference with at most `most` calls, from place `first` on, and the resolution's steps among them."""
         kept = dict(islice(self.calls.items(), first, None if most is None else first + most))
         return replace(self, calls=kept, resolution=tuple(step for step in self.resolution if step in kept))
 
@@ -101,10 +101,10 @@ class Reference:
 
 
 Mode: TypeAlias = Literal["static", "dynamic", "thought"]
-"""When tools are retrieved (traject_bench §4.1, §4.4), and what they are sought by.
+"""When tools are retrieved (traject_bench §4.1, §4.4), and by which text.
 
-`static`: once. `dynamic`: before every decision, by the last thought and observation besides the query or substep.
-`thought`: in every decision between thought and action, by the new thought alone, as the authors' script does it.
+`static`: once. `dynamic`: before every decision, by the query or substep with the last thought and observation.
+`thought`: in every decision between thought and action, by the new thought alone, as in the authors' script.
 """
 
 
@@ -117,19 +117,19 @@ class Retriever(Protocol):
 
 
 class Index(Protocol):
-    """A library made ready.
+    """A library that is ready for search.
 
-    `query_top_k`: tools that a whole query is offered at most, of what its substeps are offered.
+    `query_top_k`: the most tools that a whole query is offered, out of those that its substeps are offered.
     """
 
     @property
     def query_top_k(self) -> int:
-        """At least 1."""
+        """The most tools that a whole query is offered; at least 1."""
         ...
 
     @property
     def mode(self) -> Mode:
-        """When `retrieve` is asked: what has happened since is in the substep's text."""
+        """When `retrieve` is called; for later calls, the substep's text includes what has happened since."""
         ...
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
@@ -137,20 +137,20 @@ class Index(Protocol):
         ...
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """The whole library, nearest to a text first, ties in the library's order."""
+        """The whole library, the tools nearest to a text first, ties in the library's order."""
         ...
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """An index of these tools alone, found as in the whole library: their order among themselves is the same.
+        """An index of these tools alone, which ranks them as the index of the whole library does.
 
-        A substep, and a whole query, is offered `at_least` so many of them.
+        A substep, or a whole query, is offered `at_least` so many of them.
         """
         ...
 
 
 @runtime_checkable
 class Told(Protocol):
-    """What an index has besides that must be told a case's reference. The run layer tells it; planners see no index."""
+    """The extra method of an index that needs a case's reference. The run layer calls it; planners see no index."""
 
     def told(self, reference: Reference) -> Index:
         """The index for one case."""
@@ -163,36 +163,36 @@ DIAGNOSED = "diagnosed"
 TALKS = "talks"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
-"""What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
+"""The outline that planners follow: the cases' own plan, none (next call or finish), or one that the model drafts."""
 
 Resolution: TypeAlias = Literal["last", "all"]
-"""Whose outcomes resolve a case whose tools are looked up: its last call's, or every call's that no other call uses.
+"""The calls whose outcomes resolve a case with looked-up outcomes: the last one, or all that no other call uses.
 
-Either way a case is resolved when those outcomes were obtained, by whatever calls before, beside or after them. A call
-obtains an outcome when it gives every argument of the reference's in an equal form, and none besides that its tool does
-not declare optional.
+Either way a case is resolved when those outcomes were obtained, whatever other calls were made. A call obtains an
+outcome if it gives every argument of the reference call in an equal form, and no further argument except those that its
+tool declares optional.
 """
 
 
 AFTER = "after"
 Answering: TypeAlias = Literal["after", "none"]
-"""What counts as a query's answer where it is scored: `none`, what the planner told at its end.
+"""What counts as the answer to a query if answers are scored: with `none`, the planner's answer at its end.
 
-`after`: whoever ends without one, or wrote it before the calls were run, is asked for it once behind them
-(`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
+`after`: a planner that ends without an answer, or wrote it before the calls were run, is asked for it once after the
+calls (`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
 """
 
 JUDGED = "judge"
 BOTH = "both"
 Scorer: TypeAlias = Literal["symbolic", "judge", "both"]
-"""Who says whether a plan is right: what can be computed, a model (the role `evaluator`), or each beside the other."""
+"""How it is decided whether a plan is right: by computation, by a model (the role `evaluator`), or by both."""
 TEXTS, PLANS = "texts", "plans"
-"""What a dataset may ask an evaluator: which texts mean the same; which plans are right (`asks` of a Dataset)."""
+"""A dataset's questions to an evaluator: which texts mean the same; which plans are right (`asks` of a Dataset)."""
 Equivalence: TypeAlias = Literal["rules", "judge"]
-"""Who says which arguments mean the same where tools are looked up: rules alone, or also a model.
+"""How it is decided which arguments mean the same if outcomes are looked up: by rules alone, or also by a model.
 
-The model (the role `evaluator`) is asked of free texts that the rules find different. Whether a case is solvable is
-told by the rules alone.
+The model (the role `evaluator`) is asked about free texts that the rules find different. Whether a case is solvable is
+decided by the rules alone.
 """
 
 
@@ -205,10 +205,10 @@ class Candidates(Protocol):
 
 
 class Demonstrations(Protocol):
-    """Solved questions like a case's."""
+    """Solved questions that are similar to a case's."""
 
     def __call__(self, count: int) -> Sequence[Demonstration]:
-        """The `count` nearest, the nearest first."""
+        """The `count` nearest questions, the nearest first."""
         ...
 
 
@@ -220,7 +220,7 @@ class Evaluator(Protocol):
     """A model that is asked about a finished trajectory: the role `evaluator`."""
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
+        """Its score in [0, 1] for what the prompt shows; None if no answer can be read, after all retries."""
         ...
 
     async def vote(
@@ -228,33 +228,33 @@ class Evaluator(Protocol):
     ) -> int | None:
         """The place of the candidate that it names; None as for a score.
 
-        Above temperature 0 other keys may have other answers; an exact distribution has no temperature.
+        Above temperature 0, different keys may give different answers; an exact distribution has no temperature.
         """
         ...
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """What it says of a plan; None as for a score. `truth` is told to engines of planted accuracy alone."""
+        """Its verdict on a plan; None as for a score. Only engines with a planted accuracy are given `truth`."""
         ...
 
 
 Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
-"""A benchmark's own metrics of a trajectory that take no model: some of the fields of `Scores`."""
+"""A benchmark's own metrics of a trajectory that need no model: some of the fields of `Scores`."""
 Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
-"""What a benchmark lets a model say of a finished trajectory: some of the fields of `Scores`."""
+"""A benchmark's own metrics of a finished trajectory that a model decides: some of the fields of `Scores`."""
 
 
 def no_baselines() -> Mapping[str, bool]:
-    """No baseline that needs no model."""
+    """No baselines."""
     return {}
 
 
 NOTHING = "nothing_success"
 BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill; NOTHING is what the world says, where it does not."""
+"""The columns of `episodes` that `Problem.baselines` may fill; if it leaves NOTHING out, the world says its value."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
-    """In its own terms."""
+    """The trajectory unchanged."""
     return trajectory
 
 
@@ -267,17 +267,18 @@ def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
 class Problem:
     """One case ready to run: what the planner sees, what it acts on, and what it is scored against.
 
-    Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
-    tools of its function. `domain` is the case's, as tools' `category` has it; `own` names the candidates that the
-    benchmark gives the case itself, those of its reference among them; empty: it gives none. `measure` and `examine`
-    are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by
-    BASELINES. `controls` are what a regression controls for besides the plan's shape and the dataset, by name (letters,
-    digits and _; planning_horizon B.3): the column `controls`. Where a dataset gives none, it is the plan's last tool.
-    `kind` says which task of agent_planning_benchmark it is, where it is one. `as_stated` puts a trajectory into the
-    reference's terms, where a robustness setting has tools or states of its own; metrics are taken of that.
+    Robustness settings map a Problem to a Problem. `same_function` maps a tool to the common name of all tools of its
+    function. `domain` is the case's domain, named like the `category` of tools; `own` names the candidates that the
+    benchmark gives the case itself, including those of its reference; empty: it gives none. `measure` and `examine`
+    are the benchmark's own metrics; `baselines` says, by BASELINES, whether answers that need no reading resolve the
+    case. `controls` are the variables that a regression controls for besides the plan's shape and the dataset, by name
+    (letters, digits and _; planning_horizon B.3): the column `controls`. If a dataset gives none, the control is the
+    plan's last tool. `kind` says which task of agent_planning_benchmark it is, if it is one. `as_stated` puts a
+    trajectory into the reference's terms, if a robustness setting has tools or states of its own; metrics are computed
+    from the result.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
-    query, `query_tools` at most; without any it is the query that they are retrieved for. `retrieved`: when they
+    query, `query_tools` at most; if there are none, tools are retrieved for the query. `retrieved`: when tools
     are retrieved.
     """
 
@@ -305,12 +306,12 @@ class Problem:
 class Stating(Protocol):
     """A dataset whose evaluator may be asked which statements about an episode are true.
 
-    That takes an engine that reads: words that two texts share say nothing of it.
+    That needs an engine that reads: words that two texts share do not show whether a statement is true.
     """
 
     @property
     def stating(self) -> bool:
-        """Whether it is asked of any case."""
+        """Whether the evaluator is asked so for any case."""
         ...
 
 
@@ -318,29 +319,29 @@ class Dataset(Protocol):
     """A benchmark. Built from YAML; reads its files on first use and then answers from memory.
 
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
-    worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
-    an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
-    are `grid.worlds.simulated.Played`, for whoever names a simulator. DIAGNOSED: what is true of a plan can be
-    computed. SOLVED_FIRST: of two trajectories a sole one that passed is the better
+    worlds that can continue from a state more than once. REFERENCES: its cases say which calls resolve them, so that
+    an engine can be told. EXAMINED: its problems have `examine`, for settings that name an evaluator. SIMULATED: its
+    worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about a plan can
+    be computed. SOLVED_FIRST: if only one of two trajectories passed, it is the better one
     (`grid.roles.comparing.SOLVED_FIRST_RULE`).
 
-    One that cannot do without an evaluator says so in `asks`, a mapping from what it asks (TEXTS, PLANS) to the key of
-    its own that has it do so; without it none is asked for these.
+    A dataset that needs an evaluator says so in `asks`, a mapping from what it asks (TEXTS, PLANS) to its own key that
+    makes it ask; without `asks`, no evaluator is asked these questions.
     """
 
     @property
     def provides(self) -> frozenset[str]:
-        """As configured."""
+        """What it provides, as configured."""
         ...
 
     @property
     def outline(self) -> Outline:
-        """As configured. A problem holds the cases' own plan whatever this says: the run layer sees to it."""
+        """The configured outline. A problem always has the case's own plan: the run layer applies this value."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes whenever a case, a tool or an outcome does; part of every cell's id."""
+        """The version changes whenever a case, a tool or an outcome does; it is part of every cell's id."""
         ...
 
     @property
@@ -358,9 +359,9 @@ class Dataset(Protocol):
         ...
 
     def cluster(self, case_id: str) -> str:
-        """What the case shares with others: the same name for all that were made from one template.
+        """The name of the case's cluster: the same for all cases that were made from one template.
 
-        Such cases succeed and fail together, so that intervals are over clusters. Planners do not see it.
+        Such cases succeed and fail together, so intervals are computed over clusters. Planners do not see it.
         """
         ...
 
@@ -374,8 +375,8 @@ class Judged(Protocol):
     """A dataset whose problems have `examine`."""
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """What `examine` would say of an episode of the case that broke off: by the benchmark's rule it is unsolved.
+        """The metrics of `examine` for an episode of the case that broke off: by the benchmark's rule it is unsolved.
 
-        Nobody is asked, so that rates which are judged are over the cases that success is over.
+        No model is asked, so that judged rates are over the same cases as success.
         """
         ...

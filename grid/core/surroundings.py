@@ -1,6 +1,6 @@
-"""What a program of ours finds around it: an output that may know few letters, a cache that may not be writable.
+"""The surroundings of our programs: an output that may know few letters, a cache that may not be writable.
 
-It stands apart from `util`, whose readers are classes of cells: this is for commands, before they begin.
+It stands apart from `util`, which classes of cells use: it is for commands, before they begin.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 import platformdirs
 
 _CACHE = "XDG_CACHE_HOME"
-_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
+_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part of it is 70
 _PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
 _PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
-"""What stands for letters that an output cannot show, each as wide as its own; a question mark for all others."""
+"""Replacements for letters that an output cannot show, of the same width; a question mark replaces all others."""
 
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Inside, what is printed can be, whatever the output's encoding, and what is made once has a place.
+    """Make printing possible in any output encoding, and give the cache a writable place, inside the context.
 
-    A cache that cannot be written gives way to a folder that is this user's alone, and a line says so; child processes
-    use it, too. At the end the output and the environment are as before.
+    A cache that cannot be written is replaced by a folder that only this user can enter, and a line says so; child
+    processes use it, too. At the end the output and the environment are as before.
     """
     outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
     before = [one.errors for one in outputs]
@@ -76,7 +76,7 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _writable(cache: Path) -> bool:
-    """Whether a folder is there, or can be made, in which and in whose folders files can be."""
+    """Whether a folder exists, or can be made, and files can be written in it and in the folders that it has."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         return all(os.access(one, os.W_OK | os.X_OK) for one in (cache, *cache.iterdir()) if one.is_dir())

@@ -1,4 +1,4 @@
-"""The nouns of the project, calls, cases, steps and predicted plans: everything may import it."""
+"""The basic types of the project (calls, cases, steps, predicted plans); every module may import them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from grid.core.util import kept
 
 REPLACE, ALTER, RETRY, REFUSE, OTHER = "replace", "alter", "retry", "refuse", "other"
 BEHAVIOURS = (REPLACE, ALTER, RETRY, REFUSE, OTHER)
-"""What an agent does behind a tool that broke (agent_planning_benchmark §4.2.3)."""
+"""What an agent does after a tool broke (agent_planning_benchmark §4.2.3)."""
 ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Goal understanding; premature conclusion or incompleteness; constraint; logic; tool use; hallucination (§3.3)."""
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""What a plan's grade may be (agent_planning_benchmark §3.3)."""
+"""The possible grades of a plan (agent_planning_benchmark §3.3)."""
 Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
 """The benchmark's tasks (agent_planning_benchmark §3.1, §5.4); `stages` are the next calls early and late in the
-trajectories of `stepwise` (§5.2, table 15), which its counts leave out.
+trajectories of `stepwise` (§5.2, table 15), which the benchmark's counts leave out.
 """
 Stage: TypeAlias = Literal["early", "middle", "late"]
 
@@ -41,11 +41,11 @@ class ChainCall:
 
 @dataclass(frozen=True)
 class Chain:
-    """What a planner predicted: its calls in order, or why it refuses.
+    """The prediction of a planner: its calls in order, or why it refuses.
 
-    `plan` are its words: the summary in front of the calls, or what is said in their place or at their end.
+    `plan` has the planner's words: the summary before the calls, or the text in their place or after them.
 
-    `first` is the number by which references and words call the first call's step.
+    `first` is the number of the first call's step in references and texts.
     """
 
     calls: tuple[ChainCall, ...]
@@ -58,7 +58,7 @@ class Chain:
 class TaskKind:
     """Which of the benchmark's tasks a case is (agent_planning_benchmark §3.1): the columns of the same names.
 
-    `horizon_k` are the steps to predict, `stage` where in the trajectory they stand; both None for whole plans.
+    `horizon_k` is the number of steps to predict, `stage` their place in the trajectory; both None for whole plans.
     `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or attachment_missing.
     """
 
@@ -72,9 +72,9 @@ class TaskKind:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a scorer says of a plan: whether it is right, its errors (of ERRORS) and its grade (of GRADES).
+    """What a scorer says about a plan: whether it is right, its errors (of ERRORS) and its grade (of GRADES).
 
-    `errors` and `grade` are None where only the first was asked for.
+    `errors` and `grade` are None if the scorer was only asked whether the plan is right.
     """
 
     is_correct: bool
@@ -84,52 +84,52 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """What counts: any error means that the plan is not right (§C.2), and so does a plain no."""
+        """Whether the plan counts as right: any error means that it is not (§C.2), and so does a plain no."""
         return self.is_correct and not self.errors
 
     @property
     def contradicted(self) -> bool | None:
-        """Whether it calls a plan with an error right, or one without an error wrong; None without errors to name."""
+        """Whether it calls a plan with errors right, or one without errors wrong; None if no errors were asked for."""
         return None if self.errors is None else self.is_correct == bool(self.errors)
 
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
-"""The type of an argument that takes an earlier call's result, and the field of an observation that names its own."""
+"""The type of an argument that takes an earlier call's result, and the field of an observation with its result."""
 NO_TOOL = "no_tool"
-"""How 'this substep takes no tool' is called among the options and in the tables."""
+"""The name of 'this substep takes no tool' among the options and in the tables."""
 MAX_SCORE = 10
 """Judges score with whole numbers from 0 to this."""
 FINISH = "finish"
-"""How 'finish with this answer' is called where no outline says what comes next."""
+"""The name of the option 'finish with this answer', offered if no outline says what comes next."""
 GIVE_UP = "give_up"
-"""How 'this path leads nowhere' is called where a planner offers it."""
+"""The name of the option 'this path leads nowhere', if a planner offers it."""
 REJECT = "reject"
-"""How 'the request cannot be carried out with these tools' is called where a case offers it."""
+"""The name of the option 'the request cannot be carried out with these tools', if a case offers it."""
 BETWEEN = "; "
-"""What parts the values of an answer."""
+"""The separator between the values of an answer."""
 USER = "The user: "
-"""What stands before the user's later messages in a history, at the beginning of a line."""
+"""The beginning of a line with one of the user's later messages in a history."""
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
 """A Usage's counts of tokens."""
 UNKNOWN = "unknown"
-"""The value of the arguments of a call that is made wrong on purpose."""
+"""The value of the arguments of a call that is wrong on purpose."""
 
 
-# As json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which makes such an encoder for every value.
+# Like json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which makes a new encoder for every value.
 _ENCODE = c_make_encoder(None, JSONEncoder().default, encode_basestring, None, ": ", ", ", False, False, True)
 T = TypeVar("T", bound=type)
 
 
 def to_json(value: object) -> str:
-    """JSON on one line, keys in their order, no characters escaped that need not be."""
+    """The value as JSON on one line, keys in their order; characters are escaped only if they have to be."""
     return "".join(_ENCODE(value, 0))
 
 
 def hashed_once(cls: T) -> T:
-    """For a frozen dataclass that caches look up by: an object keeps its hash.
+    """A decorator for frozen dataclasses that are keys of caches: an object keeps its hash.
 
-    Texts hash differently in every process, so that the hash never travels with the object.
+    Texts hash differently in every process, so the hash is not pickled with the object.
     """
     compute: Any = cls.__hash__
 
@@ -153,8 +153,8 @@ def hashed_once(cls: T) -> T:
 class Parameter:
     """One argument of a tool; `type` is a JSON type name, several of them (`boolean|number`), `date`, or RESULT.
 
-    `values` are those that its schema lists; without any it may have others than the known ones. `schema` is its whole
-    JSON schema where that says more than type and description.
+    `values` are those that its schema lists; if there are none, it may have values other than the known ones. `schema`
+    is its whole JSON schema if that says more than type and description.
     """
 
     name: str
@@ -205,7 +205,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a tool returned: its result fields. `failed`: nothing valid (planning_horizon §4.1)."""
+    """What a tool returned: its result fields. `failed`: it returned nothing valid (planning_horizon §4.1)."""
 
     content: Mapping[str, Json]
     failed: bool = False
@@ -223,7 +223,7 @@ class Observation:
 class Substep:
     """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves.
 
-    `drafted`: the model wrote it. Without an outline a decision's substep has a number and no text.
+    `drafted`: the model wrote it. Without an outline, a decision's substep has a number and no text.
     """
 
     id: str
@@ -240,13 +240,13 @@ class Plan:
 
     @kept
     def lines(self) -> tuple[str, ...]:
-        """The substeps with their numbers, a line each."""
+        """The substeps with their numbers, one per line."""
         return tuple(f"{substep.id} {substep.text}" for substep in self.substeps)
 
 
 @dataclass(frozen=True)
 class UserMessage:
-    """What the user says behind the query; `tools` are on offer from here on, and not before."""
+    """A message of the user after the query; `tools` are offered from here on, and not before."""
 
     text: str
     tools: frozenset[str] = frozenset()
@@ -256,12 +256,12 @@ class UserMessage:
 class Case:
     """All that a planner may know of a case: the query and the plan to follow.
 
-    `messages` are the user's later ones; a planner is told of one when the turn before has ended. `done` are steps of
-    the reference taken before, `decisions` how many more may be (None: as many as the planner's keys allow).
-    `answered`: finishing answers the question, so that the world is told the answer, and may refuse it; otherwise the
-    work's results are what counts. `notes` explain what the tools speak of, a line each; every planner shows them.
-    `diagnosed`: what counts is the chain of calls as it is written, so that whoever plans ahead need not run it.
-    `policy`: rules that the work has to keep to; every planner and judge is shown them.
+    `messages` are the user's later messages; a planner gets one when the turn before it has ended. `done` are steps of
+    the reference that were taken before, `decisions` how many more may be taken (None: as many as the planner's keys
+    allow). `answered`: finishing answers the question: the world is told the answer and may refuse it; otherwise the
+    results of the work count. `notes` explain the things that the tools deal with, one per line; every planner shows
+    them. `diagnosed`: the chain of calls counts as it is written, so a planner that plans ahead need not run it.
+    `policy`: rules that the work has to follow; every planner and judge is shown them.
     """
 
     id: str
@@ -291,7 +291,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class OptionProbability:
-    """One option of a decision with the share of votes or the probability that it got."""
+    """One option of a decision, with its share of the votes or its probability."""
 
     tool: str
     probability: float
@@ -299,15 +299,15 @@ class OptionProbability:
 
 @dataclass(frozen=True)
 class Step:
-    """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
+    """One decision. `call` None means that no tool was called; `entropy` is in nats, None if it was not computed.
 
-    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory; in
-    an answered case `written` is then the finish, and the observation what the world took for the answer. A finish that
-    it refused is a failed `call`, and ended nothing.
-    `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
-    found by what was `sought` besides. Tokens are None where nobody told how many there were. `reasoning` is what the
-    server told of the thought, behind its key of the message. `with_last`: it was called in the answer that holds the
-    step before.
+    `call` is the call as it was run, `written` as the model wrote it, with references. `finished`: the step ended the
+    trajectory; in an answered case `written` is then the finish, and the observation is what the world took as the
+    answer. A finish that the world refused is a failed `call`, and ended nothing.
+    `candidates` are the tools that were offered, in the order shown. They are the tools of the whole query
+    (`whole_query`) or of the substep; `sought` is the further text that they were retrieved by. Tokens are None if
+    their number was not reported. `reasoning` is the key in the server's message that held the thought, and the
+    thought. `with_last`: the call came in the same answer as the step before.
     """
 
     branch: int
@@ -333,7 +333,7 @@ class Step:
 
     @property
     def chosen(self) -> str | None:
-        """The tool, `NO_TOOL`, `FINISH`, or None where the model's answer could not be read."""
+        """The tool, `NO_TOOL`, `FINISH`, or None if the model's answer could not be read."""
         if self.malformed:
             return None
         return self.call.tool if self.call else FINISH if self.finished else NO_TOOL
@@ -341,15 +341,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """What a planner returns.
+    """The result of a planner.
 
-    `steps` is the path it stands by, one step per substep, and `end` the world's state behind it; `decisions` every
-    decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first, and
-    `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
-    `chain` is the plan that a planner predicts without running it, and then the result; `planned` the one that it wrote
-    before it ran anything, where what it ran is the result. `unrefined` is either before a critique. `told_after`: the
-    answer was asked for behind the last step. `measured` has what the planner measured of itself, by the names of the
-    metrics that it declares.
+    `steps` is the path that the planner settles on, one step per substep, and `end` the world's state after it.
+    `decisions` has every decision that was taken on any branch, each once. `branches` counts the trajectories tried
+    after the first, and `branched_steps` the distinct decisions of the first at which the others left it (None: the
+    planner never branches). `chain` is a plan that the planner predicts without running it; the plan is then the
+    result. `planned` is the plan that it wrote before it ran anything, if what it ran is the result. `unrefined` is
+    either of the two before a critique. `told_after`: the answer was asked for after the last step. `measured` has the
+    planner's own measurements, by the names of the metrics that it declares.
     """
 
     steps: tuple[Step, ...]
@@ -368,12 +368,12 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Usage:
-    """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input).
+    """The use of an engine: completions generated, scoring passes, and tokens (cached input counted in input).
 
     `resent_requests` were lost with a replica, or not answered by a server, and sent again; what they cost there is not
-    known. `cut_answers` ended at the limit on tokens, `empty_answers`, of them, before their first word: all of it went
-    into thinking. `reasoning_tokens`, of the output's, were thought. Of `uncounted_answers` nobody told the tokens: the
-    sums lack theirs.
+    known. `cut_answers` ended at the limit on tokens. `empty_answers` are those of them that ended before their first
+    word: thinking used the whole limit. `reasoning_tokens` are the output tokens of thoughts. For `uncounted_answers`
+    no tokens were reported: the sums lack theirs.
     """
 
     llm_calls: int = 0
@@ -388,7 +388,7 @@ class Usage:
     uncounted_answers: int = 0
 
     def known(self) -> dict[str, int | None]:
-        """Its counts by name; None for those of tokens where answers are uncounted: sums would be too low."""
+        """The counts by name; if there are uncounted answers, those of tokens are None: the sums would be too low."""
         counts: dict[str, int | None] = {**vars(self)}
         return counts | dict.fromkeys(TOKENS) if self.uncounted_answers else counts
 

@@ -1,4 +1,4 @@
-"""Text from models, files and servers that nobody vouches for: read as JSON, and shown."""
+"""Untrusted text from models, files and servers: read as JSON, and shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-_MAX_DIGITS = 300  # of an integer: what a double can hold
+_MAX_DIGITS = 300  # of an integer: a double can hold it
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -30,7 +30,7 @@ def _integer(text: str) -> int:
 
 
 def decoder(**options: Any) -> json.JSONDecoder:
-    """A decoder of which every number is finite, and a double can hold it."""
+    """A decoder that only accepts finite numbers that a double can hold."""
     return json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer, **options)
 
 
@@ -50,7 +50,7 @@ _ONCE = decoder(object_pairs_hook=_once)
 
 
 def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
-    """One JSON value with finite numbers; raises ValueError, or RecursionError where it is nested too deeply."""
+    """One JSON value with finite numbers; raises ValueError, or RecursionError if it is nested too deeply."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
     if text.startswith("\ufeff"):
@@ -59,9 +59,9 @@ def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
 
 
 def loads_storable(text: str | bytes, once: bool = False) -> Any:
-    """As `loads`; refuses texts with half a surrogate pair too (ValueError): no table and no prompt can hold them.
+    """Like `loads`, but refuse texts with half a surrogate pair (ValueError): no table and no prompt can hold them.
 
-    `once`: a key that stands twice in an object is refused too; otherwise the last one counts, as Python has it.
+    `once`: also refuse an object that has a key twice; otherwise the last value counts, as in Python's own decoder.
     """
     value = loads(text, _ONCE if once else DECODER)
     if isinstance(text, bytes):
@@ -71,11 +71,11 @@ def loads_storable(text: str | bytes, once: bool = False) -> Any:
 
 
 def check_storable(value: Any, text: str) -> None:
-    """Raise ValueError where a value that was read from a text holds half a surrogate pair."""
+    """Raise ValueError if a value that was read from a text has half a surrogate pair."""
     if not _MAY_BE_HALF.search(text):
-        return  # the common case: large files are not gone through once more
+        return  # the common case: large files are not searched a second time
     pending = [("", value)]
-    for place, found in pending:  # which grows
+    for place, found in pending:  # the list grows meanwhile
         if isinstance(found, str):
             if not found.isascii() and _HALF_PAIR.search(found):
                 raise ValueError(f"{place or 'the text'} has half a surrogate pair: {found!r:.60}")
@@ -87,10 +87,10 @@ def check_storable(value: Any, text: str) -> None:
 
 
 def shown(text: str) -> str:
-    r"""The text on one line with escapes (`\x1b`, `\u202e`) for what would not show as itself.
+    r"""The text on one line with escapes (`\x1b`, `\u202e`) for characters that would not show as themselves.
 
-    Those are control characters, line ends, what turns the direction of writing, half surrogate pairs and the like:
-    they could move a terminal's cursor, hide words or make a line look like another.
+    Those are control characters, line ends, marks that turn the direction of writing, half surrogate pairs and similar
+    characters: they could move a terminal's cursor, hide words or make a line look like another.
     """
     if text.isprintable():
         return text
@@ -98,11 +98,11 @@ def shown(text: str) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """As `shown`, line by line: line ends stay."""
+    """Like `shown`, but line by line: line ends stay."""
     return "\n".join(map(shown, text.split("\n")))
 
 
-_BLANKS = "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000"  # of one width or another; they hide nothing
+_BLANKS = "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000"  # blanks of different widths; they hide nothing
 
 
 def _escaped(char: str) -> str:

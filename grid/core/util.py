@@ -1,4 +1,4 @@
-"""Made once: files in the user's cache, and what is kept with a thing; seeds of names; what YAML's values must be."""
+"""Caches of files and of values that are made once; seeds derived from names; the strictness of values from YAML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
     """The folder of `key` in the dataset's cache, with its `files`.
 
-    `generate` fills an empty folder the first time, and where what is there is incomplete.
+    `generate` fills an empty folder the first time, and again if the folder in the cache is incomplete.
     """
     cache = platformdirs.user_cache_path("agent-grid") / dataset
     cache.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[
     return target
 
 
-# What is made of a thing, made once: remembered by the thing's identity, or with the thing.
+# Values that are made from a thing only once: they are remembered by the thing's identity, or with the thing.
 
 
 H = TypeVar("H")
@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 
 class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
-    """functools.cached_property as from Python 3.12 on: without the lock, which costs more than most values."""
+    """functools.cached_property as in Python 3.12 and later: without the lock, which costs more than most values."""
 
     def __init__(self, make: Callable[[Any], R]) -> None:
         self._make, self.__doc__ = make, make.__doc__
@@ -66,7 +66,7 @@ class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which 
 
 
 def changed(thing: H, **fields: Any) -> H:
-    """As dataclasses.replace, in a tenth of the time: for a dataclass with neither __post_init__ nor anything kept."""
+    """Like dataclasses.replace, in a tenth of the time: for a dataclass without __post_init__ and `kept` values."""
     made = object.__new__(type(thing))
     made.__dict__.update(vars(thing), **fields)
     return made
@@ -74,15 +74,15 @@ def changed(thing: H, **fields: Any) -> H:
 
 @lru_cache(maxsize=4096)
 def can(kind: type, ability: type) -> bool:
-    """Whether objects of a class have the methods of a protocol; 3.11 looks for all of them at every isinstance."""
+    """Whether objects of a class have the methods of a protocol; Python 3.11 looks for each at every isinstance."""
     return issubclass(kind, ability)
 
 
 class Once(Generic[H, R]):
-    """Most decisions repeat another planner's or trial's.
+    """A cache by identity, since most decisions repeat another planner's or trial's.
 
-    Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
-    Further arguments are compared. `most` things are kept.
+    Retrievers and datasets return the same tuple for the same question, and comparing fifty tools would cost more.
+    Further arguments are compared. At most `most` values are kept.
     """
 
     def __init__(self, make: Callable[..., R], most: int = 4096) -> None:
@@ -90,7 +90,7 @@ class Once(Generic[H, R]):
         self._known: dict[Any, tuple[H, R]] = {}
 
     def __call__(self, thing: H, *key: Hashable) -> R:
-        """What is made of the thing and the key."""
+        """The value that is made from the thing and the key."""
         place = (id(thing), *key)
         known = self._known.get(place)
         if known and known[0] is thing:
@@ -102,7 +102,7 @@ class Once(Generic[H, R]):
         return found
 
 
-# Seeds that derive from a seed and the names of what it is for.
+# Seeds that are derived from a seed and from names that say what they are for.
 
 
 def derive_seed(seed: int, *key: object) -> int:
@@ -111,7 +111,7 @@ def derive_seed(seed: int, *key: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-# How classes that YAML names check their values: no unknown keys, no silent conversion, infinities refused.
+# The checks of values for classes that YAML names: no unknown keys, no silent conversion, no infinities.
 
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""What tools do when called: a transition function on states."""
+"""Worlds, which say what tools do when called: transition functions on states."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
-"""Immutable, hashable and picklable; equal states behave alike. Planners keep it, hand it back and do not look."""
+"""Immutable, hashable and picklable; equal states behave alike. Planners keep states and pass them back unread."""
 T = TypeVar("T")
 
 
 class World(Protocol):
-    """A case's world. Nothing is restored: whoever kept a state may go on from it, also side by side."""
+    """A case's world. Nothing needs to be restored: a planner may continue from any state it kept, also in parallel."""
 
     @property
     def branches(self) -> bool:
-        """Whether a state may be gone on from more than once, and the start be started from again.
+        """Whether one can continue from a state more than once, and begin at the start again.
 
-        A live service cannot.
+        A live service does not allow this.
         """
         ...
 
@@ -30,8 +30,8 @@ class World(Protocol):
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
         """The state after a call, and what it returned.
 
-        A call that failed leaves the state as it was, but one that is right as it is (`Reference.failing`), and where
-        what counts is that it was made.
+        A call that failed leaves the state as it was. Exceptions are a call that is right although it fails
+        (`Reference.failing`), and worlds in which it counts that the call was made.
 
         Raises:
             ToolError: the world itself breaks.
@@ -43,61 +43,61 @@ class World(Protocol):
         ...
 
     def answer(self, state: State) -> str | None:
-        """What a state says in answer to the case's question; None where it says nothing."""
+        """The answer to the case's question according to a state; None if the state gives none."""
         ...
 
 
 class Conversation(World, Protocol):
-    """The world of a case with several messages of the user's; `resolved` tells of all turns, when the last is over."""
+    """The world of a case with several messages of the user; after the last turn, `resolved` says it for all turns."""
 
     def next_turn(self, state: State) -> State:
-        """The state behind the user's next message."""
+        """The state after the user's next message."""
         ...
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all is right up to now, were the present turn over."""
+        """Whether everything would be right so far if the present turn ended now."""
         ...
 
 
 @runtime_checkable
 class Ending(Protocol):
-    """What a world has besides `World` that knows when the work is over, since somebody ended it.
+    """The further methods of a world that knows when the work is over, because somebody ended it.
 
-    Calls behind that fail and change nothing.
+    Calls after the end fail and change nothing.
     """
 
     def over(self, state: State) -> bool:
-        """Whether nothing can be done any more: a user hung up, say."""
+        """Whether nothing can be done any more: for example, a user hung up."""
         ...
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state behind the planner's own end of the work, and what it told then. Not for answered cases."""
+        """The state after the planner itself ended the work with `answer`. Not for answered cases."""
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """What a world has besides `World` that holds something which lives, a process say: it ends with the episode."""
+    """The further method of a world with something alive, for example a process, that has to end with the episode."""
 
     async def close(self) -> None:
-        """End it; more than once is once."""
+        """End it; further calls do nothing."""
         ...
 
 
 @runtime_checkable
 class Settling(Protocol):
-    """What a world has besides `World` that has to look at what is left before it can say whether a case is resolved.
+    """The further method of a world that has to look at the end result before it can say whether a case is resolved.
 
-    `resolved` tells of the state that was looked at; before, it is not.
+    `resolved` answers for the state that was looked at; before that, it is false.
     """
 
     async def settle(self, state: State) -> None:
-        """Look, once, when the work is over. Raises GridError where nothing can be seen."""
+        """Look at the end result, once, when the work is over. Raises GridError if nothing can be seen."""
         ...
 
 
 class Argument(NamedTuple):
-    """An argument of a tool, as far as it tells what its values mean."""
+    """The facts about a tool's argument that say what its values mean."""
 
     tool: str
     name: str
@@ -105,10 +105,10 @@ class Argument(NamedTuple):
 
 
 class Same(Protocol):
-    """Whoever says which free texts mean the same."""
+    """A callable that says which free texts mean the same."""
 
     async def __call__(self, about: Argument, one: str, other: str) -> bool:
-        """Whether two values of an argument mean the same, in whatever order they come."""
+        """Whether two values of an argument mean the same; their order does not matter."""
         ...
 
 
@@ -116,16 +116,16 @@ class ComparesTexts(World, Protocol):
     """The world of a dataset that has the key `equivalence`."""
 
     def asking(self, same: Same) -> World:
-        """The same world, which asks where its own rules find free texts different."""
+        """The same world, which asks `same` if its own rules find free texts different."""
         ...
 
 
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 
-    Where to do nothing resolves it, that is only right as an answer, and an answer is one that was read. It does not
-    count where the path is empty, where its last answer could not be read, where nothing could but an end behind that
-    (what was not read may have been a call), or where it was `broken_off` before it had come to its own end.
+    If doing nothing resolves the case, it only counts if the planner gave it as an answer that could be read. It does
+    not count if the path is empty, if its last answer could not be read, if there were answers before it and none of
+    them could be read (they may have been calls), or if the path was `broken_off` before its own end.
     """
     if not world.resolved(end):
         return False
@@ -135,7 +135,7 @@ def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: boo
 
 
 def own_state(state: State, kind: type[T]) -> T:
-    """A state as the kind that a world's own states are; raises TypeError for a state of another world."""
+    """A state, typed as the class of the world's own states; raises TypeError for a state of another world."""
     if not isinstance(state, kind):
         raise TypeError(f"a state of this world is a {kind.__name__}, not {type(state).__name__}")
     return state

@@ -1,8 +1,8 @@
 """Agent Planning Benchmark, as released: planning tasks that a model judges (agent_planning_benchmark §3).
 
 The released runner puts `unsolvable_type`, `extraneous_tool_names`, `broken_tool_name` and `replacement_tool` into the
-prompts of planners. Here no planner sees them, as in the paper: extraneous tools and the replacement stand among the
-others without a mark.
+prompts of planners. Here no planner sees them, as in the paper: extraneous tools and the replacement are listed among
+the other tools without a mark.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examin
 from grid.worlds.layers import REJECT_TOOL, RecordingWorld
 
 ADAPTER = 2
-"""Raise when the same files give other cases, tools or outcomes."""
+"""Increase it when the same files give other cases, tools or outcomes."""
 RULES = "rules"
 MOST_FILES = 200
 CHEAPEST = "Every tool has a cost. The request is to be solved at the least total cost."
-"""What a case with costs tells every planner (§C.8.1)."""
+"""The note that a case with costs gives to every planner (§C.8.1)."""
 _REFUSED = {"reason": "it cannot be carried out with these tools and what is told"}
 
 
 @dataclass(config=STRICT)
 class Apb(RecordDataset[Record]):
-    """The released records. `path` is a JSON Lines file, or a folder that holds some.
+    """The released records. `path` is a JSON Lines file, or a folder that contains such files.
 
-    No tool can be run, so that what is right cannot be computed: `scorer` is `judge`, for whom `model@judge=NAME` is
-    named, or `rules` alone, which tell replacing, retrying and refusing a broken tool and leave all else open.
+    No tool can be run, so that it cannot be computed which plans are right. `scorer` is `judge`, the model given by
+    `model@judge=NAME`, or `rules` alone. Rules recognize whether a broken tool is replaced, retried or refused, and
+    leave all else open.
 
     Args:
         family: one of the tasks; null: all.
@@ -56,16 +57,16 @@ class Apb(RecordDataset[Record]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Questions about plans where a model judges them."""
+        """The usual features, with EXAMINED if a model judges the plans."""
         return frozenset({BRANCHING, REFERENCES, *([EXAMINED] if self.asks else [])})
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """An evaluator which plans are right, where that is configured."""
+        """The question to an evaluator, if one is configured: which plans are right."""
         return {PLANS: "scorer"} if self.scorer == JUDGED else {}
 
     def __post_init__(self) -> None:
-        """Refuse scorers that would need a truth."""
+        """Refuse scorers that need computed truth."""
         if self.scorer not in (JUDGED, RULES):
             allowed = "judge or rules: what is right of these tasks cannot be computed; dataset=apb_synthetic can"
             raise ConfigError("dataset.scorer", self.scorer, allowed)
@@ -78,7 +79,7 @@ class Apb(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Every tool that any case offers, by name in the alphabet's order; each case has its own definitions."""
+        """Every tool that any case offers, by name in alphabetical order; each case has its own definitions."""
         found: dict[str, ToolSpec] = {REJECT: REJECT_TOOL}
         for record in self.records.values():
             for name, tool in record.tools.items():
@@ -92,11 +93,11 @@ class Apb(RecordDataset[Record]):
 
     @property
     def records(self) -> Mapping[str, Record]:
-        """The usable ones of all files."""
+        """The usable records of all files."""
         return self._read[0]
 
     def chosen(self) -> Sequence[str]:
-        """Those of the task and the split."""
+        """The ids of the records of the chosen task and split."""
         found = [
             name
             for name, record in self.records.items()
@@ -107,17 +108,17 @@ class Apb(RecordDataset[Record]):
         return found
 
     def strata(self) -> Sequence[Stratum]:
-        """Tasks, and in each its categories."""
+        """Tasks, and the categories of each task."""
         kinds = {name: record.kind for name, record in self.records.items()}
         return lambda name: kinds[name].task_family, lambda name: kinds[name].task_category
 
     def cluster(self, case_id: str) -> str:
-        """Its query: steps of one trajectory, and tasks that were made of one query, go together."""
+        """A hash of the query: steps of one trajectory, and tasks that were made from one query, are one cluster."""
         query = " ".join(self.records[case_id].query.casefold().split())
         return hashlib.sha256(query.encode()).hexdigest()[:12]
 
     def problem(self, case_id: str) -> Problem:
-        """One case, with the tool to reject it among its own."""
+        """One case; the tool to reject it is among its own tools."""
         record = self.records[case_id]
         tools = dict(sorted({**record.tools, REJECT: REJECT_TOOL}.items()))
         task = judged_task(record)
@@ -144,7 +145,7 @@ class Apb(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no plan, and so none that is right."""
+        """The scores of an episode that broke off: it has no plan, and so no right plan."""
         return UNSOLVED.get(self.scorer, {})
 
     @cached_property
@@ -184,7 +185,7 @@ def judged_task(record: Record) -> JudgedTask:
 
 
 def files_of(path: str | None) -> Mapping[str, Path]:
-    """The JSON Lines by their names; raises ConfigError."""
+    """The JSON Lines files by their names; raises ConfigError."""
     wanted = "a JSON Lines file, or a folder that holds files *.jsonl"
     if path is None:
         raise ConfigError("dataset.path", None, wanted)
@@ -201,7 +202,7 @@ def files_of(path: str | None) -> Mapping[str, Path]:
 
 
 def _reference(record: Record) -> Reference:
-    """The calls from the start; a tool that is no longer offered is none. Of what cannot be solved it is to reject."""
+    """All calls from the start, None for a tool no longer offered; for an unsolvable case, the call to reject."""
     if record.kind.unsolvable_kind is not None:
         calls: dict[str, ToolCall | None] = {"0": ToolCall(REJECT, {**_REFUSED})}
     else:
@@ -213,5 +214,5 @@ def _reference(record: Record) -> Reference:
 
 
 def _measure(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
-    """What rules tell; success stays open where they do not."""
+    """The scores that rules can give; success stays open if they cannot give it."""
     return {"success": None, **by_rule(task, trajectory)}

@@ -1,7 +1,7 @@
-"""The released JSON Lines: what of them can be cases, and why the rest cannot.
+"""The released JSON Lines: the records that can be cases, and the reasons why the others cannot.
 
-Fields that end in `_json` are JSON texts; a field of that name that holds a value already is taken as it is. Which task
-a record is follows from what it holds, not from how its split is called.
+Fields that end in `_json` are JSON texts; if such a field has a parsed value already, the value is used as it is. The
+task of a record follows from its content, not from the name of its split.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from grid.datasets.grading import children, described, listed, type_of
 from grid.text.objects import MAX_DEPTH, depth
 
 MOST_FIELD = 1_000_000
-"""Characters of a field."""
+"""The most characters of a field."""
 MOST_FILES = 64
 MOST_STEPS = 8
-"""Steps that are to be predicted."""
+"""The most steps that are to be predicted."""
 _PICTURES = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".svg", ".heic"), "image"),
     **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".flv"), "video"),
@@ -52,15 +52,15 @@ _KINDS = (
     (("contradict", "constraint", "conflict", "compliance"), "contradictory_constraints"),
     (("info", "missing", "context"), "missing_information"),
 )
-"""What the name of a kind of unsolvable requests holds (§B.4.3), and how it is called here."""
+"""Words that the name of a kind of unsolvable requests contains (§B.4.3), and the kind's name here."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A case: the query with the names of its files, its tools, and what only a judge may know.
+    """A case: the query with the names of its files, its tools, and the facts that only a judge may know.
 
-    `reference` are the known solution's calls from behind `done` on; empty where nothing solves it. `split` and
-    `source` are the released ones.
+    `reference` has the known solution's calls after `done`; empty if nothing solves the case. `split` and `source` are
+    the released ones.
     """
 
     query: str
@@ -77,7 +77,7 @@ class Record:
 
 
 def read(files: Mapping[str, Path]) -> tuple[dict[str, Record], list[Skipped]]:
-    """The records by their id, and what was left out with its file, line and reason.
+    """The records by their id, and the skipped records with file, line and reason.
 
     Raises:
         DataError: a file cannot be read.
@@ -160,7 +160,7 @@ def _unsolvable(name: str) -> str:
 
 
 def _horizon(row: Mapping[str, Any]) -> int | None:
-    """How many steps are to be predicted; None for whole plans."""
+    """The number of steps to predict; None for whole plans."""
     found = row.get("prediction_horizon")
     if isinstance(found, str) and found.strip().isdecimal() and found.isascii():
         found = int(found.strip()[:9])
@@ -174,7 +174,7 @@ def _horizon(row: Mapping[str, Any]) -> int | None:
 
 
 def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
-    """In which third of the whole trajectory the prediction begins; None where its length is not known (figure 6)."""
+    """The third of the whole trajectory in which the prediction begins; None if its length is not known (figure 6)."""
     left = calls_of(_value(row, "reference_remaining_steps"))
     if not left:
         return None
@@ -183,7 +183,7 @@ def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
 
 
 def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall, ...]:
-    """The calls behind the prefix: the steps to predict, what remains, or the chain of the whole solution."""
+    """The calls after the prefix: the steps to predict, the remaining steps, or the chain of the whole solution."""
     for name in ("ground_truth_steps", "reference_remaining_steps"):
         found = calls_of(_value(row, name))
         if found:
@@ -192,7 +192,7 @@ def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall
 
 
 def _with_files(query: str, files: Any) -> str:
-    """The query with the names of its files. Raises UnusableError for what takes eyes or ears."""
+    """The query with the names of its files. Raises UnusableError for images, videos and recordings."""
     rows = files if isinstance(files, list) else [] if files in (None, "") else [files]
     need(len(rows) <= MOST_FILES, f"it has more than {MOST_FILES} files")
     names: list[str] = []
@@ -213,7 +213,7 @@ def _article(kind: str | None) -> str:
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
-    """The value of the field NAME_json, or NAME; None where it has neither. Raises UnusableError."""
+    """The value of the field NAME_json, or NAME; None if the record has neither. Raises UnusableError."""
     key = next((key for key in (f"{name}_json", name) if row.get(key) not in (None, "")), None)
     if key is None:
         return None
@@ -236,7 +236,7 @@ def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
-    """A text; None where it is empty, or says that there is none."""
+    """A text; None if it is empty, or says that there is none."""
     found = row.get(name)
     need(found is None or isinstance(found, str), f"{name} is no text")
     text = str(found or "").strip()[:500]
@@ -255,13 +255,13 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line number, object) of every line that is not blank; why it is none where it is none."""
+    """(line number, object) of every line that is not blank; for a line that is no object, the reason instead."""
     try:
         with path.open("rb") as file:
             long = False
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 ended = line.endswith(b"\n")
-                if long:  # the rest of a line that is too long; places are counted on
+                if long:  # the rest of a line that is too long; `number` counts it as further lines
                     long = not ended
                 elif len(line) > MAX_LINE_BYTES:
                     long = not ended
@@ -280,12 +280,12 @@ def _object(line: bytes) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else f"a JSON object is expected, not {type(found).__name__}"
 
 
-# The calls of a released record: solutions, and what was done before the steps to predict, as messages or plainly.
+# The calls of a released record: solutions, and the steps before those to predict, as messages or as plain steps.
 
 
 MOST_CALLS = 256
 MOST_OUTCOME = 20_000
-"""Characters of what a step returned."""
+"""The most characters of a step's result."""
 _MESSAGES = ("system", "user")
 _OUTCOMES = ("tool", "function", "observation", "environment")
 _OUTCOME_KEYS = ("observation", "result", "output", "response")
@@ -299,7 +299,7 @@ def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def calls_of(rows: Any) -> tuple[ToolCall, ...]:
-    """The calls of a list of steps, in their order; what was returned and messages without calls are left out."""
+    """The calls of a list of steps, in their order; outcomes and messages without calls are left out."""
     if rows is None:
         return ()
     rows = rows if isinstance(rows, list) else [rows]
@@ -309,7 +309,7 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
-    """What was done before, each call with what it returned; the last call of the broken tool failed."""
+    """The steps that were done before: calls with their outcomes; the last call of the broken tool failed."""
     if rows is None:
         return ()
     need(isinstance(rows, list), "its prefix is no list of steps")
@@ -346,7 +346,7 @@ def _calls(row: Any) -> Iterator[tuple[ToolCall, str]]:
     thought = str(row.get("thought") or row.get("content") or "")[:MOST_OUTCOME]
     listed = row.get("tool_calls")
     if listed is None and not isinstance(row.get("name", row.get("tool")), str):
-        return  # words alone
+        return  # only words
     need(listed is None or isinstance(listed, list), "a step whose tool_calls are no list")
     for one in [row] if listed is None else listed:
         yield _call(one), thought
@@ -373,7 +373,7 @@ def _read(text: str) -> Any:
 
 
 def _observed(outcome: Any, failed: bool) -> Observation:
-    """A text that is cut where it is long, or the fields as they are."""
+    """An outcome as an observation: a text, which is cut if it is long, or the fields as they are."""
     if isinstance(outcome, dict) and not failed:
         return Observation(outcome)
     if isinstance(outcome, str) and len(outcome) > MOST_OUTCOME:
@@ -382,13 +382,13 @@ def _observed(outcome: Any, failed: bool) -> Observation:
     return Observation(content, failed)
 
 
-# The tools of a released record, in whichever of the usual forms they stand.
+# The tools of a released record, in any of the usual forms.
 
 
 MOST_TOOLS = 256
 MOST_PARAMETERS = 128
 MOST_TEXT = 4_000
-"""Characters of a description that are kept."""
+"""The number of characters of a description that are kept."""
 _TAKEN = (NO_TOOL, FINISH, GIVE_UP, REJECT)
 _REAL_TYPES = {"str": "string", "text": "string", "int": "integer", "float": "number", "bool": "boolean",
                "list": "array", "dict": "object"}  # fmt: skip
@@ -396,7 +396,7 @@ _JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object")
 
 
 def need(condition: object, reason: str) -> None:
-    """Raise UnusableError where a condition does not hold."""
+    """Raise UnusableError if a condition does not hold."""
     if not condition:
         raise UnusableError(reason)
 

@@ -1,13 +1,13 @@
 """APIBench (Patil et al. 2023, "Gorilla"): which API call does what a user asks for, on one of three model hubs.
 
-The answer is one call. A planner gives it by calling the tool that stands for an API's record, with the
-identifying values written by itself; the world takes the call down and says nothing of its worth, and the last call
-counts. Code that a planner finishes with is its answer too, and counts before what it called. Either is held against
-the hub's APIs as the authors do it: right when the API called is of the reference's domain.
+The answer is one call. A planner gives it by calling the tool of an API's record, and writes the identifying values
+itself. The world records the call without saying whether it is right, and the last call counts. Code with which a
+planner finishes is an answer too, and takes precedence over its calls. Either is compared with the hub's APIs as the
+authors do it: it is right if the called API has the reference's domain.
 
-Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python
-call (`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is
-added behind them, so that every case can be solved with the tools there are.
+Records with the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Records that are no
+Python call (`./run.sh ...`) are no tools. A reference that is not among the hub's records (Hugging Face: about one in
+ten) is added after them, so that every case can be solved with the available tools.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from grid.worlds.schema import ERROR
 
 # Gorilla's AST accuracy (Patil et al. 2023, §3.4 and the authors' `ast_eval_{hf,tf,th}.py`), without their parser.
 #
-# An answer is held against the APIs of the hub in their order. Of it the sub-tree counts whose first child is the API's
-# function; the first API all of whose identifying argument values stand in that sub-tree's text is the one that was
-# called. The answer is right when that API is of the reference's domain, and a hallucination when there is none. Code
-# that cannot be read is neither.
+# An answer is compared with the APIs of the hub in their order. For each API, the sub-tree of the answer counts whose
+# first child is the API's function. The called API is the first one whose identifying argument values are all in that
+# sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if there is no such
+# API. Code that cannot be read is neither.
 #
-# As in the authors' code, where no sub-tree has the function, the last one that is looked at takes its place (the
-# innermost at the left): of `load('bert-base-uncased')` that is the text in the brackets, so that the name of a
-# function may be wrong where the value is right. Values are looked for as parts of the text. Of
-# `BartForConditionalGeneration.load('x')` the last one is the function, and as `ner` stands in it, that is taken for a
-# call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
+# If no sub-tree has the function, the last sub-tree that is looked at takes its place (the innermost at the left), as
+# in the authors' code. In `load('bert-base-uncased')` that is the text in the brackets, so that the name of a function
+# may be wrong if the value is right. Values are searched as parts of the text. In
+# `BartForConditionalGeneration.load('x')` the last sub-tree is the function. It contains `ner`, and so it is taken for
+# a call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
 #
 # One thing is added: the reference's own record comes first. The hubs have the same call under several domains (Hugging
-# Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows the first; whoever gives the very call of the
-# reference would be wrong there. So would whoever gives one without any identifying value, which the authors' scorer
-# never finds: a reference of that kind (1% of Hugging Face's) is known by its function.
+# Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows only the first: the very call of the reference
+# would be wrong there. A call without any identifying value would be wrong too, because the authors' scorer never finds
+# it: a reference of that kind (1% of Hugging Face's) is recognized by its function.
 
 
 Hub = Literal["huggingface", "tensorflow", "torchhub"]
@@ -70,7 +70,7 @@ _FENCED = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.S)
 
 
 class Api(NamedTuple):
-    """What a call of an API has: the function's text, the identifying values, and the domain that it is for."""
+    """An API, as its call shows it: the function's text, the identifying values, and the API's domain."""
 
     function: str
     values: tuple[str, ...]
@@ -78,14 +78,14 @@ class Api(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Of an answer; neither where it cannot be read."""
+    """The verdict on an answer; neither holds if the answer cannot be read."""
 
     right: bool
     hallucinated: bool
 
 
 class Argument(NamedTuple):
-    """One argument as a call has it: its own text (with the name in front), its name, and the value's node."""
+    """One argument of a call: its own text (with the name in front), its name, and the value's node."""
 
     text: str
     name: str | None
@@ -93,7 +93,7 @@ class Argument(NamedTuple):
 
 
 def call_in(code: Code) -> ast.Call | None:
-    """The call that the code begins with: its first statement, of several side by side the first; None for others."""
+    """The call at the start of the code: its first statement, or a bare tuple's first item; None if that is no call."""
     first = code.tree.body[0]
     value = first.value if isinstance(first, ast.Expr) else None
     if isinstance(value, ast.Tuple) and value.elts and code.text(value).startswith(code.text(value.elts[0])):
@@ -102,7 +102,7 @@ def call_in(code: Code) -> ast.Call | None:
 
 
 def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
-    """Its arguments in their order, `*x` and `**x` without a name."""
+    """The call's arguments in their order; `*x` and `**x` have no name."""
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     for node in sorted(given, key=lambda node: (node.lineno, node.col_offset)):
         if isinstance(node, ast.keyword) and node.arg:
@@ -114,10 +114,10 @@ def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
 
 
 def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
-    """The text that must stand in an answer; None where the argument does not tell one API from another.
+    """The text that an answer must contain; None if the argument does not distinguish one API from another.
 
-    Hugging Face: every argument's value. TensorFlow Hub: the same, but named ones other than `model` with their names.
-    Torch Hub: the values of arguments that speak of `repo_or_dir` or `model`.
+    Hugging Face: every argument's value. TensorFlow Hub: the same, but named arguments other than `model` with their
+    names. Torch Hub: the values of named arguments whose text contains `repo_or_dir` or `model`.
     """
     text = argument.text
     if hub == "torchhub":
@@ -129,7 +129,7 @@ def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
 
 
 def read_api(hub: Hub, code: str, domain: str) -> Api | None:
-    """An API by its call; None where that is no call that can be read."""
+    """The API of a call; None if the code is no call that can be read."""
     parsed = parse(code)
     call = call_in(parsed) if parsed else None
     if parsed is None or call is None:
@@ -139,7 +139,7 @@ def read_api(hub: Hub, code: str, domain: str) -> Api | None:
 
 
 def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
-    """The place of the first API that was called; None where there is none. One without values is never found."""
+    """The place of the first API that was called; None if there is none. An API without values is never found."""
     first: dict[str, str] = {}
     for subtree in subtrees:
         first.setdefault(subtree.head, subtree.text)
@@ -151,7 +151,7 @@ def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
 
 
 def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
-    """What an answer is worth, the hub's APIs being `apis`."""
+    """The verdict on an answer; `apis` are the hub's APIs."""
     code = parse(answer)
     if code is None:
         return Verdict(right=False, hallucinated=False)
@@ -164,11 +164,11 @@ def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
 
 
 def written_call(text: str) -> str | None:
-    """The call that an answer in words holds; None where it holds none.
+    """The call in an answer in words; None if it has none.
 
-    As the authors read answers: what stands behind `api_call` and its colon, up to the last bracket before
-    `api_provider`; without that word the whole answer, here without the fence that may be around it. What cannot be
-    read as code or has no call in it says nothing.
+    Answers are read as the authors read them: the call is the text after `api_call` and its colon, up to the last
+    bracket before `api_provider`. Without the word `api_call` it is the whole answer, here without the fence that may
+    be around it. Text that cannot be read as code, or has no call in it, gives None.
     """
     fenced = _FENCED.fullmatch(text)
     call = fenced[1] if fenced else text
@@ -184,24 +184,24 @@ def written_call(text: str) -> str | None:
 
 # APIs as tools: the call that a record documents, with its arguments for the planner to write.
 #
-# A tool is one API of the hub. What a planner is told is the record's functionality (all of them where an API has
-# several records), domain, description and example call. The arguments that identify an API (a model's name, a
-# repository, a handle) are required, and whoever calls the tool writes their values, as it would in code: nothing holds
-# it to those of the example, so that it can name an API that there is not. A call is rendered as the code that it
-# stands for.
+# A tool is one API of the hub. A planner is told the record's functionality (those of all records if an API has
+# several), domain, description and example call. The arguments that identify an API (a model's name, a repository, a
+# handle) are required, and the caller writes their values, as in code. Nothing binds the caller to the values of the
+# example, so that it can name an API that does not exist. A call is rendered as the code that it represents.
 
 
 RECORDED = "recorded"
 """The field of an outcome that has the call's code."""
 _RESERVED = frozenset({FINISH, GIVE_UP, NO_TOOL})
-_MOST = 400  # characters of what the records of an API say that it is for
+_MOST = 400  # characters of the functionality that the records of an API give
 _TEXTS = ("domain", "api_name", "api_call", "description")
 
 
 class Slot(NamedTuple):
-    """One argument of a call: its parameter's name, and how a value is written.
+    """One argument of a call: its parameter's name, and the way in which a value is written.
 
-    `keyword`: with its name in front. `quote`: the record's own around texts; empty where it has no text there.
+    `keyword`: with its name in front. `quote`: the quote that the record itself has around a text; empty if it has no
+    text there.
     """
 
     name: str
@@ -221,7 +221,7 @@ class Record:
     given: Mapping[str, Json]
 
     def render(self, arguments: Mapping[str, Json]) -> str:
-        """The code of a call with these arguments; raises ValueError for one that has no name that code could have."""
+        """The code of a call with these arguments; raises ValueError for an argument's name that code cannot have."""
         slots = {slot.name: slot for slot in self.slots}
         unnamed = [slot for slot in self.slots if not slot.keyword and slot.name in arguments]
         placed = [_value(arguments[slot.name], slot.quote) for slot in unnamed]
@@ -237,7 +237,7 @@ class Record:
 
 
 def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
-    """The records of one API as a tool called `name`; why it cannot be one where it cannot. The first describes it."""
+    """The records of one API as a tool called `name`, or the reason why it cannot be one. The first describes it."""
     data = records[0]
     if not all(isinstance(data.get(key), str) for key in _TEXTS):
         return f"it lacks one of {', '.join(_TEXTS)}"
@@ -267,7 +267,7 @@ def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Re
 
 
 def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name of its own for each record: the API's, with a number behind it where others before have the same."""
+    """A unique name for each record: the API's name, followed by a number if earlier records have the same."""
     taken, found = set(_RESERVED), list[str]()
     counts: dict[str, int] = {}
     for data in records:
@@ -282,7 +282,7 @@ def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
-    """A value's type, the quote around it, and itself; code is a string without a quote."""
+    """A value's type, the quote around it, and the value itself; code is a string without a quote."""
     if isinstance(value, ast.Constant):
         if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
             return "string", text[0], value.value
@@ -294,7 +294,7 @@ def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
 
 
 def _value(value: Json, quote: str) -> str:
-    """A value in code: a text in the record's quotes where it has any there, else as it stands."""
+    """A value in code: a text in the record's quotes if the record has any there, otherwise unchanged."""
     if not isinstance(value, str):
         return repr(value)
     if not quote:
@@ -304,7 +304,7 @@ def _value(value: Json, quote: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A record's functionality, which some have as a list."""
+    """A record's functionality, which is a list in some records."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
@@ -324,14 +324,14 @@ class _Question:
 class APIBench(FileDataset[_Question]):
     """The evaluation pairs of one hub. `path` is a folder with `api/<hub>_api.jsonl` and `apibench/<hub>_eval.json`.
 
-    A case is resolved when the call made last is right. `limit` draws a sample in which domains have their shares.
+    A case is resolved if its last call is right. `limit` draws a sample in which domains have their shares.
     """
 
     hub: Hub = "huggingface"
 
     @property
     def name(self) -> str:
-        """With the hub."""
+        """The name of the benchmark with the hub."""
         return f"apibench-{self.hub}"
 
     @cached_property
@@ -343,7 +343,7 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """One tool an API."""
+        """One tool per API."""
         return {name: record.spec for name, record in self._records.items()}
 
     @property
@@ -359,8 +359,8 @@ class APIBench(FileDataset[_Question]):
     def record(self, case_id: str, row: Mapping[str, Any]) -> _Question:
         """A pair as a case.
 
-        The instruction is taken from the pair itself. The file of questions that the authors asked models has the same
-        texts, but leaves some out, so that its lines are not those of the pairs.
+        The instruction is taken from the pair itself. The file with the questions that the authors asked models has the
+        same texts, but leaves some out, so that its lines do not match those of the pairs.
         """
         told, own = row.get("code"), row.get("api_data")
         found = _QUERY.fullmatch(told) if isinstance(told, str) else None
@@ -372,7 +372,7 @@ class APIBench(FileDataset[_Question]):
         return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, and in them the references' calls."""
+        """Domains, and the references' calls inside a domain."""
         return self._domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
@@ -409,7 +409,7 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _same_function(self) -> dict[str, str]:
-        """Tools by the first that has the same call, for whatever domain."""
+        """For each tool, the first tool that has the same call, in any domain."""
         first: dict[str, str] = {}
         return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
 
@@ -419,12 +419,12 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
-        """The records that are tools, in the order of the hub and then of the pairs, each API's tool, and what is none.
+        """The records that are tools, in the order of the hub and then of the pairs; each API's tool; skipped records.
 
-        An API's tool is by what tells it apart; None where its call cannot be read.
+        An API's tool is found by the API's `_key`; it is None if its call cannot be read.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]
-        apis: dict[str, list[dict[str, Any]]] = {}  # by what tells them apart, in the order of the hub
+        apis: dict[str, list[dict[str, Any]]] = {}  # by `_key`, in the order of the hub
         for row in hub:
             apis.setdefault(_key(row), []).append(row)
         for pair in self._pairs:
@@ -444,20 +444,20 @@ class APIBench(FileDataset[_Question]):
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    """What tells an API from others: its call and the domain that it is for."""
+    """The key that distinguishes an API from others: its call and its domain."""
     return to_json([row.get("api_call"), row.get("domain")])
 
 
 def _number(pair: Mapping[str, Any], line: int) -> int:
-    """A pair's number, which parts of the file keep; its line where it has none."""
+    """A pair's number, which is kept in parts of the file; its line if it has no number."""
     number = pair.get("question_id")
     return number if isinstance(number, int) and 0 < number < 1_000_000 else line
 
 
 def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapping[str, Any]:
-    """accuracy: the last word is a right call. hallucinated: it is a call of no API. Neither without a call.
+    """accuracy: the last word is a right call. hallucinated: it is a call of no API. Without a call neither holds.
 
-    The last word is the final answer where it holds a call that can be read, else the call that was made last.
+    The last word is the final answer if it contains a call that can be read, otherwise the last call that was made.
     """
     code = trajectory.end if isinstance(trajectory.end, str) else ""
     if trajectory.answer and trajectory.answer != code:
@@ -466,14 +466,14 @@ def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapp
     return {"accuracy": verdict.right, "hallucinated": verdict.hallucinated}
 
 
-# The world of a case of APIBench: it takes down the call that is made, and says nothing of its worth.
+# The world of a case of APIBench: it records the call that is made, and does not say whether it is right.
 
 
 @plain_dataclass(frozen=True)
 class CallWorld:
-    """A call is the answer until the next one is made. The state is its code, empty before the first.
+    """A call is the answer until the next call is made. The state is the call's code, empty before the first call.
 
-    No API is run. `apis` are the hub's in the order in which answers are held against them.
+    No API is run. `apis` are the hub's APIs, in the order in which answers are compared with them.
     """
 
     records: Mapping[str, Record]
@@ -482,11 +482,11 @@ class CallWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> str:
-        """Nothing called."""
+        """The state before any call."""
         return ""
 
     async def apply(self, state: State, call: ToolCall) -> tuple[str, Observation]:
-        """The call as code, recorded; a failure for an unknown tool, a name that no code has, or a call too long."""
+        """The call as code, recorded; a failure for an unknown tool, a name not valid in code, or a call too long."""
         before = own_state(state, str)
         record = self.records.get(call.tool)
         if record is None:

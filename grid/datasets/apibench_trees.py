@@ -1,8 +1,8 @@
-"""Code as the sub-trees that Gorilla's scorer looks at, read through `ast`: nothing is run, and limits hold.
+"""Code as the sub-trees that Gorilla's scorer looks at, read through `ast`: nothing is run, and limits apply.
 
-The authors parse with tree-sitter. Their sub-trees are its nodes that have children; of each they use its text and
-the text of its first child. Both follow from where nodes of Python's own tree begin and end, with three nodes added: a
-call's list of arguments, the expression that a statement is, and a keyword with its name.
+The authors parse with tree-sitter. Their sub-trees are its nodes that have children; of each node they use its text and
+the text of its first child. Both follow from the start and the end of nodes in Python's own tree, with three nodes
+added: a call's list of arguments, a statement that is an expression, and a keyword with its name.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_BYTES = 20_000
-"""Of code; the longest call of the benchmark has 300."""
+"""The most bytes of code; the longest call of the benchmark has 300."""
 _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """The text of a node and of its first child; empty where that is a bracket, a quote or a keyword."""
+    """The text of a node, and of its first child: `head` is empty if that is a bracket, a quote or a keyword."""
 
     head: str
     text: str
 
 
 class _Node(NamedTuple):
-    """Where a node begins, where its first child and itself end (bytes), and the nodes of Python's tree in it."""
+    """The start of a node, the ends of its first child and of itself (bytes), and the nodes of Python's tree in it."""
 
     start: int
     head: int
@@ -46,11 +46,11 @@ class Code:
             self._lines.append(self._lines[-1] + len(line))
 
     def text(self, node: ast.AST) -> str:
-        """The text of a node that has a place."""
+        """The text of a node that has a position."""
         return self._source[slice(*self._span(node))].decode()
 
     def subtrees(self) -> list[Subtree]:
-        """Every node that has children, each before what is in it, what stands last first; at least one."""
+        """Every node that has children, each before the nodes in it, the last of those first; at least one node."""
         pending: list[_Node] = [self._module()]
         found: list[Subtree] = []
         while pending:
@@ -90,10 +90,10 @@ class Code:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Code | None:
-    """The code; None where it cannot be read, is empty or is larger than `MAX_BYTES`.
+    """The code; None if it cannot be read, is empty or is larger than `MAX_BYTES`.
 
-    A full stop behind it is left out, and an argument without a name may follow one with a name: the benchmark's own
-    calls have both.
+    A full stop after the code is left out, and an argument without a name may follow an argument with a name: the
+    benchmark's own calls have both.
     """
     source = text.strip().removesuffix(".").rstrip()
     try:
@@ -104,7 +104,7 @@ def parse(text: str) -> Code | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes that mean nothing
+            warnings.simplefilter("ignore")  # about invalid escapes
             tree = _tree(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: nested too deeply
         return None
@@ -121,7 +121,7 @@ def _tree(source: str) -> ast.Module:
 
 
 def _compared(source: str) -> str:
-    """The same with `<` for every `=`: comparisons may stand before other arguments, and have the same places."""
+    """The code with `<` for every `=`: comparisons may come before other arguments, and no position changes."""
     lines = [list(line) for line in source.split("\n")]
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -133,9 +133,9 @@ def _compared(source: str) -> str:
 
 
 def _placed(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes next below one that have a place, in their order."""
+    """The nearest nodes below a node that have a position, in the order of the code."""
     pending, found = list(ast.iter_child_nodes(node)), list[ast.AST]()
-    for child in pending:  # which grows
+    for child in pending:  # `pending` grows in the loop
         if hasattr(child, "lineno"):
             found.append(child)
         else:
@@ -145,5 +145,5 @@ def _placed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_leaf(node: ast.AST) -> bool:
-    """Whether tree-sitter's node has no children: names and numbers; texts have their quotes."""
+    """Whether tree-sitter's node has no children: names and numbers have none, texts have their quotes."""
     return isinstance(node, _LEAVES) or (isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes))

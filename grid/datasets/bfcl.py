@@ -1,6 +1,7 @@
 """BFCL v4 (Berkeley Function-Calling Leaderboard): requests, each with functions and the calls that are accepted.
 
-What runs without a network and in Python: single turns, and several turns with simulated APIs.
+The categories here are those that run without a network and in Python: single turns, and several turns with simulated
+APIs.
 """
 
 from __future__ import annotations
@@ -69,8 +70,9 @@ class _Record:
 class BFCL(FileDataset[_Record]):
     """The records of one `category`. `path` is a folder with `BFCL_v4_<category>.json` and `possible_answer`.
 
-    A record offers functions of its own (`Problem.own`), whatever others have of that name: `tools`, the library, has
-    of each name the first definition, a problem's library its own. `limit` draws a sample (`order`).
+    A record offers its own functions (`Problem.own`), whatever functions of the same name other records have. The
+    library `tools` has the first definition of each name; a problem's library has the record's own definitions. `limit`
+    draws a sample (`order`).
     """
 
     category: Category = "simple_python"
@@ -83,22 +85,22 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def name(self) -> str:
-        """With the category."""
+        """The name of the benchmark with the category."""
         return f"bfcl-{self.category}"
 
     @cached_property
     def files(self) -> list[Path]:
-        """The records, what is accepted, and the simulated APIs' documents."""
+        """The records, the accepted calls, and the simulated APIs' documents."""
         return files_of(self.path, self.category)
 
     @property
     def version(self) -> str:
-        """Of several turns with the APIs' version."""
+        """The version; for several turns it includes the APIs' version."""
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The functions of all records, of each name the first definition."""
+        """The functions of all records, with the first definition of each name."""
         found: dict[str, ToolSpec] = {}
         for record in self.records.values():
             for name, tool in record.tools.items():
@@ -106,13 +108,13 @@ class BFCL(FileDataset[_Record]):
         return found
 
     def cluster(self, case_id: str) -> str:
-        """The names of the functions that it offers; of several turns the scenario."""
+        """The names of the functions that the record offers; for several turns, the scenario."""
         if is_multi_turn(self.category):
             return scenario(case_id)
         return " ".join(sorted(self.records[case_id].tools))
 
     def problem(self, case_id: str) -> Problem:
-        """One record, with what is accepted behind its world."""
+        """One record, with the accepted calls in its world."""
         record = self.records[case_id]
         library = {**self.tools, **record.tools}
         tools = tuple(library.values())
@@ -128,7 +130,7 @@ class BFCL(FileDataset[_Record]):
         )
 
     def rows(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], Mapping[str, Any]]]]:
-        """The records, each with what is accepted."""
+        """The records, each with its accepted calls."""
         rows, answers = read_rows(self.files)
         for line, row in rows:
             name = row.get("id")
@@ -153,11 +155,11 @@ class BFCL(FileDataset[_Record]):
         return documents(read_docs(self.files[2:]))
 
 
-# BFCL's single turns: a record as a case, and a world that takes note of calls and does nothing.
+# BFCL's single turns: a record as a case, and a world that records calls and does nothing.
 
 
 Calls: TypeAlias = tuple[tuple[str, str], ...]
-"""The tools that were called, each with its arguments as JSON, in the order of their names."""
+"""The tools that were called, each with its arguments as JSON, sorted by the arguments' names."""
 _RECEIPTS = 10**6
 _WITHOUT_GOLD = (
     "exact_match", "inclusion", "inclusion_set", "usage", "retrieval_rate", "tool_precision", "tool_recall",
@@ -168,10 +170,10 @@ _WITHOUT_GOLD = (
 class Recorder:
     """The functions of one record. The state is all calls made.
 
-    A call is held against its schema, never against what is right: one of an unknown function, without a required
-    argument or with one that the function does not have returns an error. It was made all the same, as the authors
-    count it, and is part of the state. Resolved: the calls are the `gold` ones (`bfcl_records.all_accepted`), there is
-    none, or there is any.
+    A call is checked against its function's schema, never against the right calls. A call of an unknown function,
+    without a required argument, or with an argument that the function does not have returns an error. It still counts
+    as made, as for the authors, and is part of the state. A state is resolved, depending on `wanted`, if the calls are
+    the `gold` ones (`bfcl_records.all_accepted`), if there is no call, or if there is any.
     """
 
     signatures: Mapping[str, Signature]
@@ -184,7 +186,7 @@ class Recorder:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Calls, Observation]:
-        """The calls with this one, and that it was recorded; the same call has the same receipt."""
+        """The calls with this call added, and a receipt for it; the same call has the same receipt."""
         made: Calls = own_state(state, tuple)
         arguments = to_json(dict(sorted(call.arguments.items())))
         after = (*made, (call.tool, arguments))
@@ -195,7 +197,7 @@ class Recorder:
         return after, Observation({"status": "taken; nothing is returned here", "receipt": receipt})
 
     def resolved(self, state: State) -> bool:
-        """What the check says of all calls."""
+        """The result of the check of all calls."""
         made: Calls = own_state(state, tuple)
         if self.wanted != "gold":
             return bool(made) == (self.wanted == "some")
@@ -228,17 +230,18 @@ class Turn:
 
     @property
     def measure(self) -> Measure:
-        """Its own metrics."""
+        """The record's own metrics."""
         return partial(measured, self.world)
 
 
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
-    """A record as a case; its reference are the first accepted calls.
+    """A record as a case; its reference has the first accepted calls.
 
-    Where any call will do, it is an example call of the first function, which is not needed: no record says what is.
+    If any call is accepted, the reference is an example call of the first function. It is not needed to resolve the
+    case: no record says which call is needed.
 
     Raises:
-        UnusableError: it cannot be one.
+        UnusableError: the record cannot be a case.
     """
     query, functions = query_of(row), functions_of(row)
     gold = gold_of(answer, functions, parallel) if wanted == "gold" else ()
@@ -261,8 +264,8 @@ def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
 def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metric `usage` by accepted values: of the wanted functions called, the share whose first call is accepted.
 
-    That call is held against the first wanted one of its function. Without gold there is nothing to hold calls
-    against: where any call will do, all metrics of tools and arguments are None.
+    That call is compared with the first wanted call of its function. Without gold calls there is nothing to compare
+    with: if any call is accepted, all metrics of tools and arguments are None.
     """
     if world.wanted == "some":
         return dict.fromkeys(_WITHOUT_GOLD)
@@ -280,19 +283,20 @@ def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
 # BFCL's cases of several turns: base, missing functions, missing parameters, long context (BFCL v3 and v4).
 
 
-# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn as they do.
+# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn as the authors do.
 #
-# A turn passes (bfcl_eval `multi_turn_checker`) when its gold calls are none; or when a call was made in it, all public
-# attributes of all objects are equal to those that the gold calls leave, and what the turn's gold calls return is among
-# what the calls of all turns so far returned, as often and in whatever order.
+# A turn without gold calls passes (bfcl_eval `multi_turn_checker`). Any other turn passes if a call was made in it, all
+# public attributes of all objects are equal to those after the gold calls, and the results of the turn's gold calls are
+# among the results of the calls of all turns so far, as often and in any order.
 
 
 @plain_dataclass(frozen=True)
 class Talk:
-    """How far a conversation is. Two are equal when the same calls were made in the same turns.
+    """The state of a conversation. Two are equal when the same calls were made in the same turns.
 
-    `past` stands for the calls that returned something, `called` says whether one was made in the present turn.
-    `results` are those of the texts returned that a turn's check asks for, `passed` whether all turns before did.
+    `past` is a hash of the calls, without failed calls that the check does not see; `called` says whether a call was
+    made in the present turn. `results` are the returned texts that a turn's check looks for; `passed` says whether all
+    earlier turns passed.
     """
 
     past: str
@@ -304,7 +308,7 @@ class Talk:
 
 
 class GoldTurn(NamedTuple):
-    """What the gold calls of a turn leave and return, call by call."""
+    """The snapshots after the gold calls of a turn, and the outcome of each call."""
 
     snapshots: tuple[bytes, ...]
     outcomes: tuple[Invoked, ...]
@@ -314,8 +318,8 @@ class GoldTurn(NamedTuple):
 class Conversation:
     """One case. `tools` maps each function to the place of its object in `snapshots`, `gold` has each turn's calls.
 
-    A call that fails leaves the state as it was, but for three things that the check sees: that a call was made in this
-    turn, what it changed before it failed, and an error that the gold calls return too.
+    A failed call leaves the state as it was, except for three things that the check sees: the fact that a call was made
+    in this turn, the changes that it made before it failed, and an error that the gold calls return too.
     """
 
     case_id: str
@@ -325,11 +329,11 @@ class Conversation:
     branches: ClassVar[bool] = True
 
     def start(self) -> Talk:
-        """The scenario as it is loaded."""
+        """The state with the scenario as it is loaded."""
         return Talk(sha256(self.case_id.encode()).hexdigest(), snapshots=self.snapshots)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
-        """What the function returns: a mapping's own fields, any other value as `result`."""
+        """The state after a call, and what the function returns: the fields of a mapping, other values as `result`."""
         talk = own_state(state, Talk)
         snapshots, outcome = self._performed(talk.snapshots, call)
         sought = outcome.text in self._sought
@@ -340,7 +344,7 @@ class Conversation:
         return replace(talk, past=past, called=True, snapshots=snapshots, results=results), outcome.observation
 
     def next_turn(self, state: State) -> Talk:
-        """The state behind the user's next message."""
+        """The state after the user's next message."""
         talk = own_state(state, Talk)
         if talk.turn + 1 >= len(self.gold):
             raise ValueError(f"{self.case_id} has no turn behind {talk.turn}")
@@ -348,7 +352,7 @@ class Conversation:
         return replace(talk, past=_behind(talk, ""), called=False, turn=talk.turn + 1, passed=passed)
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all turns up to now pass, were the present one over."""
+        """Whether all turns up to now would pass if the present turn ended now."""
         talk = own_state(state, Talk)
         if not talk.passed or not self.gold[talk.turn]:
             return talk.passed
@@ -362,12 +366,12 @@ class Conversation:
         return own_state(state, Talk).turn == len(self.gold) - 1 and self.turn_resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """None: nothing is asked that a text would answer."""
+        """None: no question is asked that a text would answer."""
         return None
 
     @cached_property
     def expected(self) -> tuple[GoldTurn, ...]:
-        """What the gold calls lead to, turn by turn, on objects of their own."""
+        """The effects of the gold calls, turn by turn, on separate objects."""
         snapshots, found = self.snapshots, list[GoldTurn]()
         for calls in self.gold:
             outcomes = []
@@ -396,17 +400,17 @@ def _behind(talk: Talk, what: str) -> str:
 
 
 ADDED = "There are more functions now that you can call. Please try it again with them."
-"""What the user says when functions that were held back are handed over; the records have no text for it."""
+"""The user's message when held-back functions are handed over; the records have no text for it."""
 _MOST_CHARACTERS = 20_000  # of a gold call
 _MOST_TURNS = 50
 _MOST_CALLS = 100  # of a turn
 
 Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
-"""By class its functions by name, in the order of its file."""
+"""For each class its functions by name, in the order of its file."""
 
 
 class MultiTurn(NamedTuple):
-    """One record. `tools` are all functions that its case offers, those that are held back at first among them."""
+    """One record. `tools` are all functions that its case offers, including those that are held back at first."""
 
     case: Case
     reference: Reference
@@ -422,7 +426,7 @@ class _Turn(NamedTuple):
 def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
     """The functions of each class, from the files of documents by their names; raises UnusableError for a broken one.
 
-    A class whose file is missing has none.
+    A class whose file is missing has no functions.
     """
     found = {}
     for name, file in FILES.items():
@@ -436,17 +440,18 @@ def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
 def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Documents) -> MultiTurn:
     """A record with its answer as a case.
 
-    Functions that `missed_function` names are held back until their turn. `excluded_function` is not looked at: the
-    authors' code does not either.
+    Functions that `missed_function` names are held back until their turn. `excluded_function` is ignored, as in the
+    authors' code.
 
     Raises:
-        UnusableError: it cannot be a case, for example since a gold call cannot be read or a scenario not be loaded.
+        UnusableError: it cannot be a case, for example because a gold call cannot be read or a scenario cannot be
+            loaded.
         ConfigError: the package of the classes is not installed.
     """
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
         raise UnusableError("it names no classes, or one without functions")
-    # Of two classes with a function of one name the later one has it.
+    # If two classes have a function of the same name, it belongs to the later class.
     places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:
@@ -461,7 +466,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
 
 
 def scenario(case_id: str) -> str:
-    """What a record shares with those of the other three categories that were made from the same one."""
+    """The scenario's name, which a record shares with those of the other three categories made from the same one."""
     return f"multi_turn_{case_id.rpartition('_')[2]}"
 
 
@@ -476,7 +481,7 @@ def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...
 
 
 def _reference(world: Conversation) -> Reference:
-    """The gold calls in their order, None where a turn ends and another begins."""
+    """The gold calls in their order, with None between two turns."""
     calls: dict[str, ToolCall | None] = {}
     failing = set()
     for turn, expected in zip(world.gold, world.expected, strict=True):
@@ -521,7 +526,7 @@ def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> U
 
 
 def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
-    """A gold call `tool(1, name='x')` of literals; arguments without a name are those of the method, in its order."""
+    """A gold call `tool(1, name='x')` of literals; arguments without a name are the method's parameters in order."""
     try:
         node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
         if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

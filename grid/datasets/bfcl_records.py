@@ -1,4 +1,4 @@
-"""BFCL's files: which hold a category, their functions as tools, and which calls a record accepts."""
+"""BFCL's files: the files of a category, their functions as tools, and the calls that a record accepts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from grid.datasets.parameters import details, json_type
 from grid.text.objects import MAX_DEPTH, depth
 from grid.worlds.functions import taken
 
-# Whether calls are the accepted ones: BFCL's check of calls by their syntax trees, its Python part.
+# Whether calls are the accepted ones: the Python part of BFCL's check of calls by their syntax trees.
 #
-# It equals the authors' (`ast_checker.py` of bfcl-eval 2026.3.23), peculiarities included; where theirs breaks, on a
-# list in the place of objects for example, calls are not accepted. A record's gold is a list of calls with several
-# accepted values for each argument; "" among them means that the argument may be left out.
+# It gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), peculiarities included. If
+# theirs crashes, for example on a list in the place of objects, calls are not accepted. A record's gold is a list of
+# calls with several accepted values for each argument; "" among them means that the argument may be left out.
 
 
 KINDS: Mapping[str, type] = {
     "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
     "any": str,
 }  # fmt: skip
-"""The types of the functions' parameters, and what a value is in Python."""
+"""The types of the functions' parameters, with the type of their values in Python."""
 LISTS = ("array", "tuple")
 OPTIONAL = ""
 """Among accepted values: the argument may be left out."""
@@ -42,7 +42,7 @@ _IGNORED = str.maketrans("'", '"', " ,./-_*^")
 
 
 class Kind(NamedTuple):
-    """What a parameter takes, and for a list what its items are. Deeper levels are not checked."""
+    """The type of a parameter's values, and for a list that of its items. Deeper levels are not checked."""
 
     outer: type
     inner: type | None = None
@@ -56,11 +56,11 @@ class Signature(NamedTuple):
 
 
 Accepted: TypeAlias = Mapping[str, list[Any]]
-"""Of one call, the accepted values of each argument. Those of an object are objects with a list for each key."""
+"""The accepted values of each argument of one call. For an object they are objects with a list for each key."""
 
 
 class Gold(NamedTuple):
-    """One call that is wanted."""
+    """One wanted call."""
 
     tool: str
     arguments: Accepted
@@ -69,7 +69,7 @@ class Gold(NamedTuple):
 def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], calls: Sequence[ToolCall]) -> bool:
     """Whether the calls are the wanted ones, each once and in any order.
 
-    Each wanted call takes the first of those that are left which it accepts, as the authors' check does.
+    Each wanted call is matched with the first remaining call that it accepts, as in the authors' check.
     """
     if len(calls) != len(gold):
         return False
@@ -97,7 +97,7 @@ def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -
 
 
 def value_accepted(value: Json, kind: Kind, values: list[Any]) -> bool:
-    """Whether a value is one of those accepted, of its parameter's type or of that of the first accepted value."""
+    """Whether a value is accepted, and of its parameter's type or of the type of the first accepted value."""
     found: Any = value
     if kind.outer is float and type(value) is int and abs(value) < _LARGEST:
         found = float(value)
@@ -127,9 +127,9 @@ def _type_of_first(values: Sequence[Any]) -> type | None:
 
 
 def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
-    """Whether a list's items are of the type that is declared, or of that of the first one of an accepted list.
+    """Whether a list's items are of the declared type, or of the type of the first item of an accepted list.
 
-    An accepted value that is no list, such as the "" of an argument that may be left out, fits any.
+    An accepted value that is no list, such as the "" of an argument that may be left out, fits any items.
     """
     if not isinstance(accepted, list):
         return True
@@ -138,7 +138,7 @@ def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
 
 
 def _same_object(value: dict[str, Any], accepted: Any) -> bool:
-    """Whether an object has accepted values, and all keys but those that may be left out."""
+    """Whether an object has accepted values only, and all keys except those that may be left out."""
     if not isinstance(accepted, dict) or not all(isinstance(one, list) for one in accepted.values()):
         return False
     for key, item in value.items():
@@ -154,14 +154,14 @@ def _same_objects(value: list[Any], accepted: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A text without blanks and the marks , . / - _ * ^, in small letters, with double quotes; all else as it is."""
+    """A text without blanks and the marks , . / - _ * ^, in lower case, with double quotes; other values unchanged."""
     return value.translate(_IGNORED).lower() if isinstance(value, str) else value
 
 
 # The simulated APIs of BFCL's multi-turn categories: Python classes of the authors' package `bfcl-eval`.
 #
-# Only the classes themselves are imported, and only when a case needs them. Of the package's requirements they need
-# mpmath alone; the others are pinned to versions that conflict with this project's.
+# Only the classes themselves are imported, and only when a case needs them. They need only mpmath of the package's
+# requirements; the others are pinned to versions that conflict with this project's.
 
 
 PACKAGE = "bfcl-eval==2026.3.23"
@@ -178,7 +178,7 @@ FILES: Mapping[str, str] = MappingProxyType(
         "VehicleControlAPI": "vehicle_control",
     }
 )
-"""By class the module that has it, which is also the name of the file with its functions' documents."""
+"""The module of each class, which is also the name of the file with the documents of its functions."""
 LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "power": {"exponent": 1_000},
@@ -187,13 +187,13 @@ LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "round_number": {"decimal_places": 1_000},
     }
 )
-"""By function the arguments whose size decides how long it computes, with the largest that is not refused."""
+"""For each function, the arguments whose size decides how long it runs, with the largest size that is not refused."""
 _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _STATELESS = frozenset({"MathAPI"})
 
 
 def installed() -> str:
-    """The version of the package; raises ConfigError where there is none."""
+    """The version of the package; raises ConfigError if it is not installed."""
     try:
         return version("bfcl-eval")
     except PackageNotFoundError:
@@ -202,7 +202,7 @@ def installed() -> str:
 
 @cache
 def api_class(name: str) -> type[Any]:
-    """One of the classes in FILES; raises ConfigError where the package is not installed."""
+    """One of the classes in FILES; raises ConfigError if the package is not installed."""
     try:
         found: type[Any] = getattr(import_module(f"{_MODULES}.{FILES[name]}"), name)
     except ImportError:
@@ -217,7 +217,7 @@ def parameters(name: str, method: str) -> tuple[str, ...]:
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario; `long_context`: filled with much that is of no use.
+    """A snapshot of a class's object with a scenario; `long_context`: filled with much useless data.
 
     Raises:
         ConfigError: the package is not installed.
@@ -235,7 +235,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
 
 
 def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
-    """Why a call would compute for too long; None where it would not."""
+    """The reason why a call would run for too long; None if it would not."""
     for name, most in LARGEST.get(method, {}).items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > most:
@@ -247,7 +247,7 @@ def _missing() -> ConfigError:
     return ConfigError("dataset.category", "multi_turn_...", f"these categories run the authors' classes: {INSTALL}")
 
 
-# BFCL's files: which hold a category, their functions as tools, and what a record accepts.
+# BFCL's files: the files of a category, their functions as tools, and the calls that a record accepts.
 
 
 Category = Literal[
@@ -262,7 +262,7 @@ _DOCS = "multi_turn_func_doc"
 _PREFIX = "BFCL_v4_"
 _UNLISTED: Mapping[Category, Wanted] = {"irrelevance": "none", "live_irrelevance": "none", "live_relevance": "some"}
 _NO_TOOL = frozenset('(:"\\')
-"""What ends a tool's name where options are listed, or needs an escape."""
+"""Characters that would end a tool's name in a list of options, or need an escape."""
 _EXAMPLES: Mapping[type, Json] = {str: "example", int: 1, float: 1.0, bool: True, list: [], dict: {}}
 
 Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -282,7 +282,7 @@ def wanted_of(category: Category) -> Wanted:
 
 
 def is_parallel(category: Category) -> bool:
-    """Whether its records may take several calls."""
+    """Whether its records may need several calls."""
     return "parallel" in category
 
 
@@ -292,9 +292,9 @@ def is_multi_turn(category: Category) -> bool:
 
 
 def files_of(path: str | None, category: Category) -> list[Path]:
-    """A category's records, its answers where it has any, and for several turns the APIs' functions behind them.
+    """A category's records, its answers if it has any, and then, for several turns, the APIs' functions.
 
-    The folder that holds `data` will do too. Raises ConfigError for `path`.
+    `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
     """
     name = f"{_PREFIX}{category}.json"
     needed = [name] if category in _UNLISTED else [name, f"{ANSWERS}/{name}"]
@@ -310,18 +310,18 @@ def files_of(path: str | None, category: Category) -> list[Path]:
 
 
 def read_docs(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
-    """The functions of each API, by its file's name without the end; raises DataError."""
+    """The functions of each API, by its file's name without the extension; raises DataError."""
     return {path.stem: [row for _, row in read_jsonl(path)] for path in files}
 
 
 def read_rows(files: Sequence[Path]) -> tuple[list[tuple[int, dict[str, Any]]], Answers]:
-    """The records with their lines, and the answers by id; raises DataError for what is no JSON."""
+    """The records with their lines, and the answers by id; raises DataError for a line that is no JSON."""
     answers = {str(row.get("id")): row for _, row in read_jsonl(files[1])} if len(files) > 1 else {}
     return list(read_jsonl(files[0])), answers
 
 
 def query_of(row: Mapping[str, Any]) -> str:
-    """What is asked: the user's message, or all messages with who wrote them; raises UnusableError."""
+    """The request: the user's message, or all messages with their authors' roles; raises UnusableError."""
     turns = row.get("question")
     if not isinstance(turns, list) or len(turns) != 1 or not isinstance(turns[0], list):
         raise UnusableError("its question is no list of one turn")
@@ -333,7 +333,7 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of a record by name, of several of one name the first; raises UnusableError."""
+    """The functions of a record by name; the first if several have one name; raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("it offers no function" if given == [] else "its functions are no list")
@@ -398,10 +398,10 @@ def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel:
 
 
 def accepted_call(wanted: Gold, function: Function) -> ToolCall:
-    """The first call that is accepted: of each argument the first value, none where that may be left out.
+    """The first accepted call: the first value of each argument, without optional ones whose first value is OPTIONAL.
 
     Raises:
-        UnusableError: none is accepted.
+        UnusableError: no call is accepted.
     """
     found: dict[str, Json] = {}
     for name, values in wanted.arguments.items():
@@ -420,7 +420,7 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
 
 
 def _concrete(value: Any, kind: Kind) -> Any:
-    """An accepted value as it is given: objects have a list of accepted values for each key."""
+    """An accepted value as a call gives it: accepted objects have a list of accepted values for each key."""
     if kind.outer is dict and isinstance(value, dict):
         return _first_of(value)
     if kind.inner is dict and isinstance(value, list):
@@ -429,13 +429,13 @@ def _concrete(value: Any, kind: Kind) -> Any:
 
 
 def _first_of(accepted: Accepted) -> dict[str, Json]:
-    """The first value of each key, without those that may be left out and have that first."""
+    """The first value of each key, without keys whose first value is OPTIONAL."""
     firsts = {key: values[0] for key, values in accepted.items() if isinstance(values, list) and values}
     return {key: value for key, value in firsts.items() if value != OPTIONAL}
 
 
 def example_call(function: Function) -> ToolCall:
-    """A call with what is required: the first listed value, or an example of the type."""
+    """A call with the required arguments: the first listed value, or an example of the type."""
     kinds = function.signature.parameters
     values = {one.name: one.values for one in function.spec.parameters}
     arguments = {

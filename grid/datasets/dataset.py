@@ -1,7 +1,8 @@
-"""What data sets share: cases out of records, of which some cannot be cases, drawn so that a first part is a sample.
+"""The base of data sets: cases made from records, some unusable, in an order of which every prefix is a sample.
 
-A data set that is read from files says its `name`, `files`, `tools`, `rows`, how a row becomes a `record`, what a
-`cluster` is, and how a record becomes a `problem`; all else is here (`ultratool` is an example in one file).
+A data set that is read from files gives its `name`, `files`, `tools` and `rows`. It also says how a row becomes a
+`record`, which `cluster` a case belongs to, and how a record becomes a `problem`. All else is here (`ultratool` is an
+example in one file).
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from grid.core.types import Skipped, ToolSpec
 from grid.core.util import STRICT, derive_seed
 from grid.datasets.files import fingerprint, folder
 
-# In which order a dataset's cases are taken: `limit` should draw a sample, and files stand in order of domain.
+# The order in which a dataset's cases are taken: `limit` should draw a sample, but files are sorted by domain.
 
 
 Order: TypeAlias = Literal["sampled", "file"]
 Part: TypeAlias = Literal["all", "validation", "test"]
 Stratum: TypeAlias = Callable[[str], str]
-"""The part of the dataset that a case is of."""
+"""Gives, for a case id, the name of the part of the dataset that the case belongs to."""
 SEED = 0
-"""The datasets' own: a sweep's `seed` draws no other cases, so that sweeps are compared on the same ones."""
+"""The datasets' own seed. A sweep's `seed` does not change the cases, so that sweeps are compared on the same cases."""
 
 
 def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = ()) -> list[str]:
-    """All cases, so that any first part is a sample: a longer one holds every shorter one, and goes on from it.
+    """All cases, ordered so that every prefix is a sample. A longer prefix extends every shorter one.
 
-    Of each stratum (the outermost first, further ones inside it) a first part has its share, to within about a case.
-    `file` leaves them as they stand.
+    A prefix has its share of each stratum, to within about a case. `strata` gives the outermost stratum first and
+    further ones inside it. With the order `file` the cases stay as they are.
     """
     return list(case_ids) if order == "file" else _sampled(case_ids, strata, "")
 
 
 def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
-    """One of the two halves of a dataset's cases, in their order: of every two cases one is `test`, by lot.
+    """One of the two halves of a dataset's cases, in their order: of every two cases a random one is `test`.
 
-    Whatever the limit, the halves of its first cases share none: a longer list goes on from a shorter one.
+    The two halves share no case, even if they are made with different limits: a longer list extends a shorter one.
     """
     if part == "all":
         return case_ids
@@ -64,7 +65,7 @@ def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> 
     for name, group in groups.items():
         inner = f"{where}/{name}"
         begins = derive_seed(SEED, "stratum", inner) / 2**63
-        # Evenly over [0, 1) from a random beginning: systematic sampling.
+        # Evenly over [0, 1) from a random start: systematic sampling.
         for number, case_id in enumerate(_sampled(group, strata[1:], inner)):
             places[case_id] = (number + begins) / len(group)
     return sorted(places, key=places.__getitem__)
@@ -75,17 +76,17 @@ def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> 
 
 Item = TypeVar("Item")
 KQA, ATOMIC = (3, 5, 7, 9), (3, 5, 7)
-"""The most nodes of each complexity bin but the last: of KQA Pro and of Atomic KBQA."""
+"""The largest number of nodes in each complexity bin except the last, for KQA Pro and for Atomic KBQA."""
 
 
 def bins(most: Sequence[int]) -> tuple[str, ...]:
-    """The bins' names, the last without an end: 1-3, 4-5, 6-7, 8+."""
+    """The bins' names, the last bin without an upper end: 1-3, 4-5, 6-7, 8+."""
     starts = [1, *(last + 1 for last in most)]
     return (*(f"{first}-{last}" for first, last in zip(starts, most, strict=False)), f"{starts[-1]}+")
 
 
 def bin_of(nodes: int, most: Sequence[int] = KQA) -> str:
-    """The bin of a plan with so many nodes."""
+    """The bin of a plan with `nodes` nodes."""
     return bins(most)[sum(nodes > last for last in most)]
 
 
@@ -97,9 +98,10 @@ def balanced(
     within: Sequence[Callable[[Item], Hashable]] = (),
     most: Sequence[int] = KQA,
 ) -> Iterator[Item]:
-    """The usable items, one of each bin in turn while it lasts: every beginning is balanced. `seed` draws the order.
+    """The usable items, from each bin in turn until it is empty: every prefix is balanced. `seed` draws the order.
 
-    An item is looked at only when it is drawn. Inside a bin the groups of each `within`, outermost first, take turns.
+    `usable` is called on an item only when the item is drawn. Inside a bin the groups of each `within`, outermost
+    first, take turns.
     """
     rng = random.Random(derive_seed(seed, "balance"))
     groups: dict[str, list[Item]] = {name: [] for name in bins(most)}
@@ -118,7 +120,7 @@ def _spread(items: list[Item], within: Sequence[Callable[[Item], Hashable]], rng
 
 
 def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
-    """One of each group, round after round."""
+    """One item of each group, round after round."""
     waiting = [iter(group) for group in groups]
     while waiting:
         left = []
@@ -130,24 +132,24 @@ def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
         waiting = left
 
 
-# What data sets share: cases out of records, of which some cannot be cases, drawn so that a first part is a sample.
+# The base of data sets: cases made from records, some unusable, in an order of which every prefix is a sample.
 
 
 R = TypeVar("R")
 
 
 class UnusableError(ValueError):
-    """Why a record cannot be a case."""
+    """The reason why a record cannot be a case."""
 
 
 @dataclass(config=STRICT, kw_only=True)
 class RecordDataset(ABC, Generic[R]):
-    """Cases that are made of records, by id.
+    """Cases that are made from records, by id.
 
     Args:
-        limit: so many cases; null: all.
-        order: `sampled`, so that the first cases have their share of each stratum, or as the records stand (`file`).
-        outline: what planners follow.
+        limit: the largest number of cases; null: all.
+        order: `sampled`, so that the first cases have their share of each stratum, or `file`, the records' own order.
+        outline: which plan planners follow (`grid.core.problem.Outline`).
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -156,27 +158,27 @@ class RecordDataset(ABC, Generic[R]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """What planners find in the cases (`grid.core.problem.Dataset`)."""
+        """The features that planners find in the cases (`grid.core.problem.Dataset`)."""
         return frozenset({BRANCHING, REFERENCES})
 
     @property
     @abstractmethod
     def version(self) -> str:
-        """Changes whenever a case, a tool or an outcome does."""
+        """A text that changes whenever a case, a tool or an outcome changes."""
 
     @property
     @abstractmethod
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The whole library by name."""
+        """The whole tool library by name."""
 
     @property
     @abstractmethod
     def records(self) -> Mapping[str, R]:
-        """What cases are made of, by case id."""
+        """The records that cases are made from, by case id."""
 
     @abstractmethod
     def cluster(self, case_id: str) -> str:
-        """What the case shares with others: the same name for all that were made from one template."""
+        """The name of the case's cluster: the same for all cases that were made from one template."""
 
     @abstractmethod
     def problem(self, case_id: str) -> Problem:
@@ -184,15 +186,15 @@ class RecordDataset(ABC, Generic[R]):
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """None: every record is a case."""
+        """No record is skipped: every record is a case."""
         return ()
 
     def chosen(self) -> Sequence[str]:
-        """The ids that cases are drawn from: all, in the records' order."""
+        """The ids from which cases are drawn: all ids, in the records' order."""
         return list(self.records)
 
     def strata(self) -> Sequence[Stratum]:
-        """By what a first part has its shares, the outermost first."""
+        """The strata of which a prefix of the cases has its shares, the outermost first."""
         return (self.cluster,)
 
     def case_ids(self) -> Sequence[str]:
@@ -202,39 +204,40 @@ class RecordDataset(ABC, Generic[R]):
 
 @dataclass(config=STRICT)
 class FileDataset(RecordDataset[R]):
-    """Cases out of released files, which nobody vouches for: what cannot be a case is skipped, with the reason.
+    """Cases from released files, which may have errors: a record that cannot be a case is skipped, with the reason.
 
     Args:
-        path: the folder of the files; what it must hold is said where one lacks.
+        path: the folder of the files. If a file is missing, the error says which files the folder must contain.
     """
 
     adapter: ClassVar[int] = 1
-    """Raise when the same files give other cases, tools or outcomes."""
+    """Increase it when the same files give other cases, tools or outcomes."""
     path: str | None = None
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The benchmark's, with the keys that say which of its cases these are."""
+        """The benchmark's name, with the keys that say which of its cases these are."""
 
     @property
     @abstractmethod
     def files(self) -> Sequence[Path]:
-        """All that cases, tools and outcomes come from; raises ConfigError where one is missing."""
+        """All files from which cases, tools and outcomes come; raises ConfigError if one is missing."""
 
     @abstractmethod
     def rows(self) -> Iterable[tuple[str, Any]]:
-        """What the files say of each case, by its id; raises DataError where a file cannot be read at all."""
+        """The id and the row of each case in the files; raises DataError if a file cannot be read at all."""
 
     @abstractmethod
     def record(self, case_id: str, row: Any) -> R:
-        """A row as a record; raises UnusableError where it cannot be a case.
+        """A row as a record; raises UnusableError if it cannot be a case.
 
-        Whatever else it raises (a key that a row lacks) ends the reading, with the case's id: it may be a mistake here.
+        Any other error that it raises (for a key that the row lacks, say) ends the reading with a message that names
+        the case's id, because the mistake may be in this code.
         """
 
     def folder(self, *needed: str) -> Path:
-        """The folder `path`; raises ConfigError, naming the key, where it or one of the files is missing or empty."""
+        """The folder `path`; raises ConfigError, naming the key, if it or one of the files is missing or empty."""
         return folder("dataset.path", self.path, *needed)
 
     @cached_property
@@ -244,12 +247,12 @@ class FileDataset(RecordDataset[R]):
 
     @property
     def records(self) -> Mapping[str, R]:
-        """The usable ones."""
+        """The usable records."""
         return self._read[0]
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """What cannot be cases."""
+        """The records that cannot be cases."""
         return self._read[1]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reading dataset files that nobody vouches for: with limits, and with file and line in every error."""
+"""Read untrusted dataset files, with limits, and with file and line in every error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from grid.core.errors import ConfigError, DataError
 from grid.core.untrusted import DECODER, check_storable, loads_storable
 from grid.text.objects import LOADER
 
-# A JSON list of any length, value by value: no more of its file than a value and some is in memory.
+# A JSON list of any length, read value by value: little more of its file than one value is in memory.
 
 
 _BLOCK = 1 << 20  # bytes
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BEHIND = (" ", "\t", "\n", "\r", ",", "]")
-"""What may stand behind a value of a list."""
+"""The characters that may follow a value of a list."""
 
 
 def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (number from 1, value) of a file's list.
+    """Yield (number from 1, value) for each value of a file's list.
 
     Raises:
         DataError: the file cannot be read, is no JSON list, is broken or ends too early, or a value has more than
@@ -53,14 +53,14 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 class _Window:
-    """The part of a file that is looked at, from `at` on."""
+    """The part of a file that is in memory; reading continues at `at`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._decoder = file, codecs.getincrementaldecoder("utf-8")()
         self.text, self.at = "", 0
 
     def token(self) -> str:
-        """The next character that is no blank; empty at the file's end."""
+        """The next character that is not blank; empty at the file's end."""
         while True:
             blank = _BLANK.match(self.text, self.at)
             self.at = blank.end() if blank else self.at
@@ -70,7 +70,7 @@ class _Window:
                 return ""
 
     def comma(self) -> None:
-        """Go behind the comma that parts values."""
+        """Move past the comma between two values."""
         found = self.token()
         if found != ",":
             raise ValueError("a comma is missing behind it" if found else "the file ends behind it")
@@ -78,14 +78,14 @@ class _Window:
         self.token()
 
     def value(self) -> Any:
-        """The value that begins here."""
+        """The value that begins at `at`."""
         while True:
             value, end, broken = None, len(self.text), ""
             try:
                 value, end = DECODER.raw_decode(self.text, self.at)
-            except ValueError as error:  # of what may not be read to its end
+            except ValueError as error:  # perhaps only the rest is not read yet
                 broken = f"broken JSON: {error}"
-            if not broken and self.text[end : end + 1] in _BEHIND:  # else a number may go on: the 0 of 0.5
+            if not broken and self.text[end : end + 1] in _BEHIND:  # otherwise a number may continue, like the 0 of 0.5
                 break
             if len(self.text) - self.at > MAX_LINE_BYTES:
                 raise ValueError(f"it has more than {MAX_LINE_BYTES:,} characters, or is broken")
@@ -98,7 +98,7 @@ class _Window:
         return value
 
     def _more(self) -> bool:
-        """Read on, and forget what lies before; False at the file's end."""
+        """Read the next block and drop the text before `at`; False at the file's end."""
         block = self._file.read(_BLOCK)
         text = self._decoder.decode(block, final=not block)
         if not block:
@@ -107,7 +107,7 @@ class _Window:
         return True
 
 
-# Reading dataset files that nobody vouches for: with limits, and with file and line in every error.
+# Read untrusted dataset files, with limits, and with file and line in every error.
 
 
 MAX_LINE_BYTES = 4_000_000
@@ -115,7 +115,7 @@ MAX_FILE_BYTES = 1_000_000_000
 
 
 def folder(key: str, path: str | None, *needed: str) -> Path:
-    """The dataset's folder; raises ConfigError, naming the key, where it or one of its files is missing or empty."""
+    """The dataset's folder; raises ConfigError, naming the key, if it or one of its files is missing or empty."""
     names = ", ".join(needed)
     holding = f"; it must hold {names}" if needed else ""
     if path is None:
@@ -136,10 +136,10 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 
 
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of every line that is not blank; raises DataError for anything else.
+    """Yield (line number from 1, object) for every line that is not blank; raises DataError for anything else.
 
-    `own`: the user wrote it, so that a key which stands twice is a mistake; released files are read as their authors'
-    code reads them, where the last one counts.
+    `own`: the user wrote the file, so that a duplicate key is a mistake. Released files are read as their authors' code
+    reads them: of duplicate keys the last one counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
@@ -157,9 +157,9 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
 
 
 def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
-    """A whole file of `most` bytes at most as one JSON value; raises DataError where it is larger or cannot be read.
+    """A whole file of at most `most` bytes as one JSON value; raises DataError if it is larger or cannot be read.
 
-    `own` as for `read_jsonl`.
+    `own` is the same as for `read_jsonl`.
     """
     try:
         if path.stat().st_size > most:

@@ -1,8 +1,8 @@
-"""Tasks in a JSON Lines file whose tools are Python functions: what a small dataset needs besides them.
+"""Tasks in a JSON Lines file whose tools are Python functions: all that a small dataset needs besides these two.
 
-A line has a `question`, the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` stands for what
-the first returned) and, where tasks are made from one template, the template's name as `cluster`. It may have
-`milestones` and `forbidden` calls (`grid.datasets.milestones`).
+A line has a `question` and the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` is replaced
+by the result of the first call). If tasks are made from one template, a line also has the template's name as `cluster`.
+It may have `milestones` and `forbidden` calls (`grid.datasets.milestones`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from grid.text import references
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
 
 ADAPTER = 1
-"""Raise when the same file gives other cases, tools or outcomes."""
+"""Increase it when the same file gives other cases, tools or outcomes."""
 
 
 class _Call(BaseModel):
@@ -60,13 +60,16 @@ class _Task:
 
 @dataclass(config=STRICT)
 class FunctionTasks(ABC):
-    """A case is resolved when what its last call returns was obtained from that tool, by whatever calls before.
+    """Tasks whose tools are Python functions.
+
+    A case is resolved when the planner has obtained the result of the reference's last call from the same tool. It does
+    not matter which calls were made before.
 
     Args:
-        path: the file; None: the one that lies beside the class's module and has its name.
-        limit: so many cases; None: all.
-        order: `sampled`, so that a first part has its share of each cluster, or as the file has them.
-        outline: none has a plan of its own.
+        path: the file; None: the file beside the class's module that has the module's name.
+        limit: the largest number of cases; None: all.
+        order: `sampled`, so that every prefix of the cases has its share of each cluster, or `file`, the file's order.
+        outline: which plan planners follow; no case has a plan of its own.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
@@ -98,7 +101,7 @@ class FunctionTasks(ABC):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All of them."""
+        """The tools of all functions."""
         return {name: tool_of(function) for name, function in self._by_name.items() if self._file}
 
     @property
@@ -111,7 +114,7 @@ class FunctionTasks(ABC):
         return ordered(list(self._read[0]), self.order, (self.cluster,))[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """As its line has it; else each case is one of its own."""
+        """The `cluster` of the case's line; without one, each case is a cluster of its own."""
         return self._read[0][case_id].cluster
 
     def problem(self, case_id: str) -> Problem:
@@ -147,7 +150,7 @@ class FunctionTasks(ABC):
         return tasks, skipped
 
     def _task(self, record: _Record, case_id: str) -> _Task:
-        """Run the calls of a line; raises ValueError or ToolError where they cannot be run."""
+        """Run the calls of a line; raises ValueError or ToolError if they cannot be run."""
         calls = {str(place): ToolCall(one.tool, one.arguments) for place, one in enumerate(record.calls)}
         outcomes = dict[str, Mapping[str, Json]]()
         for step, call in calls.items():
@@ -164,7 +167,7 @@ class FunctionTasks(ABC):
         return _Task(record.question, calls, outcome(call, found), record.cluster or case_id, *named)
 
 
-# Python functions as planners see them: signature and docstring become a tool's card.
+# Python functions as planners see them: signature and docstring become a tool's description.
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -175,10 +178,10 @@ _HEADING = re.compile(r"(Args|Returns|Raises|Yields|Examples?|Notes?):\s*")
 def tool_of(function: Function) -> ToolSpec:
     """A function as planners see it: its name, the first paragraph of its docstring, its arguments as annotated.
 
-    What the docstring's `Args:` says of an argument is its description; one with a default may be left out.
+    The description of an argument is its text in the docstring's `Args:`. An argument with a default may be left out.
 
     Raises:
-        ConfigError: a function without a docstring, or with an argument that has no name or no type JSON knows.
+        ConfigError: a function without a docstring, or with an argument that has no name or no type that JSON has.
     """
     name, text = function.__name__, inspect.getdoc(function) or ""
     if not text:
@@ -207,12 +210,12 @@ def _parameter(tool: str, one: inspect.Parameter, hint: Any, description: str) -
     chosen = choices[0] if len(choices) == 1 else schema
     default = {} if one.default in (one.empty, None) else {"default": one.default}
     told = chosen | {"description": description} | default
-    kept = whole(chosen) if len(choices) > 1 and "$defs" not in schema else ""  # what it refers to has no place there
+    kept = whole(chosen) if len(choices) > 1 and "$defs" not in schema else ""  # its $defs have no place there
     return Parameter(one.name, type_text(chosen), details(told), one.default is one.empty, listed(chosen), kept)
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:
-    """What a docstring's `Args:` says of each argument."""
+    """The name and the text of each argument in a docstring's `Args:`."""
     within, name, said = False, "", list[str]()
     for line in text.split("\n"):
         heading = _HEADING.fullmatch(line)

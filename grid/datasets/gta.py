@@ -1,7 +1,7 @@
 """GTA (Wang et al. 2024, "GTA: A Benchmark for General Tool Agents"): queries on images, and fourteen typed tools.
 
-No tool runs: a call that is one of the gold path's returns what it returned there, any other finds nothing. So figures
-compare planners with each other on the gold path's calls, and images are known by what tools said of them.
+No tool runs: a call of the gold path returns its recorded result, and any other call finds nothing. So figures compare
+planners with each other on the gold path's calls, and images are known only through the tools' results.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ from grid.retrievers.scored import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
 
-# Is an answer to a query of GTA right? As the authors' evaluator says (their `gta_bench.py`).
+# Whether an answer to a query of GTA is right, according to the authors' evaluator (their `gta_bench.py`).
 
 
 IMAGE_TOOLS = ("DrawBox", "AddText", "Plot", "TextToImage", "ImageStylization")
-"""Those whose result is an image."""
+"""The tools whose result is an image."""
 Alike: TypeAlias = Callable[[str, str], float]
 """The cosine of two texts' sentence embeddings; the authors' model is all-mpnet-base-v2."""
 
 
 @plain_dataclass(frozen=True)
 class Lists:
-    """What an answer must and must not say: of every group of the white list one alias, of the black list none."""
+    """Tests of an answer: it must contain one alias of every group of the white list, and none of the black list."""
 
     whitelist: tuple[tuple[str, ...], ...]
     blacklist: tuple[tuple[str, ...], ...]
 
     def allow(self, answer: str) -> bool:
-        """Whether an answer is right. Aliases are whole words, in any case."""
+        """Whether an answer is right. Aliases are whole words, ignoring case."""
         said = all(_says(answer, group) for group in self.whitelist)
         return said and not any(_says(answer, group) for group in self.blacklist)
 
 
 Wanted: TypeAlias = Lists | tuple[str, ...] | None
-"""Lists for facts, answers to be like for free texts; None: the query asks for an image and not for an answer."""
+"""Lists for facts, model answers for free texts; None: the query asks for an image and not for an answer."""
 
 
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
-    """From 0 to 1: 1 or 0 by lists; for free texts the likeness to the nearest (None where nobody tells it)."""
+    """From 0 to 1: 1 or 0 by lists; for free texts the likeness to the nearest one (None without `alike`)."""
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
     if alike is None:
@@ -80,7 +80,7 @@ def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike
 def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
     """From 0 to 1: over the gold calls that make images, the product of the likenesses of their arguments.
 
-    Each is held against the last call of the same tool; 0 where there is none.
+    Each gold call is compared with the last call of the same tool; the score is 0 if there is none.
     """
     last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
     score = 1.0
@@ -96,7 +96,7 @@ def _says(answer: str, aliases: Sequence[str]) -> bool:
     return any(re.search(rf"\b{re.escape(alias)}\b", answer, re.IGNORECASE) for alias in aliases)
 
 
-# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): what of it can be cases, and why the rest cannot.
+# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): the records that can be cases, and why the others cannot.
 
 
 FILE = "dataset.json"
@@ -105,16 +105,16 @@ _MOST = 64  # of the tools, files, messages, groups and aliases of a record
 _LONGEST_ALIAS = 1_000  # characters
 _KEYS: Mapping[str, type] = {"tools": list, "files": list, "dialogs": list}
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "text": "string"}
-"""The types of a tool's inputs by JSON's names; files (image, audio, video, file) are given by their path."""
+"""JSON's names for the types of a tool's inputs; files (image, audio, video, file) are given by their path."""
 _PATHS = ("image", "audio", "video", "file")
 
 
 @plain_dataclass(frozen=True)
 class Record:
-    """A query with its files (type and path), the calls of its gold path, what they returned, and the gold answers.
+    """A query with its files (type and path), the calls of its gold path, their results, and the gold answers.
 
-    `conclusion` is the last message of the gold path, None where it ends with a tool's result; `tools` are those that
-    the benchmark offers for the query.
+    `conclusion` is the last message of the gold path, None if the path ends with a tool's result; `tools` are those
+    that the benchmark offers for the query.
     """
 
     query: str
@@ -127,7 +127,7 @@ class Record:
 
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
-    """The records by their number; raises DataError where the file is of another version."""
+    """The records by their number; raises DataError if the file is of another version."""
     rows = read_json(file, _MAX_BYTES)
     if not isinstance(rows, dict) or not rows:
         raise DataError(file, None, "an object of records by their number is expected (GTA, release 0.1.0)")
@@ -137,7 +137,7 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, ToolSpec]:
-    """The tools of all usable records; raises DataError where tools of one name take different arguments."""
+    """The tools of all usable records; raises DataError if tools of the same name have different arguments."""
     tools: dict[str, ToolSpec] = {}
     for number, row in rows.items():
         with suppress(UnusableError):
@@ -148,7 +148,7 @@ def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Too
 
 
 def _check_version(file: Path, number: str, row: Any) -> None:
-    """Refuse what has not GTA's keys: the later GTA-2 has `sub_tasks`, tools without inputs, and no answers."""
+    """Refuse a record without GTA's keys: the later GTA-2 has `sub_tasks`, tools without inputs, and no answers."""
     if not isinstance(row, dict):
         raise DataError(file, None, f"record {number:.20} is no object (GTA, release 0.1.0)")
     wrong = [key for key, kind in _KEYS.items() if not isinstance(row.get(key), kind)]
@@ -216,7 +216,7 @@ def _record(row: dict[str, Any], tools: Mapping[str, ToolSpec]) -> Record:
 
 
 def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
-    """The one call of a message."""
+    """The only call of a message."""
     calls = message.get("tool_calls") if isinstance(message, dict) and message.get("role") == "assistant" else None
     _need(isinstance(calls, list) and len(calls) == 1, "a step is not one call of a tool")
     function = calls[0].get("function") if calls and isinstance(calls[0], dict) else None
@@ -228,7 +228,7 @@ def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
 
 
 def _outcome(call: Any, message: Any) -> dict[str, Json]:
-    """What a tool returned: a text, or an object with its type and content."""
+    """A tool's result, which is a text, or an object with its type and content."""
     _need(isinstance(message, dict) and message.get("role") == "tool", "a call is not followed by its result")
     name = call["tool_calls"][0]["function"]["name"]
     _need(message.get("name", name) == name, "a result is of another tool than the call before it")
@@ -248,7 +248,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """None, [] and {} say that there is no answer to give: the query asks for an image."""
+    """The gold answers; None, [] and {} mean that no answer is wanted, because the query asks for an image."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -270,7 +270,7 @@ def _groups(rows: Any) -> tuple[tuple[str, ...], ...]:
 
 @plain_dataclass(frozen=True)
 class Gold:
-    """A record and what its gold path is as a reference and as a world."""
+    """A record, and its gold path as a reference and as a world."""
 
     number: str
     record: Record
@@ -279,18 +279,18 @@ class Gold:
 
     @property
     def outcomes(self) -> Mapping[str, Mapping[str, Any]]:
-        """By substep what the gold calls returned."""
+        """The results of the gold calls, by substep."""
         return dict(zip(self.reference.calls, self.record.outcomes, strict=True))
 
     def steps(self, count: int) -> tuple[Step, ...]:
-        """The gold path's first steps."""
+        """The first `count` steps of the gold path."""
         return tuple(
             Step(0, Substep(str(place), "", ""), call, Observation(outcome), written=call)
             for place, (call, outcome) in enumerate(zip(self.record.calls, self.record.outcomes, strict=True))
         )[:count]
 
     def world(self, place: int | None) -> LookupSimulator:
-        """The gold calls, all to be made; or the call of a place, behind those before it."""
+        """The world in which all gold calls are to be made; or only the call at a place, after the calls before it."""
         if place is None:
             return LookupSimulator(self.entries, frozenset(self.reference.calls))
         before = {str(number) for number in range(place)}
@@ -301,16 +301,17 @@ class Gold:
 
 @dataclass(config=STRICT)
 class Gta(FileDataset[Gold]):
-    """The released queries. `path` is the folder that holds `dataset.json` of release 0.1.0.
+    """The released queries. `path` is the folder that contains `dataset.json` of release 0.1.0.
 
-    With `mode: end_to_end` a case is a query: it is resolved when all calls of its gold path were obtained, whatever
-    else was called and whatever was answered; `answer_score` tells of the answer. With `step_by_step` a case is one
-    step of a gold path behind those before it: one decision, a call or, behind the last, the answer.
+    With `mode: end_to_end` a case is a query. It is resolved when the outcomes of all calls of its gold path were
+    obtained, whatever else was called and whatever was answered; `answer_score` scores the answer. With `step_by_step`
+    a case is one step of a gold path after the steps before it: one decision, which is a call or, after the last call,
+    the answer.
 
     Args:
         sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as
             the authors do; without it these have no `answer_score`.
-        equivalence: which arguments mean the same.
+        equivalence: who says which arguments mean the same (`grid.core.problem.Equivalence`).
     """
 
     mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
@@ -321,22 +322,22 @@ class Gta(FileDataset[Gold]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """An evaluator which texts mean the same, where that is configured."""
+        """The question to an evaluator, if one is configured: which texts mean the same."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @property
     def name(self) -> str:
-        """With the mode."""
+        """The name of the benchmark with the mode."""
         return f"gta-{self.mode}"
 
     @cached_property
     def files(self) -> Sequence[Path]:
-        """The one there is."""
+        """The only file."""
         return (self.folder(FILE) / FILE,)
 
     @cached_property
     def version(self) -> str:
-        """With the fingerprint of what compares texts."""
+        """The version, with the fingerprint of the model that compares texts."""
         return super().version + (f"-{model_fingerprint(self._model)}" if self._model else "")
 
     @cached_property
@@ -361,15 +362,15 @@ class Gta(FileDataset[Gold]):
         return Gold(case_id, record, reference, entries)
 
     def chosen(self) -> Sequence[str]:
-        """All queries or, step by step, all steps."""
+        """The ids of all queries or, step by step, of all steps."""
         return list(self.cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """Whether facts, a free text or an image is wanted, and in these queries."""
+        """The kinds of wanted answers (facts, a free text or an image), and queries inside a kind."""
         return self._kind, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The query: steps of one are a cluster."""
+        """The query: the steps of one query are a cluster."""
         return self.cases[case_id][0].number
 
     def problem(self, case_id: str) -> Problem:
@@ -402,7 +403,7 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def cases(self) -> dict[str, tuple[Gold, int | None]]:
-        """Case id to record and, step by step, the step's place."""
+        """For each case id the record and, step by step, the step's place."""
         if self.mode == "end_to_end":
             return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
         return {
@@ -431,9 +432,9 @@ class Gta(FileDataset[Gold]):
 
 
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """End to end: tool_counts, answer_score (of an image's query, its image score), and ToolTree's four F1.
+    """End to end: tool_counts, answer_score (the image score if the query asks for an image), and ToolTree's four F1.
 
-    answer_score is 0 where nothing was answered.
+    answer_score is 0 if nothing was answered.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:
@@ -448,9 +449,9 @@ def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajec
 def measure_step(
     gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the one call.
+    """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the single call.
 
-    Where it is right to answer, success is that an answer was given: there is no outcome to obtain.
+    If it is right to answer, success means that an answer was given, since there is no outcome to obtain.
     """
     step = trajectory.steps[0] if trajectory.steps else None
     calls, wanted = gold.record.calls, gold.record.wanted
@@ -470,7 +471,7 @@ def _query(record: Record) -> str:
 
 
 def _of_step(reference: Reference, place: int) -> Reference:
-    """All calls, as an engine is told them; the resolution is the step's own."""
+    """A step's reference: it has all calls, for an engine that is told them; the resolution is the step's own."""
     return Reference(
         reference.calls, tuple({str(place)} & reference.calls.keys()), followed=False, answer=reference.answer
     )
@@ -481,7 +482,7 @@ def _cosine(model: Path, one: str, other: str) -> float:
     return float(first @ second)
 
 
-# GTA's metrics, as the authors' evaluator counts them (their `gta_bench.py`).
+# GTA's metrics, counted as in the authors' evaluator (their `gta_bench.py`).
 
 
 CATEGORIES = {
@@ -499,9 +500,10 @@ def category_of(tool: str) -> str:
 
 
 def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
-    """By category hits, calls made and gold calls; the F1 is of their sums over all cases.
+    """For each category: hits, calls made and gold calls; the F1 is computed from their sums over all cases.
 
-    As published, a hit is a gold call whose tool was called at all: twice in the gold path and once made are two hits.
+    As in the published code, a hit is a gold call whose tool was called at all: a tool that is twice in the gold path
+    and was called once gives two hits.
     """
     called = set(made)
     return {
@@ -515,11 +517,11 @@ def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]
 
 
 def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | None]:
-    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision; `gold` None: to answer was right.
+    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision; `gold` None: an answer was right.
 
-    instruction: a tool was called where that was right, or the answer was given. tool: the right one was called.
-    argument: that with exactly the gold arguments. The last two are None where no tool was to be called. What cannot be
-    read, or no decision, is wrong in each.
+    instruction: a tool was called if that was right, otherwise the answer was given. tool: the right tool was called.
+    argument: it was called with exactly the gold arguments. The last two are None if no tool was to be called. A
+    decision that cannot be read, or no decision, is wrong in each.
     """
     call = step.call if step and not step.malformed else None
     if gold is None:

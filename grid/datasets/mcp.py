@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers (Model Context Protocol): each episode has sessions with them for itself."""
+"""Tasks for the tools of MCP servers (Model Context Protocol): each episode has its own sessions with them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from grid.datasets.mcp_world import BETWEEN, McpWorld
 from grid.engines.functions import LONGEST
 from grid.text.answers import exact_match, f1
 
-# The data set of such tasks.
+# The data set of tasks for the tools of MCP servers.
 
 
 ADAPTER = 1
-"""Raise when the same file and listing give other cases or outcomes."""
+"""Increase it when the same file and listing give other cases or outcomes."""
 SHORT = "An answer is short: a name, a date, a number, or a few words."
 _PREFIX = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 _LONGEST_PREFIX = 32
 
 
 class One(BaseModel):
-    """One of several servers, by the keys that a single one has in the dataset itself."""
+    """One of several servers, with the keys that the dataset itself has for a single server."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     command: str | None = None
@@ -49,7 +49,7 @@ class One(BaseModel):
     headers: Annotated[dict[str, str], Field(max_length=50)] | None = None
 
     def server(self, key: str, **limits: Any) -> Server:
-        """The server, by the key of its part of the config; raises ConfigError."""
+        """The server, whose part of the config has the key `key`; raises ConfigError."""
         if (self.command is None) == (self.url is None):
             neither = f"the program of an MCP server (or {key}.url, for one over HTTP)"
             allowed = neither if self.command is None else f"null, as {key}.url is given"
@@ -67,25 +67,27 @@ class One(BaseModel):
 
 @dataclass(config=STRICT)
 class Mcp(RecordDataset[Task]):
-    """The tasks of `path` (JSON Lines) for the tools that a server lists, or several.
+    """The tasks of `path` (JSON Lines) for the tools that one or several servers list.
 
-    A task with an answer is resolved by it, another by its calls, and by what it expects (`McpWorld`). Each episode
-    starts the server anew in a copy of `folder`, so that none sees what another did; what lies outside is the server's
-    own business, and so is what a server over HTTP keeps beyond a session.
+    A task with an answer is resolved by the answer, any other task by its calls; its expectations must hold as well
+    (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees the effects of
+    another. Effects outside the folder are the server's own business, and so is anything that a server over HTTP keeps
+    beyond a session.
 
     Args:
         path: the file of tasks.
         command: the server's program, by its path or its name on PATH.
-        args: what it is started with.
-        env: names of environment variables that it is given; besides them it has PATH alone.
-        folder: of which each process has a copy as its working directory; None: an empty one.
-        url: of a server over HTTP (streamable), in place of a command.
-        headers: by a header's name that of the environment variable with its value.
-        servers: several by name, each with these six keys; a tool's name begins with its server's (`shop__buy`).
-        start_seconds: until the server has started, and until it has listed its tools.
-        seconds: for one call.
-        result_characters: of one result; a longer one is a failed call.
-        max_tools: that the server may list.
+        args: the arguments of the program.
+        env: the names of environment variables that are passed to it; besides them it has only PATH.
+        folder: each process has a copy of this folder as its working directory; None: an empty folder.
+        url: the URL of a server over HTTP (streamable), in place of a command.
+        headers: for each header's name, the name of the environment variable with its value.
+        servers: several servers by name, each with the six keys above; a tool's name begins with its server's
+            (`shop__buy`).
+        start_seconds: the time limit for the server's start, and for listing its tools.
+        seconds: the time limit for one call.
+        result_characters: the most characters of one result; a call with a longer result fails.
+        max_tools: the most tools that the server may list.
     """
 
     path: str | None = None
@@ -103,10 +105,10 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def provides(self) -> frozenset[str]:
-        """REFERENCES where all tasks have calls; a server cannot go back, so that no world branches."""
+        """REFERENCES if all tasks have calls; a server cannot go back to earlier states, so that no world branches."""
         try:
             told = all(task.calls for task in self._tasks)
-        except GridError:  # said by whoever reads the cases
+        except GridError:  # raised again when the cases are read
             told = True
         return frozenset({REFERENCES} if told else ())
 
@@ -120,7 +122,7 @@ class Mcp(RecordDataset[Task]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The servers' tools, as they listed them when they were first asked for."""
+        """The servers' tools, as listed at the first request."""
         return self._specs[0]
 
     @cached_property
@@ -139,14 +141,14 @@ class Mcp(RecordDataset[Task]):
         return found
 
     def cluster(self, case_id: str) -> str:
-        """The task's own word; else the task."""
+        """The cluster that the task names; otherwise the task's id."""
         return self.records[case_id].cluster or case_id
 
     def problem(self, case_id: str) -> Problem:
-        """One task, with a world of its own that starts a server once it is called."""
+        """One task, with its own world, which starts a server at the first call."""
         task, tools = self.records[case_id], tuple(self.tools.values())
         calls, asked = task.reference(), task.answer is not None
-        answered = asked and self.outline == HIDDEN  # an outline says itself where the work ends
+        answered = asked and self.outline == HIDDEN  # an outline itself says where the work ends
         last = tuple(calls)[-1:] if asked else tuple(calls)
         notes = (SHORT,) if asked else ()
         world = McpWorld(self._servers, self.tools, calls, task.answer, answered, tuple(task.expect))
@@ -173,7 +175,7 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def _servers(self) -> Mapping[str, Server]:
-        """By the name that stands before their tools' names; one alone has none."""
+        """The servers by the name that precedes their tools' names; a single server has an empty name."""
         own = {name: getattr(self, name) for name in One.model_fields}
         limits = {name: getattr(self, name) for name in ("start_seconds", "seconds", "result_characters", "max_tools")}
         if not self.servers:
@@ -191,11 +193,11 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def _listings(self) -> Mapping[str, Listing]:
-        _ = self._tasks, [*map(contents, self._servers.values())]  # what is wrong with files is said first
+        _ = self._tasks, [*map(contents, self._servers.values())]  # errors in files are reported first
         return {name: _listed(server) for name, server in self._servers.items()}
 
     def _told(self, name: str, server: Server) -> list[Any]:
-        """What a server says of itself, and what its folder holds: not where it is."""
+        """A server's description of itself, and the contents of its folder, but not its location."""
         listing = self._listings[name]
         tools = sorted(listing.tools, key=lambda tool: str(tool["name"]))
         return [*([name] if name else []), listing.server, tools, contents(server)]
@@ -223,7 +225,7 @@ class Mcp(RecordDataset[Task]):
 
 
 def _one(key: str, keys: object) -> One:
-    """A server's keys, checked; raises ConfigError, which shows no value: it may be a header's."""
+    """A server's keys, checked; raises ConfigError, which shows no value because it may be a header's."""
     try:
         return One.model_validate(keys)
     except ValidationError as error:
@@ -248,7 +250,7 @@ def _tool(left_out: Skipped) -> str:
 
 
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """HotpotQA's measures of an answer, where there is one; what was expected and did not hold."""
+    """HotpotQA's metrics of an answer, if an answer is wanted; and the expectations that did not hold."""
     given = trajectory.answer or ""
     found: dict[str, Any] = {}
     if wanted is not None:
@@ -262,17 +264,17 @@ def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Ma
     return found
 
 
-# The folder that a server's process gets a copy of.
+# The folder of which a server's process gets a copy.
 
 
 _FILES, _BYTES = 5_000, 64 * 2**20
 
 
 def contents(server: Server) -> list[list[str]]:
-    """(path, digest) of each file in a server's folder, in order; nothing without one.
+    """(path, digest) of each file in a server's folder, in order; empty without a folder.
 
     Raises:
-        ConfigError: no folder that can be read, too large a one, or one with a link that leads out of it.
+        ConfigError: the folder cannot be read, is too large, or has a link.
     """
     folder, key = server.folder, f"{server.key}.folder"
     if folder is None:

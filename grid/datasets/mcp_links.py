@@ -1,6 +1,6 @@
-"""How an MCP server is reached: a process of one's own over its pipes, or a server over HTTP; both with bounds.
+"""Links to an MCP server: to its own process over pipes, or to a server over HTTP; both with limits.
 
-A session (`mcp_session`) is the same whatever carries its messages.
+A session (`mcp_session`) is the same for both kinds of link.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-# How an MCP server is reached, and what it may take.
+# The description of an MCP server, and its limits.
 
 
 MESSAGE_BYTES = 4 * 2**20
-"""Of one message of a server's."""
+"""The largest message of a server."""
 MESSAGES = 10_000
-"""That a server may send before it answers one request; of its notifications nothing is kept."""
-_SECRET = 4  # characters from which on a variable's value is hidden in what is shown
+"""The most messages that a server may send before it answers one request; its notifications are not kept."""
+_SECRET = 4  # characters from which on a variable's value is hidden in texts that are shown
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OWN_HEADERS = re.compile(
@@ -42,15 +42,15 @@ _OWN_HEADERS = re.compile(
 
 
 class ServerError(Exception):
-    """Why a server is of no use any more, as an unfinished sentence."""
+    """The reason why a server cannot be used any more, as an unfinished sentence."""
 
 
 class AwayError(ServerError):
-    """The same of one that cannot be reached, or does not let us in: it may be well again later."""
+    """The same for a server that cannot be reached, or refuses access: it may work again later."""
 
 
 class RefusedError(Exception):
-    """Why a server did not carry out a request, as an unfinished sentence; it goes on."""
+    """The reason why a server did not carry out a request, as an unfinished sentence; the server goes on."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class Server:
 
     Attributes:
         command: the program, by its path or its name on PATH; None: there is a `url`.
-        args: what it is started with.
-        env: the names of the environment variables that it is given besides PATH.
-        folder: a folder of which each process has a copy of its own to work in; None: an empty one.
-        start_seconds: until it has been started, and until all its tools are listed.
-        seconds: for one call.
-        result_characters: of one call's result.
-        max_tools: that it may list.
-        url: where it is reached over HTTP.
+        args: the arguments of the program.
+        env: the names of the environment variables that are passed to it besides PATH.
+        folder: a folder; each process works in its own copy of it; None: an empty folder.
+        start_seconds: the time limit for its start, and for listing all its tools.
+        seconds: the time limit for one call.
+        result_characters: the most characters of one call's result.
+        max_tools: the most tools that it may list.
+        url: its URL, for a server over HTTP.
         headers: (header, name of the environment variable with its value), sent with every request.
-        key: of the config, where it stands.
+        key: the key of the config that describes it.
     """
 
     command: str | None = None
@@ -85,25 +85,25 @@ class Server:
 
     @property
     def where(self) -> tuple[str, str | None]:
-        """The key that says where it is, and its value."""
+        """The key of its command or URL, and the value."""
         return (f"{self.key}.command", self.command) if self.url is None else (f"{self.key}.url", self.url)
 
     def program(self) -> str:
-        """The program's path; raises ConfigError where there is none that can be run."""
+        """The program's path; raises ConfigError if there is no program that can be run."""
         found = shutil.which(os.path.expanduser(self.command or ""))
         if found is None:
             raise ConfigError(f"{self.key}.command", self.command, "a program that can be run, by its path or on PATH")
         return os.path.abspath(found)
 
     def environment(self) -> dict[str, str]:
-        """PATH and the variables that are passed on; raises ConfigError where one is not set."""
+        """PATH and the variables that are passed on; raises ConfigError if one is not set."""
         missing = [name for name in self.env if name not in os.environ]
         if missing:
             raise ConfigError(f"{self.key}.env", missing[0], "the names of variables that are set")
         return {name: os.environ[name] for name in ("PATH", *self.env) if name in os.environ}
 
     def address(self) -> str:
-        """The URL; raises ConfigError for one that is none, holds a password, or over which headers would be seen."""
+        """The URL; raises ConfigError if it is not valid, contains a password, or would send headers unencrypted."""
         key = f"{self.key}.url"
         url = plain_url(key, self.url or "", "http://127.0.0.1:8000/mcp")
         if self.headers and url.startswith("http:") and not is_loopback(url):
@@ -111,7 +111,7 @@ class Server:
         return url
 
     def values(self) -> dict[str, str]:
-        """The headers with their values; raises ConfigError, without a value, where a variable has none."""
+        """The headers with their values; raises ConfigError, which shows no value, if a variable has none."""
         found, key = dict[str, str](), f"{self.key}.headers"
         for header, name in self.headers:
             if not _HEADER.fullmatch(header) or _OWN_HEADERS.fullmatch(header):
@@ -127,19 +127,19 @@ class Server:
         return found
 
     async def link(self) -> Link:
-        """What carries messages to it and back; raises ServerError, or ConfigError for what can never start."""
+        """The link that carries messages to it and back; raises ServerError, or ConfigError if it can never start."""
         return await ServerProcess.start(self) if self.url is None else Connection(self)
 
 
 class Link(Protocol):
-    """What carries messages to a server and back; after `end` nothing does, and `gone` waits until nothing is left."""
+    """Carries messages to a server and back until `end`; `gone` waits until nothing of the server is left."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """What it writes, message by message, until it has ended; raises ServerError."""
+        """The server's output, message by message, until it has ended; raises ServerError."""
         ...
 
     async def say(self, message: SessionMessage) -> None:
-        """Hand it a message."""
+        """Send it a message."""
         ...
 
     async def ending(self) -> str:
@@ -147,23 +147,23 @@ class Link(Protocol):
         ...
 
     def hidden(self, value: Any) -> Any:
-        """What it sent, read from JSON, without what it must not tell."""
+        """A value that it sent, read from JSON, without secrets."""
         ...
 
     def end(self) -> None:
-        """End it at once, so that no cancellation comes between."""
+        """End it at once, without a point at which a cancellation could come between."""
         ...
 
     async def gone(self) -> None:
-        """End it, and see to it that nothing of it is left."""
+        """End it, and make sure that nothing of it is left."""
         ...
 
 
-# One process of an MCP server: in a session and a folder of its own, read with bounds, ended with all its children.
+# One process of an MCP server: in its own session and folder, read with limits, ended with all its children.
 
 
-_KEPT = 4_000  # bytes of what it writes to its standard error
-_PROCESS_SHOWN = 300  # characters of these
+_KEPT = 4_000  # bytes of its standard error
+_PROCESS_SHOWN = 300  # characters of them that are shown
 _REAP_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
@@ -180,7 +180,7 @@ class ServerProcess:
 
     @classmethod
     async def start(cls, server: Server) -> ServerProcess:
-        """Start a server in a copy of its folder; raises ServerError, or ConfigError for what can never start."""
+        """Start a server in a copy of its folder; raises ServerError, or ConfigError if it can never start."""
         program, variables = server.program(), server.environment()
         folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
         try:
@@ -208,7 +208,7 @@ class ServerProcess:
         return cls(process, folder, hidden)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it writes, line by line, until it has ended; raises ServerError for a line without an end."""
+        """Its output, line by line, until it has ended; raises ServerError for a line that is too long."""
         assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
         while True:
             try:
@@ -222,23 +222,23 @@ class ServerProcess:
             yield line
 
     async def say(self, message: SessionMessage) -> None:
-        """Hand it a message, in a line."""
+        """Send it a message, as one line."""
         assert self._process.stdin is not None  # noqa: S101
         line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-        with suppress(OSError):  # it ended: what hears it says so
+        with suppress(OSError):  # it ended: the reader of its output reports that
             self._process.stdin.write(line.encode() + b"\n")
             await self._process.stdin.drain()
 
     def hidden(self, value: Any) -> Any:
-        """All: of what it was given it may tell what it likes, but on its standard error."""
+        """The value unchanged: the server may send what it was given; secrets are hidden only in its standard error."""
         return value
 
     async def ending(self) -> str:
-        """How it ended of itself, and the end of what it wrote to its standard error."""
+        """How it ended of itself, and the end of its standard error."""
         return f"{await self.status()}; it wrote: {self.told() or 'nothing'}"
 
     def told(self) -> str:
-        """The end of what it wrote to its standard error, on one line, without the values of passed variables."""
+        """The end of its standard error, on one line, without the values of passed variables."""
         text = self._errors.decode(errors="replace")
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -255,14 +255,14 @@ class ServerProcess:
         return "it closed its output"
 
     def end(self) -> None:
-        """Kill it and all of its process group; at once, so that no cancellation comes between."""
+        """Kill it and all of its process group, at once, so that no cancellation can come between."""
         if not self._ended:
             self._ended = True
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """End it, and see to it that neither process nor folder is left."""
+        """End it, and make sure that neither process nor folder is left."""
         self.end()
         try:
             with suppress(TimeoutError):
@@ -280,26 +280,26 @@ class ServerProcess:
             self._errors = (self._errors + part)[-_KEPT:]
 
     async def _watch(self) -> None:
-        """End what it leaves behind, which may hold its pipes: nobody would hear that it ended."""
+        """End the child processes that it leaves, since they may keep its pipes open and so hide that it ended."""
         while self._process.returncode is None:
             await asyncio.sleep(_LOOK_SECONDS)
         self.end()
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """What a command begins with so that the kernel kills it with the thread that starts it, where Linux has it.
+    """The start of a command with which the kernel kills it when its starting thread ends; empty without `setpriv`.
 
-    A worker that is killed could end nothing itself, and a server that hangs would not see its input close.
+    A killed worker cannot end anything itself, and a server that hangs would not see its input close.
     """
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
-# A server over HTTP: each message is a POST of its own, which is answered by JSON, or by a stream of events.
+# A server over HTTP: each message is its own POST, which is answered with JSON or with a stream of events.
 
 
 _REDIRECTS = 3
-_PART = 16  # characters from which on a word of a header's value is hidden by itself
+_PART = 16  # characters from which on a single word of a header's value is hidden too
 _BODY = 2_000  # bytes of an error's body
 _PARTING_SECONDS = 2.0
 _QUEUE = 16
@@ -307,13 +307,13 @@ _ID = "mcp-session-id"
 
 
 class Connection:
-    """A session at a server over HTTP. Nothing is sent again: a call may have been made.
+    """A session with a server over HTTP. No message is sent again, because its call may have been made already.
 
-    A redirect is followed on the same host alone, as the headers are for that one.
+    A redirect is followed only on the same host, because the headers are for that host.
     """
 
     def __init__(self, server: Server) -> None:
-        """Raises ConfigError where the URL is none, or a header has no value."""
+        """Raises ConfigError if the URL is not valid, or a header has no value."""
         import httpx2
 
         self._url, self._server, values = server.address(), server, server.values()
@@ -321,8 +321,8 @@ class Connection:
         secrets = {value for value in values.values() if len(value) >= _SECRET} | words
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._http = httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity", **values},  # unpacked, an answer could grow beyond its limit
-            timeout=None,  # the session's holds for a whole request
+            headers={"Accept-Encoding": "identity", **values},  # an unpacked answer could exceed its limit
+            timeout=None,  # the session has a limit for a whole request
             follow_redirects=False,
             trust_env=not is_loopback(self._url),
         )
@@ -331,7 +331,7 @@ class Connection:
         self._posts = set[asyncio.Task[None]]()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What it sends, message by message; raises ServerError for whatever ends that."""
+        """The server's messages, one by one; raises ServerError for anything that ends them."""
         while True:
             found = await self._heard.get()
             if isinstance(found, ServerError):
@@ -339,7 +339,7 @@ class Connection:
             yield found
 
     async def say(self, message: SessionMessage) -> None:
-        """Send a message: until it was taken, or in a task of its own where there will be an answer."""
+        """Send a message and wait until it was accepted, or send it in its own task if an answer is expected."""
         from mcp_types import JSONRPCRequest
 
         asked = message.message
@@ -352,11 +352,11 @@ class Connection:
         task.add_done_callback(self._posts.discard)
 
     async def ending(self) -> str:
-        """It never ends so: `lines` raises."""
+        """This is never the end of such a server: `lines` raises instead."""
         return "it ended"
 
     def hidden(self, value: Any) -> Any:
-        """The same without the values of headers."""
+        """The value without the values of headers."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, "***")
@@ -366,12 +366,12 @@ class Connection:
         return {self.hidden(key): self.hidden(one) for key, one in value.items()} if isinstance(value, dict) else value
 
     def end(self) -> None:
-        """Break off what is under way."""
+        """Break off all messages that are under way."""
         for post in self._posts:
             post.cancel()
 
     async def gone(self) -> None:
-        """Tell the server that the session is over, which it may not hear."""
+        """Tell the server that the session is over; the message may be lost."""
         import httpx2
 
         self.end()
@@ -385,7 +385,7 @@ class Connection:
             await self._http.aclose()
 
     async def _post(self, message: SessionMessage, asked: str | int | None) -> None:
-        """Send a message, and hand on what is answered, or why nothing is."""
+        """Send a message, and pass on the answers, or the reason why there are none."""
         import httpx2
 
         try:
@@ -420,7 +420,7 @@ class Connection:
             await response.aclose()
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """The response behind redirects of the same host; another one is refused with its place."""
+        """The response after redirects on the same host; another redirect is refused, and its address is shown."""
         for _ in range(_REDIRECTS):
             response = await self._http.send(request, stream=True)
             following = response.next_request
@@ -452,7 +452,7 @@ class Connection:
             raise ServerError("it sent a compressed answer, which was not asked for")
 
     async def _answered(self, response: httpx2.Response, asked: str | int) -> None:
-        """Hand on all messages of a response, until the one that answers."""
+        """Pass on all messages of a response, up to the one that answers the request."""
         import httpx2
 
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -487,7 +487,7 @@ class Connection:
 
 
 def _answers(text: str | bytes, asked: str | int) -> bool:
-    """Whether a message is the answer to a request, or what nobody can read, which whoever hears it says."""
+    """Whether a message answers a request, or is broken, which is reported by the code that reads it."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):

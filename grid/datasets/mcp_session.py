@@ -1,9 +1,9 @@
-"""A session with an MCP server: the official client over links of our own (`mcp_links`).
+"""A session with an MCP server: the official client over our own links (`mcp_links`).
 
-The client's `stdio_client` keeps a line of any length in memory, logs whatever is no message, and inherits the standard
-error; its `streamable_http_client` keeps an answer of any length, and does not tell what HTTP says of a failure. Here
-all have bounds. The client's cancel scopes have to be entered and left by one task: a session has a task that owns it,
-and requests are handed to that.
+The client's `stdio_client` keeps a line of any length in memory, logs everything that is no message, and inherits the
+standard error. Its `streamable_http_client` keeps an answer of any length, and does not report the HTTP error of a
+failure. Here all have limits. One task must enter and leave the client's cancel scopes: so each session has a task that
+owns it, and requests are handed to that task.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-# The tools that an MCP server lists, page by page, with bounds.
+# The tools that an MCP server lists, page by page, with limits.
 
 
 _PAGES = 100
 
 
 class Listing(NamedTuple):
-    """A server's name and version as it says, and its tools as it tells them."""
+    """A server's name and version, and its tools, as the server gives them."""
 
     server: str
     tools: list[dict[str, Any]]
 
 
 def listed(server: Server) -> Listing:
-    """What a server lists that is started for this alone.
+    """The listing of a server, which is started only for this.
 
     Raises:
         ConfigError: the client is not installed, or the server can never start.
-        RefusedError: a listing that is none, or more tools than `max_tools`.
-        ServerError: the server ends, hangs or sends too much.
+        RefusedError: the listing is not valid.
+        ServerError: the server ends, hangs or sends too much, such as more tools than `max_tools`.
     """
-    with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
+    with ThreadPoolExecutor(1) as thread:  # this thread may have a running loop already
         return thread.submit(lambda: asyncio.run(_listed(server))).result()
 
 
@@ -83,23 +83,23 @@ async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
     raise ServerError(f"its list of tools has more than {_PAGES} pages")
 
 
-# A session with an MCP server: the official client over links of our own.
+# A session with an MCP server: the official client over our own links.
 
 
 T = TypeVar("T")
 Work = Callable[["ClientSession"], Awaitable[T]]
 EXTRA = "pip install 'agent-grid[mcp]'"
-_SHOWN = 300  # characters of what a server says of an error
+_SHOWN = 300  # characters of a server's error message
 _CLOSING_SECONDS = 5.0
-_STARTS = 2  # servers that start at once
+_STARTS = 2  # servers that may start at the same time
 _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakKeyDictionary()
 
 
 class Session:
-    """The link to one server and the client that talks to it, from `started` to `close`.
+    """The link to one server and the client that talks to it, from `start` to `close`.
 
-    Once the server has ended, sent too much, or not answered in time, it is of no use any more: `why` says it, and each
-    further request raises it. `told` is the server's name and version, as it says.
+    After the server has ended, sent too much, or not answered in time, the session cannot be used any more: `why` is
+    the reason, and each further request raises it. `told` is the server's name and version, as the server gives them.
     """
 
     def __init__(self, server: Server) -> None:
@@ -112,18 +112,18 @@ class Session:
         self._heard = 0
 
     async def start(self) -> None:
-        """Start the server and shake hands; raises ServerError, and ConfigError for what can never start."""
+        """Start the server and shake hands; raises ServerError, or ConfigError if the server can never start."""
         installed()
         async with _starting():
             self._owner = asyncio.create_task(self._own())
             self.told = await self.ask(_initialize, self.server.start_seconds)
 
     async def ask(self, work: Work[T], seconds: float) -> T:
-        """What a request to the client comes to.
+        """The result of a request to the client.
 
         Raises:
-            RefusedError: the server answers with an error, or with what is no answer.
-            ServerError: it is of no use any more, or does not answer in time.
+            RefusedError: the server answers with an error, or its answer is not valid.
+            ServerError: the server cannot be used any more, or does not answer in time.
         """
         if self._owner is None or self.why is not None:
             raise self.why or ServerError("it was not started")
@@ -138,22 +138,22 @@ class Session:
         finally:
             answer.cancel()
         if self._owner.done():
-            self._owner.result()  # raises what can never start
+            self._owner.result()  # raises the error of a server that can never start
             raise self._end(ServerError("it ended"))
         raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server, whatever it does; a process is killed before anything is waited for."""
+        """End the server, whatever it does; a process is killed before any waiting."""
         self._end(ServerError("it was ended"))
         if self._owner is None:
             return
         self._owner.cancel()
         await asyncio.wait([self._owner], timeout=_CLOSING_SECONDS)
         if self._owner.done() and not self._owner.cancelled():
-            self._owner.exception()  # whoever asked was told
+            self._owner.exception()  # the requests have raised it already
 
     def _end(self, why: ServerError) -> ServerError:
-        """End the link; the first reason is the one that counts."""
+        """End the link; the first reason counts."""
         self.why = self.why or why
         if self._link:
             self._link.end()
@@ -177,7 +177,7 @@ class Session:
             await link.gone()
 
     async def _answered(self, work: Work[Any], session: ClientSession, answer: asyncio.Future[Any]) -> None:
-        """Carry out one request; what is wrong with the server's answer is the request's error."""
+        """Carry out one request; an invalid answer of the server becomes the request's error."""
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -189,7 +189,7 @@ class Session:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             problem = RefusedError(one_line(f"its answer is none: {place}: {first['msg']}", _SHOWN))
-        except RuntimeError as error:  # a result that is not as its schema says, an unknown version of the protocol
+        except RuntimeError as error:  # a result that does not fit its schema, or an unknown version of the protocol
             problem = RefusedError(one_line(f"its answer is none: {error}", _SHOWN))
         except (RefusedError, ServerError) as error:
             problem = error
@@ -215,7 +215,7 @@ class Session:
         return await stack.enter_async_context(ClientSession(read, write))
 
     async def _hear(self, link: Link, incoming: Any) -> None:
-        """Hand the server's answers and requests on. Notifications are dropped, and what is no message at all."""
+        """Pass on the server's answers and requests. Notifications and lines that are no message at all are dropped."""
         import anyio
 
         async with incoming:
@@ -232,7 +232,7 @@ class Session:
             except ServerError as error:
                 why = ServerError(f"{error}, and was ended")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return  # the client is closed: nobody hears any more
+                return  # the client is closed and reads no more
             self._end(why)
 
     async def _say(self, link: Link, outgoing: Any) -> None:
@@ -242,17 +242,17 @@ class Session:
 
 
 def installed() -> None:
-    """Raise ConfigError where the client is not installed; keep it from printing what servers send."""
+    """Raise ConfigError if the client is not installed; keep it from printing what servers send."""
     try:
         import mcp  # noqa: F401
     except ImportError:
         raise ConfigError("dataset", "mcp", f"installed: {EXTRA}") from None
-    for name in ("mcp", "client", "httpx2", "httpcore2"):  # they log what untrusted servers get wrong, and headers
+    for name in ("mcp", "client", "httpx2", "httpcore2"):  # they log the errors of untrusted servers, and headers
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _starting() -> anyio.Semaphore:
-    """Of this loop: a start is work, and many at once would take one another's time until none is done in its own."""
+    """The semaphore of this loop. A start is work: if many started at the same time, none would be done in its time."""
     import anyio
 
     return _STARTING.setdefault(asyncio.get_running_loop(), anyio.Semaphore(_STARTS))
@@ -264,10 +264,10 @@ async def _initialize(session: ClientSession) -> str:
 
 
 def _message(line: bytes, link: Link) -> SessionMessage | None:
-    """A line as an answer or a request; None for a notification, and for what a server prints besides.
+    """A line as an answer or a request; None for a notification, and for other output of a server.
 
     Raises:
-        ServerError: an object that is no message: the answer that somebody waits for, perhaps.
+        ServerError: an object that is no message: it may be an answer for which a request waits.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -290,19 +290,19 @@ _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _SCHEMA = 50_000  # characters of a schema
 _DESCRIPTION = 20_000  # characters of a description
 _PARTS = 10_000
-_VALUES = ("default", "enum", "const", "examples")  # what stands in them is no schema
+_VALUES = ("default", "enum", "const", "examples")  # their values are not schemas
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 
 
 class BrokenError(Exception):
-    """Why a tool cannot be offered, as an unfinished sentence."""
+    """The reason why a tool cannot be offered, as an unfinished sentence."""
 
 
 def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Skipped]]:
     """The tools by name, in the server's order, and those that are left out.
 
     Raises:
-        ValueError: two tools have one name, so that nobody could tell which is called.
+        ValueError: two tools have the same name, so that it is unclear which one is called.
     """
     found, skipped, seen = dict[str, ToolSpec](), list[Skipped](), set[str]()
     for tool in tools:
@@ -357,7 +357,7 @@ def _checked(schema: Any) -> Any:
 
 
 class _Filling:
-    """Puts what a schema refers to in its place; so many parts at most, as definitions may double one another."""
+    """Replaces a schema's references by their definitions; it limits the parts, since definitions can multiply them."""
 
     def __init__(self, root: Any) -> None:
         self._defined = {**_object(root, "definitions"), **_object(root, "$defs")}

@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers: JSON Lines, read strictly, and what they expect behind an episode."""
+"""Tasks for the tools of MCP servers: JSON Lines, read strictly, and their expectations after an episode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from grid.text.objects import MAX_DEPTH
 from grid.text.references import misfit
 
 _MOST = 100_000
-"""Tasks of a file."""
+"""The most tasks of a file."""
 _FORM = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
@@ -50,7 +50,7 @@ class Call(BaseModel):
 
 
 class Expectation(BaseModel):
-    """A call that is made when an episode is over, and what it returns: `result`, or a text that it `contains`."""
+    """A call that is made after an episode, and its expected outcome: `result`, or a text that it `contains`."""
 
     model_config = _FORM
     tool: Name
@@ -66,11 +66,11 @@ class Expectation(BaseModel):
 
     @property
     def call(self) -> ToolCall:
-        """That is made."""
+        """The call that is made."""
         return ToolCall(self.tool, self.arguments)
 
     def holds(self, content: Mapping[str, Json]) -> bool:
-        """Whether what the call returned is what was expected; a single field `result` stands for its value."""
+        """Whether the call's outcome is the expected one; a single field `result` is replaced by its value."""
         told = content[RESULT] if [*content] == [RESULT] else dict(content)
         if self.contains is not None:
             return self.contains in (told if isinstance(told, str) else to_json(told))
@@ -78,9 +78,9 @@ class Expectation(BaseModel):
 
 
 def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
-    """Whether a value is the one that is wanted: an object has its keys, and may have others.
+    """Whether a value is the wanted one; an object must have the wanted keys, and may have others.
 
-    A text that stands for another kind of value is read as JSON; blanks at the ends of a text do not count.
+    If the wanted value is no text, a text is read as JSON; blanks at the ends of a text do not count.
     """
     if depth > MAX_DEPTH:
         return False
@@ -107,7 +107,7 @@ def _one_or_more(value: object) -> object:
 
 
 class Task(Milestones):
-    """One line. `cluster` is the template that it shares with others; without one it is of its own."""
+    """One line. `cluster` is the template that the task shares with others; without it the task is its own cluster."""
 
     model_config = _FORM
     id: Name
@@ -126,7 +126,7 @@ class Task(Milestones):
 
 
 def file_of(path: str | None) -> Path:
-    """The file of tasks; raises ConfigError where there is none."""
+    """The file of tasks; raises ConfigError if there is none."""
     if path is None:
         raise ConfigError("dataset.path", None, "a file of tasks in JSON Lines")
     file = Path(path).expanduser()
@@ -140,7 +140,7 @@ def file_of(path: str | None) -> Path:
 
 
 def read_tasks(file: Path) -> list[Task]:
-    """All tasks in the file's order; raises DataError for a line that is none, and for an id that comes twice."""
+    """All tasks in the file's order; raises DataError for a line that is no task, and for an id that comes twice."""
     tasks: dict[str, Task] = {}
     try:
         for line, row in read_jsonl(file, own=True):
@@ -165,7 +165,7 @@ def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
 
 
 def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
-    """Why a task cannot be a case; None where it can."""
+    """The reason why a task cannot be a case; None if it can."""
     if not (task.calls or task.expect) and task.answer is None:
         return "it has neither calls nor an answer nor what to expect, so that nothing could resolve it"
     calls = task.reference()

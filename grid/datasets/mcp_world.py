@@ -1,4 +1,4 @@
-"""The world of an episode with MCP servers: calls, what they return, and what has to hold when the work is over."""
+"""The world of an episode with MCP servers: calls, their results, and the expectations when the work is over."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 
-# The tools of MCP servers: each episode has sessions of its own, which cannot be gone back in.
+# The tools of MCP servers: each episode has its own sessions, which cannot go back to an earlier state.
 #
-# What a call leaves behind is in the server. A state holds what was seen of it: how many calls were made, which calls
-# of the reference were, with what they returned, and the answer.
+# The effects of a call are in the server. A state has only what was seen of them: the number of calls made, the
+# reference calls among them with their results, and the answer.
 
 
 ANSWER = "answer"
 BETWEEN = "__"
-"""What stands between a server's name and its tool's, where there are several servers."""
+"""The text between a server's name and its tool's name, if there are several servers."""
 
 
 @dataclass(frozen=True)
 class McpState:
-    """After `made` calls: by step of the reference what its call returned, as JSON; the last result; the answer."""
+    """After `made` calls: the JSON results of the reference's calls by step, the last result, and the answer."""
 
     made: int = 0
     obtained: tuple[tuple[str, str], ...] = ()
@@ -47,13 +47,13 @@ class McpState:
     answer: str | None = None
 
     def outcomes(self) -> dict[str, Mapping[str, Json]]:
-        """What the reference's calls returned, by step."""
+        """The results of the reference's calls, by step."""
         return {step: json.loads(text) for step, text in self.obtained}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found behind a state, when its episode was over: why each expectation that does not hold does not."""
+    """The check after an episode's last state: for each expectation that does not hold, the reason why."""
 
     state: McpState
     unmet: tuple[str, ...]
@@ -61,21 +61,21 @@ class Seen:
 
 @dataclass(eq=False)
 class McpWorld:
-    """The world of one episode. A session with a server begins with the first call of its tools, and ends by `close`.
+    """The world of one episode. A session with a server begins with the first call of its tools, and ends with `close`.
 
-    A call makes a step of the reference when it gives the same arguments in an equal form, and succeeds; one call makes
-    one step. With a `wanted` answer the case is resolved by it alone (`same_answer`), without one when all calls were
-    made. `answered`: the answer is what a finish tells; otherwise the last result. What is expected has to hold as
-    well: `settle` asks for it in the same sessions, and a state that was not settled is not resolved.
+    A call makes a step of the reference if it gives the same arguments in an equal form, and succeeds; one call makes
+    one step. With a `wanted` answer the case is resolved by the answer alone (`same_answer`), otherwise when all calls
+    were made. `answered`: the answer is the text of a finish; otherwise the last result. The expectations have to hold
+    as well: `settle` checks them in the same sessions, and a state that was not settled is not resolved.
 
     Attributes:
-        servers: by the name that stands before their tools' names; one alone has none.
-        tools: the servers', by name.
-        calls: the reference's by step.
+        servers: the servers by the name that precedes their tools' names; a single server has an empty name.
+        tools: the servers' tools by name.
+        calls: the reference's calls by step.
         wanted: the reference's answer.
-        answered: which of the two rules holds.
-        expect: what calls have to return when the episode is over.
-        seen: what they did; None before.
+        answered: whether a finish gives the answer; otherwise it is the last result.
+        expect: the calls after the episode, with their expected outcomes.
+        seen: the result of these calls; None before they are made.
     """
 
     servers: Mapping[str, Server]
@@ -90,15 +90,16 @@ class McpWorld:
     _made: int = field(default=0, init=False)
 
     def start(self) -> McpState:
-        """No call made."""
+        """The state before any call."""
         return McpState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[McpState, Observation]:
-        """What the server returns. A call that is refused has failed.
+        """The state after a call, and the server's result. A refused call has failed.
 
         Raises:
-            ToolError: the server has ended, hangs or floods, or was ended before; or a state is not the newest.
-            EngineError: it cannot be reached, or does not let us in.
+            ToolError: the server has ended, hangs or sends too much, or was ended before; or the state is not the
+                newest.
+            EngineError: the server cannot be reached, or refuses access.
         """
         before = own_state(state, McpState)
         if before.made != self._made:
@@ -118,11 +119,11 @@ class McpWorld:
         return replace(made, obtained=(*made.obtained, *more), last=_whole(found.content)), found
 
     async def settle(self, state: State) -> None:
-        """Make the calls of `expect` behind the last state. They are no steps, and nobody is shown them.
+        """Make the calls of `expect` after the last state. They are no steps, and no planner sees them.
 
         Raises:
-            ToolError: what one returned cannot be read, or the server is of no use.
-            EngineError: as `apply`.
+            ToolError: a result cannot be read, or the server cannot be used any more.
+            EngineError: the same as for `apply`.
         """
         if not self.expect:
             return
@@ -130,7 +131,7 @@ class McpWorld:
         self.seen = Seen(own_state(state, McpState), tuple(unmet))
 
     async def _unmet(self, one: Expectation) -> str | None:
-        """Why an expectation does not hold: what its tool returned, or the error that it tells."""
+        """The reason why an expectation does not hold: its tool's result or error; None if it holds."""
         told = f"{one.tool} with {to_json(dict(one.arguments))}"
         try:
             result = await self._asked(one.call)
@@ -144,7 +145,7 @@ class McpWorld:
         return one_line(f"{told} returned {found.text()}", 1000)
 
     def resolved(self, state: State) -> bool:
-        """Whether the answer is right, or without one all of the reference's calls were made, and what is expected."""
+        """Whether the answer is right (or, if none is wanted, all reference calls were made), and expectations hold."""
         own = own_state(state, McpState)
         if self.expect and (self.seen is None or self.seen.state != own or self.seen.unmet):
             return False
@@ -156,14 +157,14 @@ class McpWorld:
         return same_answer(given, self.wanted)
 
     def answer(self, state: State) -> str | None:
-        """What was told; where an outline ends the work, the last result. None where no question is answered."""
+        """The answer given; if an outline ends the work, the last result. None if no answer is wanted."""
         own = own_state(state, McpState)
         if self.wanted is None:
             return None
         return own.answer if self.answered else own.last and own.last.strip()
 
     async def close(self) -> None:
-        """End all sessions; the next call begins with another."""
+        """End all sessions; the next call begins a new one."""
         sessions, self._sessions, self._made = [*self._sessions.values()], {}, 0
         await asyncio.gather(*(session.close() for session in sessions))
 
@@ -179,12 +180,12 @@ class McpWorld:
         return observation(result, self._of(call.tool)[0].result_characters)
 
     def _of(self, tool: str) -> tuple[Server, str, str]:
-        """A tool's server, that one's name, and what it calls the tool."""
+        """A tool's server, the server's name, and the tool's name on that server."""
         name, _, own = ("", "", tool) if "" in self.servers else tool.partition(BETWEEN)
         return self.servers[name], name, own
 
     async def _asked(self, call: ToolCall) -> CallToolResult:
-        """What a call returns; raises RefusedError, and what `apply` raises."""
+        """The result of a call; raises RefusedError, and the errors of `apply`."""
         server, name, tool = self._of(call.tool)
         session = await self._started(name, server)
         try:
@@ -205,7 +206,7 @@ class McpWorld:
         return session
 
     def _step(self, state: McpState, call: ToolCall) -> str | None:
-        """The first step of the reference that a call makes, of those that were not made; None for another call."""
+        """The first step of the reference that a call makes and that was not made before; None if there is none."""
         outcomes, spec = state.outcomes(), self.tools[call.tool]
         parameters = {parameter.name: parameter for parameter in spec.parameters}
         for step, reference in self.calls.items():
@@ -223,16 +224,16 @@ def _named(server: str) -> str:
 
 
 def _broken(error: Exception, what: str) -> GridError:
-    """A server that cannot be reached is the infrastructure's failure, which is tried again; another the tools'."""
+    """The error to raise: EngineError, which is retried, for a server that cannot be reached, otherwise ToolError."""
     kind = EngineError if isinstance(error, AwayError) else ToolError
     return kind(f"{what}: {error}")
 
 
 def same_answer(given: str, wanted: str) -> bool:
-    """Whether two answers mean the same; where digits count, no sign within them may be dropped.
+    """Whether two answers mean the same; if the wanted answer has digits, no sign within it may be dropped.
 
-    Whoever plans ahead can tell no more than a whole result: one that is an object, or a list of objects, with a single
-    value stands for that value.
+    A planner that plans ahead can only give a whole result as its answer: an object, or a list of objects, with a
+    single value counts as that value.
     """
     digits = any(char.isdigit() for char in wanted)
     told = (given, *_only_value(given))
@@ -240,12 +241,12 @@ def same_answer(given: str, wanted: str) -> bool:
 
 
 def _only_value(text: str) -> tuple[str, ...]:
-    """The value of a structure that has no other."""
+    """The only value of a structure; empty if it has none or several."""
     found = objects(text) if len(text) <= MAX_CHARACTERS else []
     if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
         return ()
     pending, leaves = [found[0].value], list[Json]()
-    for value in pending:  # which grows
+    for value in pending:  # `pending` grows in the loop
         if isinstance(value, dict | list):
             pending += value.values() if isinstance(value, dict) else value
         else:
@@ -254,7 +255,7 @@ def _only_value(text: str) -> tuple[str, ...]:
 
 
 def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
-    """The state behind the answer; a finish without one, or with a reference that nothing fills, is refused."""
+    """The state after the answer; a finish without an answer, or with an unfilled reference, is refused."""
     answer = call.arguments.get(ANSWER)
     text = answer if isinstance(answer, str) else "" if answer is None else to_json(answer)
     if not text.strip():
@@ -266,19 +267,19 @@ def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
 
 
 def _whole(content: Mapping[str, Json]) -> str:
-    """What a reference to a result stands for, as text: `result`, or all fields."""
+    """The value of a reference to a result, as text: `result`, or all fields."""
     result = content[RESULT] if RESULT in content else dict(content)
     return result if isinstance(result, str) else to_json(result)
 
 
-# What a call of an MCP server's tool returned, as an observation.
+# The result of a call of an MCP server's tool, as an observation.
 
 
 async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
-    """What a tool returns.
+    """The result of a tool call.
 
-    The client's own `call_tool` holds it against the schema that the server tells, whose regular expressions may take
-    for ever; nothing here rests on that.
+    The client's own `call_tool` checks it against the server's schema, whose regular expressions may take for ever;
+    nothing here depends on that check.
     """
     from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
@@ -287,15 +288,15 @@ async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
 
 
 def failed(why: str) -> Observation:
-    """A call that came to nothing."""
+    """The observation of a failed call."""
     return Observation({ERROR: why}, failed=True)
 
 
 def observation(result: CallToolResult, most: int) -> Observation:
-    """The structured content, its fields where it has any; else the texts, a line each, as the field `result`.
+    """The fields of the structured content, if it has any; otherwise the texts, one per line, as the field `result`.
 
-    Images, sounds and resources are named. An error is a failed call with the text; so is a result of more than `most`
-    characters, of which nothing is shown, since a part of it might mislead.
+    Images, sounds and resources are only named. An error is a failed call with the text. A result of more than `most`
+    characters is a failed call too; nothing of it is shown, since a part might mislead.
     """
     structured = result.structured_content
     told = "\n".join(_text(block) for block in result.content)
@@ -313,7 +314,7 @@ def observation(result: CallToolResult, most: int) -> Observation:
 
 
 def _text(block: Any) -> str:
-    """A block of a result: its text, or what it is."""
+    """A block of a result: its text, or a description of it."""
     if block.type == "text":
         return str(block.text)
     resource = getattr(block, "resource", None)

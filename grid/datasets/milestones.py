@@ -1,4 +1,4 @@
-"""Milestones as a line of a file of tasks names them."""
+"""Milestones, as a line of a file of tasks gives them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Values = Annotated[dict[str, JsonValue], Field(max_length=100)]
 
 
 class Named(BaseModel):
-    """A call that counts, by its tool, some of its arguments, and some of the fields that it returned.
+    """A milestone or forbidden call: its tool, some of its arguments, and some of the fields that it returned.
 
-    `name` is how others name it in `after`; without one it is its place in the list, from 0.
+    Other milestones refer to it in `after` by its `name`. Without a `name`, its name is its place in the list, from 0.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
@@ -35,7 +35,7 @@ Lines = Annotated[list[Named], Field(max_length=100)]
 
 
 class Milestones(BaseModel):
-    """What a line may have besides: `milestones` on the way, each after the one before it if they are `in_order`.
+    """Optional fields of a line: `milestones` on the way, each after the one before it if they are `in_order`.
 
     `forbidden` are calls that must not be made.
     """
@@ -45,11 +45,11 @@ class Milestones(BaseModel):
     forbidden: Lines = Field(default_factory=list)
 
     def named(self, tools: Sequence[str]) -> tuple[tuple[Milestone, ...], tuple[Milestone, ...]]:
-        """The milestones, each behind those that it comes after, and what is forbidden.
+        """The milestones, each placed after those in its `after`, and the forbidden calls.
 
         Raises:
-            ValueError: a tool is none of `tools`, the milestones cannot be reached (`ordered`), or what is forbidden
-                comes after another.
+            ValueError: a tool is none of `tools`, the milestones cannot be reached (`ordered`), or a forbidden call has
+                an `after`.
         """
         found, forbidden = [*_read(self.milestones, tools)], [*_read(self.forbidden, tools)]
         if self.in_order:

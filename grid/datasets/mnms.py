@@ -1,7 +1,7 @@
-"""m&m's (Ma et al. 2024): requests that take one to several of 33 multi-modal tools, each with its plan.
+"""m&m's (Ma et al. 2024): requests that need one or several of 33 multi-modal tools, each with its plan.
 
-No tool is run: what a call returns are names. So figures tell whether the right calls were
-made with the right links, which is what the benchmark's own metrics of plans tell, and nothing of what they would show.
+No tool is run: a call returns only names. So figures tell whether the right calls were made with the right links, as
+the benchmark's own metrics of plans do, and nothing about the content of real outputs.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.text import references
 from grid.worlds.schema import ERROR
 
-# The tools of m&m's, played by names: no image is drawn and no text is written.
+# The tools of m&m's, simulated by names: no image is drawn and no text is written.
 #
-# A call that fits its tool returns for each field of its output a handle, `image-3fa91c07`, that is made of the call
-# alone: the same call has the same handles in all cases, and they say nothing of a reference.
+# A call that fits its tool returns a handle such as `image-3fa91c07` for each field of its output. The handle is made
+# from the call alone: the same call has the same handles in all cases, and they reveal nothing about a reference.
 
 
 _FIELDS = "|".join(sorted({field for tool in TOOLS.values() for field in tool.gives}))
@@ -86,17 +86,17 @@ class MadeState:
 
     @cached_property
     def handles(self) -> Mapping[str, Kind]:
-        """What the calls returned, and of which kind it is."""
+        """The handles that the calls returned, with their kinds."""
         return {f"{field}-{digest}": kind for tool, digest in self.calls for field, kind in TOOLS[tool].gives.items()}
 
 
 @plain_dataclass(frozen=True)
 class MnmsWorld:
-    """One case's tools. Resolved: all calls of one of `plans` were made, each as often as there, whatever else was.
+    """One case's tools. Resolved: all calls of one of `plans` were made, each as often as there; others may be too.
 
-    Calls are equal when the scorer's values are: as texts, whatever their case. Arguments of images, audio and objects
-    take an earlier output of their kind, and of `files` those that end like one; anything else is refused with the
-    reason, and so are arguments that are missing or that the tool does not have.
+    Calls are equal if the scorer's values are equal: as texts, ignoring case. Arguments of images, audio and objects
+    accept an earlier output of their kind, or one of `files` with a suffix of that kind. Anything else is refused with
+    the reason, and so are calls with missing arguments or with arguments that the tool does not have.
     """
 
     files: frozenset[str]
@@ -105,15 +105,15 @@ class MnmsWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> MadeState:
-        """Behind the calls that were made before the case begins."""
+        """The state after the calls that were made before the case begins."""
         return self.begin
 
     async def apply(self, state: State, call: ToolCall) -> tuple[MadeState, Observation]:
-        """Handles by output field; `{"error"}` where the call does not fit."""
+        """The state and handles by output field; `{"error"}` if the call does not fit."""
         return self.respond(own_state(state, MadeState), call)
 
     def respond(self, state: MadeState, call: ToolCall) -> tuple[MadeState, Observation]:
-        """As `apply`."""
+        """The same as `apply`."""
         try:
             self._check(state, call)
         except _RefusedError as refused:
@@ -123,7 +123,7 @@ class MnmsWorld:
         return MadeState(tuple(sorted((*state.calls, (call.tool, digest))))), Observation(outputs)
 
     def resolved(self, state: State) -> bool:
-        """Whether a whole plan was made."""
+        """Whether all calls of a plan were made."""
         made = Counter(own_state(state, MadeState).calls)
         return any(Counter(plan.calls) <= made for plan in self.plans)
 
@@ -132,7 +132,7 @@ class MnmsWorld:
         return None
 
     def run(self, plan: Calls) -> tuple[list[Step], MadeState, str | None]:
-        """The steps of a plan from the empty state, the state behind them, and the error of the first that fails."""
+        """The steps of a plan from the empty state, the state after them, and the error of the first failing step."""
         state, steps = MadeState(), list[Step]()
         for place, written in enumerate(map(as_references, plan)):
             call = references.resolve(written, references.outputs_of(steps))
@@ -172,21 +172,21 @@ class MnmsWorld:
 
 
 def _digest(call: ToolCall) -> str:
-    """Eight hexadecimal digits of a call, of which values count as the scorer compares them."""
+    """Eight hexadecimal digits of a call, whose values are taken as the scorer compares them."""
     values = {name: str(value).lower() for name, value in sorted(call.arguments.items())}
     return hashlib.blake2b(to_json([call.tool, values]).encode(), digest_size=4).hexdigest()
 
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plan runs in its world: the reference's steps and, behind them, the state of every plan's end."""
+    """A record whose plan runs in its world, with the reference's steps; the world has every plan's end state."""
 
     record: Record
     world: MnmsWorld
     steps: tuple[Step, ...]
 
     def behind(self, place: int) -> MnmsWorld:
-        """The world of the call at a place: it begins behind those before it and is resolved with this one."""
+        """The world of the call at a place: it begins after the calls before it and is resolved by this call."""
         own = self.record.plans[0]
         begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
         return MnmsWorld(self.world.files, (end,), begin)
@@ -194,9 +194,9 @@ class _Usable:
     def closed_set(
         self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
     ) -> Mapping[str, Any]:
-        """ToolTree's four, of a path or of the step at a place; whatever alternatives there are, of the reference.
+        """ToolTree's four F1 of a path, or of the step at a place, against the reference, ignoring alternatives.
 
-        An earlier output that a call holds as it is counts as the reference to it, also within a text.
+        If a call contains an earlier output as it is, also within a text, that counts as the reference to it.
         """
         done = self.steps[: place or 0]
         plan, made = made_plan((*done, *trajectory.steps)), [step for step in trajectory.steps if step.call]
@@ -216,10 +216,10 @@ class Mnms(FileDataset[_Usable]):
     """The requests of one file. `path` is a folder with `<split>.json`, as released.
 
     `mode=end_to_end`: a case is a request, resolved when all calls of its plan were made, with the plan's arguments and
-    links, in whatever order and whatever else was called. `step_by_step`: a case is one call of a plan, to be made
-    behind the plan's own calls before it, in one decision. With `alternatives` a path may also be one of the further
-    plans that the release gives a request: it is held against the one whose tools are most like its own (the scorer's
-    `use_best_match`, which the authors' own command leaves off).
+    links, in any order and with any other calls. `step_by_step`: a case is one call of a plan, to be made in one
+    decision after the plan's own calls before it. With `alternatives` a path may also follow one of the further plans
+    that the release gives for a request: it is compared with the plan whose tools are most similar to its own (the
+    scorer's `use_best_match`, which the authors' own command leaves off).
     """
 
     split: Split = "test_human_verified_filtered"
@@ -233,18 +233,18 @@ class Mnms(FileDataset[_Usable]):
 
     @property
     def name(self) -> str:
-        """With the split."""
+        """The name of the benchmark with the split."""
         return f"mnms-{self.split}"
 
     @cached_property
     def files(self) -> Sequence[Path]:
-        """The split's."""
+        """The file of the split."""
         name = f"{self.split}.json"
         return (self.folder(name) / name,)
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The closed set. No file defines it, but a folder that lacks the requests is told here too."""
+        """The closed set. No file defines it, but a folder without the requests raises its error here too."""
         return SPECS if self.files else {}
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -265,15 +265,15 @@ class Mnms(FileDataset[_Usable]):
         return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
 
     def chosen(self) -> Sequence[str]:
-        """All requests or, step by step, all steps."""
+        """The ids of all requests or, step by step, of all steps."""
         return list(self._cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """Plans' lengths, and in them their tools."""
+        """The lengths of plans, and the plans' tools inside a length."""
         return lambda case_id: str(len(self._steps(case_id))), self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The tools of its plan in their order: requests were made for given chains of tools."""
+        """The tools of the case's plan in their order: requests were made for given chains of tools."""
         return "\n".join(step.call.tool for step in self._steps(case_id) if step.call)
 
     def problem(self, case_id: str) -> Problem:
@@ -305,7 +305,7 @@ class Mnms(FileDataset[_Usable]):
 
     @cached_property
     def _cases(self) -> dict[str, tuple[str, int | None]]:
-        """By id the record, and the place of the call where a case is a step."""
+        """For each case id the record, and the place of the call if a case is a step."""
         if self.mode == "end_to_end":
             return {name: (name, None) for name in self.records}
         return {
@@ -314,24 +314,25 @@ class Mnms(FileDataset[_Usable]):
 
 
 def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any]:
-    """m&m's metrics of a path (`plan_scores`)."""
+    """The metrics of m&m's for a path (`plan_scores`)."""
     made = labels_of(made_plan(trajectory.steps))
     return plan_scores(nearest(golds, made), made)
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """How the one decision behind `done` agrees with the plan's call (`step_scores`)."""
+    """The agreement of the one decision after `done` with the plan's call (`step_scores`)."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 
 
-# m&m's metrics (Ma et al. 2024, §4; the authors' `mnms/evaluation`), a case at a time.
+# The metrics of m&m's (Ma et al. 2024, §4; the authors' `mnms/evaluation`), one case at a time.
 #
-# Their scorer writes a plan as lines of Python, reads each line again, and compares what it read. So do we, since that
-# decides what is equal: texts whatever their case, numbers as texts, and a call whose line cannot be read (a new line
-# or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
+# Their scorer writes a plan as lines of Python, reads each line again, and compares the results. So do we, since that
+# decides what is equal: texts are compared ignoring case, numbers as texts, and a call whose line cannot be read (a new
+# line or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
 #
-# Where theirs divides sums over all cases (argument names and values, edges), a case's column is of its own sums.
+# If their scorer divides sums over all cases (argument names and values, edges), a case's column has the case's own
+# sums.
 
 
 _KINDS = {name.replace(" ", "_"): name for name in TOOLS}
@@ -346,7 +347,7 @@ class _UnwritableError(Exception):
 
 @plain_dataclass(frozen=True)
 class Labels:
-    """What is compared of a plan, call by call: `tool`, `tool--names` and `tool--name=value`, names in their order."""
+    """The compared labels of a plan, call by call: `tool`, `tool--names` and `tool--name=value`, with sorted names."""
 
     tools: tuple[str, ...]
     names: tuple[str, ...]
@@ -354,12 +355,12 @@ class Labels:
 
     @cached_property
     def edges(self) -> frozenset[str]:
-        """The pairs of tools that are called one after the other."""
+        """The pairs of tools that are called directly after one another."""
         return frozenset(map(_SEPARATOR.join, zip(self.tools, self.tools[1:], strict=False)))
 
 
 def labels_of(plan: Sequence[ToolCall], first: int = 0) -> Labels:
-    """The labels of a plan with links by place (`records.Calls`), whose first call stands at a place."""
+    """The labels of a plan with links by place (`records.Calls`), whose first call is at the place `first`."""
     try:
         lines = [line for place, call in enumerate(plan, first) for line in _line(place, call).split("\n")]
     except _UnwritableError:
@@ -378,7 +379,7 @@ def _line(place: int, call: ToolCall) -> str:
 
 
 def _value(value: Json) -> str:
-    """A value as code: a link as `output0['text']`, a text with links as a formatted one, all else as a text."""
+    """A value as code: a link as `output0['text']`, a text with links as a formatted text, all else as a text."""
     if not isinstance(value, str):
         return f'"{value}"'
     if value.startswith("<node-") and " " not in value:
@@ -396,10 +397,10 @@ def _output(link: str) -> str:
 
 
 def _filled(text: str) -> str:
-    """The text with its links as `str.format` fills them in, for which braces of the text's own are fields too.
+    """The text with its links as `str.format` fills them in; it treats the text's own braces as fields too.
 
-    A number in such braces is the link of that number. What says more than a number is refused, also where `format`
-    would do something with it: its little language can ask for gigabytes.
+    A number in such braces is the link with that number. A field with more than a number is refused, even if `format`
+    could process it: its little language can ask for gigabytes.
     """
     links = [_output(link) for link in _LINK.findall(text)]
     filled: list[str] = []
@@ -421,12 +422,12 @@ def _filled(text: str) -> str:
 
 
 def _read(line: str) -> tuple[str, dict[str, str]] | None:
-    """A line's tool with its arguments in the order of their names; None where it is no call."""
+    """A line's tool with its arguments in the order of their names; None if the line is no call."""
     if len(line) > _LONGEST:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of backslashes that mean nothing
+            warnings.simplefilter("ignore")  # about invalid escapes
             tree = ast.parse(line.strip())
         assigned = next((node for node in ast.walk(tree) if isinstance(node, ast.Assign)), None)
         if assigned is None or not isinstance(assigned.targets[0], ast.Name):
@@ -441,7 +442,7 @@ def _read(line: str) -> tuple[str, dict[str, str]] | None:
 
 
 def made_plan(steps: Sequence[Step]) -> Calls:
-    """The calls that were made, failed ones too, as a plan with links by place."""
+    """The calls that were made, including failed ones, as a plan with links by place."""
     plan: list[ToolCall] = []
     places: dict[str, int] = {}
     handles: dict[str, tuple[int, str]] = {}
@@ -458,18 +459,18 @@ def made_plan(steps: Sequence[Step]) -> Calls:
 
 
 def nearest(golds: Sequence[Labels], made: Labels) -> Labels:
-    """Of the reference and its alternatives the one whose tools are most like those called; the first of equals."""
+    """The plan, among reference and alternatives, whose tools are most similar to those called; the first of equals."""
     return max(golds, key=lambda gold: round(100 * (_f1(set(gold.tools), set(made.tools)) or 0.0), 2))
 
 
 def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
     """The columns of one case.
 
-    argument_name_f1, argument_value_f1, edge_f1: of the sets of labels; None where neither side has any. plan_accuracy,
-    plan_names_accuracy, plan_values_accuracy: the lists are equal. edit_distance: 1 less the Levenshtein ratio of the
-    lists of tools, 2 LCS / (length + length); tools outside the set are one and the same. tool_counts: of every tool
-    whether it was called rightly, called at all, and in the reference; the scorer's tool F1 is the mean over the tools
-    of 2 hits / (predicted + gold), each summed over the cases, 0 where both are.
+    argument_name_f1, argument_value_f1, edge_f1: the F1 of the sets of labels; None if both are empty. plan_accuracy,
+    plan_names_accuracy, plan_values_accuracy: whether the lists are equal. edit_distance: 1 minus the Levenshtein ratio
+    of the lists of tools, 2 LCS / (length + length); all tools outside the set count as the same tool. tool_counts: for
+    each tool whether it was called rightly, called at all, and in the reference. The scorer's tool F1 is the mean over
+    the tools of 2 hits / (predicted + gold), each summed over the cases, and 0 if both sums are 0.
     """
     return {
         "argument_name_f1": _f1(set(gold.names), set(made.names)),
@@ -484,10 +485,11 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
 
 
 def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
-    """The columns of one step behind the reference's own, for which GTA's definitions serve.
+    """The columns of one step after the reference's own steps, according to GTA's definitions.
 
-    instruction_accuracy: a call was made. tool_accuracy: of the right tool. argument_accuracy: with equal arguments, as
-    texts, whatever their case, and links to the same outputs. tool_counts: as for plans, of this step.
+    instruction_accuracy: a call was made. tool_accuracy: it calls the right tool. argument_accuracy: its arguments are
+    equal too, as texts ignoring case, with links to the same outputs. tool_counts: the same as for plans, for this
+    step.
     """
     right = made is not None and made.tool == gold.tool
     return {
@@ -499,7 +501,7 @@ def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
 
 
 def _counts(gold: Set[str], made: Set[str]) -> str:
-    """By tool of the closed set whether it is hit, predicted and gold, as JSON."""
+    """For each tool of the closed set whether it is hit, predicted and gold, as JSON."""
     return to_json({name: [int(name in gold & made), int(name in made), int(name in gold)] for name in TOOLS})
 
 
@@ -512,7 +514,7 @@ def _f1(gold: Set[str], made: Set[str]) -> float | None:
 
 
 def _ratio(one: Sequence[str], other: Sequence[str]) -> float:
-    """Twice the longest common subsequence by the sum of the lengths; 1 of two empty lists."""
+    """Twice the longest common subsequence divided by the sum of the lengths; 1 for two empty lists."""
     row = [0] * (len(other) + 1)
     for left in one:
         above = row

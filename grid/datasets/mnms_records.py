@@ -1,4 +1,4 @@
-"""The released files of m&m's: one JSON object a line, in which plans stand as texts of Python literals.
+"""The released files of m&m's: one JSON object per line, in which plans are texts of Python literals.
 
 A line has `id`, `user_request`, `plan_str` (a list of `{"id", "name", "args"}`), `code_str` (the same plan as Python,
 which is not read) and `alt_plans_str` (a list of further plans, or null). The authors' code runs `eval` on plans; here
@@ -24,7 +24,7 @@ from grid.text.references import PATTERN, reference
 
 Split: TypeAlias = Literal["test_human_verified_filtered", "test_human_verified", "test_raw"]
 Calls: TypeAlias = tuple[ToolCall, ...]
-"""A plan; a link `<node-k>.field` in its arguments names the call at place k, from 0."""
+"""A plan; a link `<node-k>.field` in its arguments refers to the call at place k, from 0."""
 FIELDS = ("id", "user_request", "plan_str", "alt_plans_str")
 SUFFIXES: Mapping[str, tuple[str, ...]] = {"image": (".jpg", ".jpeg", ".png"), "audio": (".flac",)}
 _LONGEST = 200_000  # characters of a plan
@@ -35,7 +35,7 @@ _FILE = re.compile(r"(?<![\w./-])[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
 
 @dataclass(frozen=True)
 class Record:
-    """One request. `plans` are the reference and, behind it, the alternatives that were asked for."""
+    """One request. `plans` are the reference and, after it, the alternatives if they are wanted."""
 
     query: str
     plans: tuple[Calls, ...]
@@ -78,7 +78,7 @@ def read_record(row: Mapping[str, Any], alternatives: bool) -> Record:
 
 
 def _literal(text: Any) -> Any:
-    """A text as the Python literal that it is."""
+    """The value of a text that is a Python literal."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise UnusableError(f"its plan is no text of at most {_LONGEST:,} characters")
     try:
@@ -88,7 +88,7 @@ def _literal(text: Any) -> Any:
 
 
 def read_plan(nodes: Any) -> Calls:
-    """A list of nodes as calls, their links by place.
+    """A list of nodes as calls, with links by place.
 
     Raises:
         UnusableError: it is no list of calls of the closed set, or a link names no field of an earlier call.
@@ -146,17 +146,17 @@ def _link(place: int, field: str) -> str:
 
 
 def as_references(call: ToolCall) -> ToolCall:
-    """A plan's call with `OUTPUT_FROM_STEP_k.field` in the place of its links."""
+    """A plan's call with its links replaced by `OUTPUT_FROM_STEP_k.field`."""
     return _each_text(call, lambda text: _LINK.sub(lambda link: reference(link[1], link[2]), text))
 
 
 def as_links(call: ToolCall, places: Mapping[str, int], handles: Mapping[str, tuple[int, str]]) -> ToolCall:
-    """A call that was made as a plan's: links in the place of references, and of outputs that it holds as they are.
+    """A call that was made, in a plan's form: references, and outputs that it contains as they are, become links.
 
     Args:
-        call: as the planner wrote it.
-        places: of the calls before it, by the number of their step.
-        handles: what each call before it returned: by value the call's place and the field.
+        call: the call as the planner wrote it.
+        places: the places of the calls before it, by the number of their step.
+        handles: for each value that a call before it returned, the call's place and the field.
     """
 
     def of_reference(match: re.Match[str]) -> str:
@@ -178,16 +178,16 @@ def _each_text(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
     return ToolCall(call.tool, arguments)
 
 
-# The closed set of m&m's: 33 tools with the names and kinds of what they take and return.
+# The closed set of m&m's: 33 tools with the names and kinds of their arguments and outputs.
 #
-# The release names its tools in code only, so names and kinds stand here as they do there (`TOOL_METADATA`, version of
-# March 2024); the descriptions are our own. All arguments are required.
+# The release names its tools only in code, so names and kinds are copied from there (`TOOL_METADATA`, version of March
+# 2024); the descriptions are our own. All arguments are required.
 
 
 Kind: TypeAlias = Literal["text", "image", "audio", "integer", "objects", "object"]
-"""What an argument takes or a field holds. `objects` is a list of what was found, `object` one of them."""
+"""The kind of an argument's or a field's value. `objects` is a list of found objects, `object` one of them."""
 MODEL, PROCESSING, API = "ml model", "data processing", "public api"
-_TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all else is a text: a value or an earlier output
+_TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all others are texts: a value or an earlier output
 _TAKES: Mapping[Kind, str] = {
     "text": "a text",
     "image": "an image: a file of the request, or an earlier output",
@@ -212,11 +212,11 @@ _MEANS: Mapping[str, str] = {
     "lon": "the longitude",
     "lat": "the latitude",
 }
-"""By name, where the kind says too little."""
+"""Descriptions by an argument's name, if its kind says too little."""
 
 
 class Tool(NamedTuple):
-    """A tool as it is shown, with the kinds of its arguments and of its output's fields."""
+    """A tool as planners see it, with the kinds of its arguments and of its output's fields."""
 
     spec: ToolSpec
     takes: Mapping[str, Kind]

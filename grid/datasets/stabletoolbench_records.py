@@ -14,36 +14,37 @@ from grid.core.types import Json, Skipped, ToolCall, to_json
 from grid.datasets.files import folder, read_json
 from grid.text import references
 
-# How ToolBench writes names, in its functions' names and in the files of its response cache.
+# ToolBench's way of writing names, in its functions' names and in the files of its response cache.
 
 
 LONGEST = 64
-"""Characters of a function's name that servers of models take."""
+"""The most characters of a function's name that servers of models accept."""
 _OTHER = re.compile(r"[^\u4e00-\u9fa5a-zA-Z0-9^_]")
 _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 
 
 def standardized(text: str) -> str:
-    """Lower case, with `_` for all but letters and digits; `get_` in front of a digit."""
+    """A text in lower case, with `_` for all but letters and digits, and with `get_` before a leading digit."""
     found = re.sub(r"_{2,}", "_", _OTHER.sub("_", text)).lower().strip("_")
     return f"get_{found}" if found[:1].isdigit() else found
 
 
 def identifier(text: str) -> str:
-    """A standardized name that is no word of Python's: of an API, or of an argument."""
+    """The standardized name of an API or of an argument, changed if it is a reserved word."""
     found = standardized(text)
     return f"is_{found}" if found in _RESERVED else found
 
 
 def category(text: str) -> str:
-    """A category, as folders are called."""
+    """A category, as in the names of folders."""
     return re.sub(r"[ ,/]", "_", text).replace("__", "_")
 
 
 def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
-    """A name of its own for each API: `search_for_simple_youtube_search`, of a long one the last words.
+    """A unique name for each API: `search_for_simple_youtube_search`, or the last words of a long name.
 
-    Where several have the same, all but the first, in order of their category and full names, get a number behind it.
+    If several APIs have the same name, all but the first, in the order of their category and full names, get a number
+    after it.
     """
     names: dict[Api, str] = {}
     taken: Counter[str] = Counter()
@@ -59,7 +60,7 @@ def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
 
 
 def _ending(name: str) -> str:
-    """Whole words of at most so many characters, where there are any."""
+    """The end of a name with at most LONGEST characters, in whole words if possible."""
     if len(name) <= LONGEST:
         return name.strip("_")
     cut = name[-LONGEST:]
@@ -70,7 +71,7 @@ def _ending(name: str) -> str:
 
 
 Group = Literal["G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction"]
-"""One tool's APIs (G1), or those of several of a category (G2) or a collection (G3)."""
+"""The APIs of one tool (G1), or of several tools of a category (G2) or of a collection (G3)."""
 GROUPS: tuple[Group, ...] = get_args(Group)
 FOLDER = "solvable_queries/test_instruction"
 RELEVANT = "relevant APIs"
@@ -92,7 +93,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Api:
-    """One API, told from others by category, tool and name. What else its definition says is looked up by it."""
+    """One API, identified by category, tool and name. It is the key for the rest of its definition."""
 
     category: str
     tool: str
@@ -101,7 +102,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Definition:
-    """What an API's documentation says. `template` is the shape of its response, None where it has none."""
+    """The content of an API's documentation. `template` is the shape of its response, None if it has none."""
 
     description: str
     method: str
@@ -111,7 +112,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Query:
-    """One usable query: what it offers (`own`), and the APIs that settle it, each once."""
+    """One usable query: the APIs that it offers (`own`), and the APIs that settle it (`relevant`), each once."""
 
     id: str
     group: Group
@@ -122,7 +123,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Records:
-    """All that the files hold: usable queries by id, every API of any query, and what was left out."""
+    """The content of the files: usable queries by id, every API of any query, and the skipped queries."""
 
     queries: Mapping[str, Query]
     definitions: Mapping[Api, Definition]
@@ -130,9 +131,9 @@ class Records:
 
 
 def files_in(path: str | None, group: Group | None) -> dict[Group, Path]:
-    """The groups' files that are there; the folder of the files themselves will do too.
+    """The groups' files that exist; `path` may also be the folder of the files themselves.
 
-    Raises ConfigError where there is none, or not that of `group`.
+    Raises ConfigError if there is no file, or no file of `group`.
     """
     root = folder("dataset.path", path)
     inside = root / FOLDER if (root / FOLDER).is_dir() else root
@@ -144,7 +145,7 @@ def files_in(path: str | None, group: Group | None) -> dict[Group, Path]:
 
 
 def read_records(files: Mapping[Group, Path]) -> Records:
-    """Read all files; an API that is defined more than once is as its first definition says.
+    """Read all files; if an API is defined more than once, its first definition counts.
 
     Raises:
         DataError: a file that cannot be read or is of another form.
@@ -191,7 +192,7 @@ def _definition(listed: Mapping[str, Any]) -> Definition:
     for key in _LISTS:
         for given in listed.get(key) or ():
             name = given.get("name") if isinstance(given, dict) else None
-            if isinstance(name, str) and (name := " ".join(name.split())):  # no call could give one without a name
+            if isinstance(name, str) and (name := " ".join(name.split())):  # no call could give it without a name
                 text = " ".join(str(given.get("description") or "").split())
                 kind = str(given.get("type") or "STRING")
                 arguments.setdefault(name, Argument(name, kind, text, given.get("default"), key == _LISTS[0]))
@@ -200,7 +201,7 @@ def _definition(listed: Mapping[str, Any]) -> Definition:
 
 
 def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api, Definition]) -> Query | str:
-    """The query, or why it can be no case."""
+    """The query, or the reason why it cannot be a case."""
     if not offered:
         return "it offers no API"
     if not row["query"].strip():
@@ -221,9 +222,9 @@ def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api
 
 
 def reference_call(tool: str, definition: Definition) -> ToolCall:
-    """A call with the defaults of the required arguments, as texts; the queries' own are nowhere recorded.
+    """A call with the defaults of the required arguments, as texts; the queries' own values are not recorded.
 
-    Where the default is empty the value is an example of its type: no tool takes a required argument that is empty.
+    If a default is empty, the value is an example of its type: no tool accepts an empty required argument.
     """
     return ToolCall(tool, {one.name: _default(one) for one in definition.arguments if one.required})
 

@@ -1,9 +1,10 @@
 """UltraTool, adapted to be executable (egb_slate appendix B.3): the released `English-dataset` folder as cases.
 
-The library is every tool that any query defines. Reference calls come from `test_set/tool_usage.json` where it has
-them whole, else from the plan's call strings. Outcomes are grounded deterministically: what a call returns follows from
-the tool and the arguments. An argument that the data leaves as a placeholder (`<booking number>`, or its own
-name) is tied to the earlier output of that name, or, where there is none, left open: any value will do.
+The library has every tool that any query defines. Reference calls come from `test_set/tool_usage.json` if it has them
+whole, otherwise from the plan's call strings. Outcomes are grounded deterministically: the tool and the arguments
+determine the result of a call. The data leave some arguments as placeholders (`<booking number>`, or the argument's own
+name). Such an argument becomes a reference to the earlier output of that name. If there is none, it is left open: any
+value is accepted.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ class _Record:
 
 @dataclass(config=STRICT)
 class UltraTool(FileDataset[_Record]):
-    """UltraTool's test queries, those that cannot be cases left out.
+    """UltraTool's test queries, without those that cannot be cases.
 
-    A case is resolved by the outcomes of all calls that no other call uses, which are nearly all its calls, or, with
-    `resolution` last, by its last call's alone. `limit` draws a sample: domains, by which the file is ordered, and in
-    them clusters have their shares (`order`).
+    A case is resolved by the outcomes of all calls that no other call uses, which are nearly all its calls. With
+    `resolution` last, it is resolved by the outcome of its last call alone. `limit` draws a sample in which domains,
+    and clusters inside a domain, have their shares (`order`); the file is sorted by domain.
     """
 
     name: ClassVar[str] = "ultratool"
@@ -77,7 +78,7 @@ class UltraTool(FileDataset[_Record]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """An evaluator which texts mean the same, where that is configured."""
+        """The question to an evaluator, if one is configured: which texts mean the same."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
@@ -116,18 +117,19 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, by which the file is ordered, and in them clusters."""
+        """Domains, by which the file is sorted, and clusters inside a domain."""
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of tools that the reference calls: queries of one set ask for the same in other words.
+        """The set of tools that the reference calls: queries with the same set ask for the same in other words.
 
-        Of the released 700 there are 253, the largest has 46 queries. The tools that a query offers are the same sets.
+        The released 700 queries have 253 such sets; the largest cluster has 46 queries. The tools that queries offer
+        give the same sets.
         """
         return "+".join(sorted({call.tool for call in self.records[case_id].calls.values() if call}))
 
     def problem(self, case_id: str) -> Problem:
-        """One query, its tools played by the lookup simulator."""
+        """One query; the lookup simulator plays its tools."""
         record = self.records[case_id]
         calls = {step: call for step, call in record.calls.items() if call}
         entries = build_entries(calls, self._outcomes(calls), record.open_arguments, self.tools)
@@ -144,7 +146,7 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def _outcomes(self, calls: dict[str, ToolCall]) -> dict[str, dict[str, Json]]:
-        """What each call returns, its references filled in, so that equal calls return the same."""
+        """The outcome of each call. Its references are filled in first, so that equal calls return the same."""
         outcomes: dict[str, dict[str, Json]] = {}
         for step in order(calls):
             call = resolve(calls[step], outcomes)
@@ -185,7 +187,7 @@ class UltraTool(FileDataset[_Record]):
 
     @cached_property
     def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
-        """Question to (step text, tool) to arguments."""
+        """The arguments, by question and then by (step text, tool)."""
         found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for line, row in read_jsonl(self.root / USAGE):
             listed = row.get("reference") or []
@@ -249,7 +251,7 @@ class UltraTool(FileDataset[_Record]):
         return ToolCall(name, arguments)
 
     def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
-        """Placeholders become references to an earlier output, or open arguments."""
+        """Turn placeholders into references to an earlier output, or into open arguments."""
         tied: dict[str, ToolCall | None] = {}
         open_arguments: dict[str, frozenset[str]] = {}
         for step, call in calls.items():
@@ -270,7 +272,7 @@ class UltraTool(FileDataset[_Record]):
         return tied, open_arguments
 
     def _source(self, argument: str, placeholder: str, before: dict[str, ToolCall | None]) -> str | None:
-        """The latest earlier output whose field is named as the argument or as the placeholder is."""
+        """A reference to the latest earlier output whose field has the name of the argument or of the placeholder."""
         wanted = {_squeeze(argument), _squeeze(placeholder)}
         for step, call in reversed(before.items()):
             for name, spec in properties(self._definitions[call.tool], "results").items() if call else ():
@@ -294,7 +296,7 @@ def _squeeze(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-# Reading calls written as text: `tool(name='it's', count=2)`, with quotes that nobody escaped.
+# Reading calls written as text: `tool(name='it's', count=2)`, with unescaped quotes.
 
 
 MAX_CHARACTERS = 20_000
@@ -303,10 +305,10 @@ _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
 
 
 def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
-    """The arguments of a call string; None where it is no call of the tool's own arguments.
+    """The arguments of a call string; None if it is no call with the tool's own arguments.
 
-    A value reaches to the next `, name=` whose name is one of the tool's `names`, so that quotes and commas inside
-    a value do no harm.
+    A value extends to the next `, name=` whose name is one of the tool's `names`, so that quotes and commas inside a
+    value do no harm.
     """
     match = _CALL.fullmatch(text[:MAX_CHARACTERS])
     if not match:
@@ -321,13 +323,13 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
     ends = [mark.start() for mark in marks[1:]] + [len(body)]
     arguments: dict[str, Json] = {}
     for mark, end in zip(marks, ends, strict=True):
-        # The first of two equal names holds: a later one stands inside a value.
+        # The first of two equal names counts: a later one is part of a value.
         arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
     return arguments
 
 
 def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[str, Json]:
-    """The listed arguments; one that breaks off (`Notes of March 1` for `Notes of March 18, 2023`) as parsed."""
+    """The listed arguments; if one is cut off (`Notes of March 1` for `Notes of March 18, 2023`), the parsed one."""
     return {
         name: full
         if isinstance(value, str) and isinstance(full := parsed.get(name), str) and full.startswith(value)
@@ -337,7 +339,7 @@ def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[st
 
 
 def _literal(text: str) -> Json:
-    """A quoted string without its quotes, a JSON scalar or list, or the text as it stands."""
+    """A quoted string without its quotes, a JSON scalar or list, or the unchanged text."""
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     if text in _CONSTANTS:

@@ -1,7 +1,7 @@
-"""WorkBench (Styles et al. 2024): workplace tasks, scored by what the tables hold at the end.
+"""WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
 
-What is scored is the outcome, whatever the calls and whatever the agent says (§3.3). For the authors an agent that was
-stopped by a limit is wrong; here the tables decide that too.
+Only the outcome is scored, not the calls and not the agent's words (§3.3). For the authors an agent that was stopped by
+a limit is wrong; here the tables decide such cases too.
 """
 
 from __future__ import annotations
@@ -47,26 +47,27 @@ from grid.datasets.workbench_tools import (
 )
 from grid.worlds.schema import ERROR
 
-# WorkBench's workplace: calls change tables, and what the tables hold at the end is the outcome.
+# WorkBench's workplace: calls change tables, and the content of the tables at the end is the outcome.
 #
-# States are tuples of rows, and a call makes a new tuple of pointers in the one table that it changes: all else is
-# shared (`Table`). Data frames would be copied for every state, or share what a later call changes; a database would
-# need a transaction for each of a search's branches. The tables have 500 rows at most, so that no index is missed.
+# States are tuples of rows. A call makes a new tuple of pointers in the one table that it changes, and all else is
+# shared (`Table`). Data frames would be copied for every state, or would share cells that a later call changes. A
+# database would need a transaction for each of a search's branches. The tables have at most 500 rows, so that no index
+# is needed.
 
 
 TOOLS: Mapping[str, Tool] = {
     tool.spec.name: tool for tools in (CALENDAR, EMAIL, ANALYTICS, PROJECTS, CUSTOMERS) for tool in tools
 }
 LONGEST = 10_000
-"""Characters of an argument."""
+"""The most characters of an argument."""
 
 
 @plain_dataclass(frozen=True)
 class WorkBenchWorld:
-    """One case: the tables as they stand before it, and the calls of its gold answer.
+    """One case: the tables before it, and the calls of its gold answer.
 
-    Arguments are texts; a number or truth value is taken as its text and null as not given. In what is written, a line
-    break may be written as such or as a backslash and an n: the benchmark's scorer reads both as one.
+    Arguments are texts; a number or truth value is converted to text, and null means not given. A tool that writes
+    accepts a line break as such or as a backslash and an n: the benchmark's scorer treats both alike.
     """
 
     before: Workplace
@@ -78,23 +79,23 @@ class WorkBenchWorld:
         return self.before
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Workplace, Observation]:
-        """What a tool returns; `{"error"}` where it refuses."""
+        """The tables after the call, and the tool's result; `{"error"}` if the tool refuses the call."""
         return respond(own_state(state, Workplace), call)
 
     def resolved(self, state: State) -> bool:
         """Whether all five tables equal those after the gold calls.
 
-        The case of letters counts in a status, a list and a board alone (the authors' `is_correct`).
+        The case of letters counts only in a status, a list and a board (the authors' `is_correct`).
         """
         reached = own_state(state, Workplace).changing()
         return all(alike(one, other, EXACT) for one, other in zip(reached, self.wanted.changing(), strict=True))
 
     def side_effect(self, state: State) -> bool:
-        """Whether the tables are wrong and not as they were (`has_side_effects`)."""
+        """Whether the tables are wrong and differ from those at the start (`has_side_effects`)."""
         return own_state(state, Workplace).changing() != self.before.changing() and not self.resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """None: what counts is in the tables."""
+        """None: only the tables count."""
         return None
 
     @cached_property
@@ -104,7 +105,7 @@ class WorkBenchWorld:
 
 
 def played(place: Workplace, calls: Sequence[ToolCall]) -> Workplace:
-    """The tables after calls; those that are refused change nothing."""
+    """The tables after calls; refused calls change nothing."""
     for call in calls:
         place = respond(place, call)[0]
     return place
@@ -139,7 +140,7 @@ def _taken(known: Tool, arguments: Mapping[str, Json]) -> dict[str, str]:
     return found
 
 
-# WorkBench (Styles et al. 2024): workplace tasks, scored by what the tables hold at the end.
+# WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
 
 
 # WorkBench's released files: six of queries with gold answers, five of tables, and one of employees' addresses.
@@ -170,7 +171,7 @@ _MOST_CALLS = 64
 
 
 class Query(NamedTuple):
-    """One row of a file of queries; `calls` are its gold answer, `toolkits` those of its domains."""
+    """One row of a file of queries; `calls` are its gold answer, `toolkits` the toolkits of its domains."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -189,7 +190,7 @@ def read_workplace(root: Path) -> Workplace:
 
 
 def _table(path: Path, columns: Sequence[str]) -> Table:
-    """A file's rows; its first line names the columns, in whatever order."""
+    """A file's rows; its first line names the columns, in any order."""
     rows = _rows(path)
     number, names = next(rows, (1, list[str]()))
     for name in columns:
@@ -286,12 +287,12 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 DIRECTORY = "company_directory"
 TOLD = f"It is {NOW:%A, %Y-%m-%d, %H:%M}. Meetings may not start before 09:00 nor end after 18:00."
-"""What the authors' agents are told besides the query."""
+"""The text that the authors' agents get besides the query."""
 
 
 @plain_dataclass(frozen=True)
 class _Record:
-    """One usable query, of a file."""
+    """One usable query, and the kind of its file."""
 
     kind: str
     query: Query
@@ -299,10 +300,11 @@ class _Record:
 
 @dataclass(config=STRICT)
 class WorkBench(FileDataset[_Record]):
-    """The queries of all six files. `path` is the released folder: it holds `data/processed` and `data/raw`.
+    """The queries of all six files. `path` is the released folder: it contains `data/processed` and `data/raw`.
 
-    A case's own tools are those of its domains' toolkits and the directory, which the authors' agents have where they
-    are not given all (`pool=case`). `limit` draws a sample in which files and templates have their shares (`order`).
+    A case's own tools are those of its domains' toolkits and the directory. The authors' agents have these tools if
+    they are not given all (`pool=case`). `limit` draws a sample in which files and templates have their shares
+    (`order`).
     """
 
     name: ClassVar[str] = "workbench"
@@ -319,7 +321,7 @@ class WorkBench(FileDataset[_Record]):
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools of all toolkits; a toolkit is a category."""
-        return {name: tool.spec for name, tool in TOOLS.items() if self._root}  # which refuses a folder without data
+        return {name: tool.spec for name, tool in TOOLS.items() if self._root}  # `_root` refuses a folder without data
 
     @cached_property
     def before(self) -> Workplace:
@@ -327,7 +329,7 @@ class WorkBench(FileDataset[_Record]):
         return read_workplace(self._root)
 
     def rows(self) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
-        """The queries of each file, with its name."""
+        """The queries of each file, with the kind of the file."""
         for kind, name in QUERIES.items():
             for number, row in enumerate(read_queries(self._root / name)):
                 yield f"workbench-{kind}-{number:03d}", (kind, row)
@@ -337,18 +339,18 @@ class WorkBench(FileDataset[_Record]):
         return _Record(row[0], query_of(row[1]))
 
     def strata(self) -> Sequence[Stratum]:
-        """Files, and in them templates."""
+        """Files, and templates inside a file."""
         return self._kind, self.cluster
 
     def _kind(self, case_id: str) -> str:
         return self.records[case_id].kind
 
     def cluster(self, case_id: str) -> str:
-        """Its file and template."""
+        """The case's file and template."""
         return f"{self._kind(case_id)}: {self.records[case_id].query.template}"
 
     def problem(self, case_id: str) -> Problem:
-        """One query. Its reference are the gold answer's calls: those that change something, with what they take."""
+        """One query. Its reference has the gold answer's calls: those that change something, with their arguments."""
         query = self.records[case_id].query
         world, tools = WorkBenchWorld(self.before, query.calls), tuple(self.tools.values())
         own = {*query.toolkits, DIRECTORY}
@@ -366,9 +368,10 @@ class WorkBench(FileDataset[_Record]):
 
 
 def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
-    """The gold calls, none where nothing may change.
+    """The gold calls; none if nothing may change.
 
-    They are a set where they lead to the same tables backwards, as deletions do; what is added stands in its order.
+    They are a set if they lead to the same tables in reverse order, as deletions do. Added rows depend on the order of
+    the calls.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before
@@ -381,5 +384,5 @@ def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
 
 
 def measure(world: WorkBenchWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """side_effect: the tables are wrong and not as they were before (the paper's unwanted side effects, §3.3)."""
+    """side_effect: the tables are wrong and differ from those before (the paper's unwanted side effects, §3.3)."""
     return {"side_effect": world.side_effect(trajectory.end)}

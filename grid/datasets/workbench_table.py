@@ -1,7 +1,7 @@
-"""Tables that never change: another one is made, which shares every row that is the same.
+"""Tables that never change: a change makes a new table, which shares every unchanged row.
 
-Rows have labels, as the benchmark's own tables do (pandas' index): a label tells which row a new one takes the place
-of, and two tables whose rows have other labels are not equal.
+Rows have labels, as in the benchmark's own tables (pandas' index). A label says which row a new row replaces, and two
+tables whose rows have different labels are not equal.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _TIME = re.compile(r"\d{1,2}:")
 
 
 def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool = True) -> list[bool]:
-    """Which cells a regular expression is found in.
+    """Whether a regular expression is found, for each cell.
 
-    RE2 takes linear time whatever a model wrote; Python's own engine, which the benchmark uses, may take for ever. What
-    RE2 lacks (lookaround, references to groups) is refused. As there, cells that are unknown cannot be searched.
+    RE2 takes linear time for any pattern that a model writes; Python's own engine, which the benchmark uses, may take
+    for ever. Patterns with features that RE2 lacks (lookaround, references to groups) are refused. As in the benchmark,
+    unknown cells cannot be searched.
     """
     if any(cell is None for cell in cells):
         raise RefusedError(f"{about} is unknown for some of them and cannot be searched")
@@ -44,7 +45,7 @@ def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool =
 def moment(given: object) -> pd.Timestamp:
     """A date and time in any form that pandas reads; raises RefusedError.
 
-    Now, today and a time alone are the benchmark's day, not the machine's.
+    `now`, `today` and a time without a date mean the benchmark's day, not the machine's.
     """
     text = str(given)
     if text in ("now", "today"):
@@ -56,25 +57,25 @@ def moment(given: object) -> pd.Timestamp:
 
 
 def not_before(one: object, other: object) -> bool:
-    """Whether a moment is another or later; raises RefusedError where one has a time zone and the other none."""
+    """Whether a moment equals another or is later; raises RefusedError if only one of them has a time zone."""
     try:
         return bool(moment(one) >= moment(other))
     except TypeError:
         raise RefusedError("a time zone is given, and events have none") from None
 
 
-# What WorkBench's tools are made of: the tables that they read and write, and how one is declared.
+# The parts of WorkBench's tools: the tables that they read and write, and the declaration of a tool.
 #
 # Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3), descriptions and errors our own words.
-# Where its published code says one thing and its documentation another, the code holds.
+# If its published code and its documentation differ, the code counts.
 
 
-# Tables that never change: another one is made, which shares every row that is the same.
+# Tables that never change: a change makes a new table, which shares every unchanged row.
 
 
 MOST_ROWS = 5_000
 MOST_COLUMNS = 40
-"""Of a table: a call that would make it larger is refused, so that no state grows without bound."""
+"""The limits of a table: a call that would make it larger is refused, so that no state grows without bound."""
 Cell: TypeAlias = "str | bool | datetime | None"
 """None: nothing is known."""
 
@@ -93,14 +94,14 @@ class Row(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows. It takes 8 bytes a row besides those rows that it does not share, and its hash once."""
+    """Columns and rows. A table takes 8 bytes per row, and the rows that it does not share; it is hashed only once."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
     @classmethod
     def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-        """Rows as they stand, labelled from 0."""
+        """A table of these rows, labelled from 0."""
         return cls(tuple(columns), tuple(Row(label, tuple(cells)) for label, cells in enumerate(rows)))
 
     def column(self, name: str) -> Iterator[Cell]:
@@ -125,7 +126,7 @@ class Table:
         return Table(self.columns, tuple(row for row in self.rows if keep(row.cells[place])))
 
     def where(self, column: str, value: Cell, target: str, new: Cell) -> Table:
-        """With `new` in `target` of all rows that have the value; a column that is not there is added, empty else."""
+        """The table with `new` in `target` of all rows with the value; a missing `target` is added, empty elsewhere."""
         wide = self if target in self.columns else self._widened(target)
         place, at = wide.columns.index(column), wide.columns.index(target)
 
@@ -142,14 +143,14 @@ class Table:
         return Table((*self.columns, column), tuple(Row(row.label, (*row.cells, None)) for row in self.rows))
 
     def put(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """With a row of this label, in the place of the one that has it, else behind all others."""
+        """The table with a row of this label, in the place of the row with the label, otherwise after all others."""
         row = Row(label, tuple(values.get(name) for name in self.columns))
         if any(other.label == label for other in self.rows):
             return Table(self.columns, tuple(row if other.label == label else other for other in self.rows))
         return self.added(label, values)
 
     def added(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """With a row of this label behind all others, whether or not another has it."""
+        """The table with a row of this label after all others, whether or not another row has the label."""
         if len(self.rows) >= MOST_ROWS:
             raise FullError(f"the table has {MOST_ROWS:,} rows and takes no more")
         return Table(self.columns, (*self.rows, Row(label, tuple(values.get(name) for name in self.columns))))
@@ -166,7 +167,7 @@ def shown(record: Mapping[str, Cell]) -> dict[str, Json]:
 
 
 def alike(one: Table, other: Table, exact: frozenset[str] = frozenset()) -> bool:
-    """Whether two tables are equal but for the case of letters, which counts in the columns `exact` alone."""
+    """Whether two tables are equal apart from the case of letters, which counts only in the columns `exact`."""
     if one is other or one == other:
         return True
     if one.columns != other.columns or len(one.rows) != len(other.rows):
@@ -185,7 +186,7 @@ def _low(cell: Cell) -> Cell:
 
 
 NOW = datetime(2023, 11, 30)
-"""The benchmark's present."""
+"""The benchmark's present time."""
 MESSAGE = "message"
 EXACT = frozenset({"status", "list_name", "board"})
 """The columns in which the case of letters counts."""
@@ -205,7 +206,7 @@ class Workplace:
     directory: tuple[str, ...]
 
     def changing(self) -> tuple[Table, ...]:
-        """The five."""
+        """The five tables that calls change."""
         return self.events, self.emails, self.plots, self.tasks, self.customers
 
 
@@ -214,12 +215,12 @@ class RefusedError(Exception):
 
 
 Outcome: TypeAlias = "tuple[Workplace, Mapping[str, Json]]"
-"""The tables behind a call, and the fields that it returned."""
+"""The tables after a call, and the fields that it returned."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """What planners see of a tool, and what it does: (tables, arguments) to Outcome, or RefusedError."""
+    """A tool as planners see it, and its function: it maps (tables, arguments) to Outcome, or raises RefusedError."""
 
     spec: ToolSpec
     run: Callable[..., Outcome]
@@ -227,39 +228,39 @@ class Tool:
 
 
 def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
-    """An argument: all of them are texts. Where it has `values`, its description names them."""
+    """An argument; all arguments are texts. If it has `values`, its description names them."""
     told = f"{description} One of: {', '.join(values)}." if values else description
     return Parameter(name, "string", told, required, values)
 
 
 def needed(name: str, description: str, *values: str) -> Parameter:
-    """One that the tool refuses to go without."""
+    """An argument without which the tool refuses a call."""
     return text(name, description, *values, required=True)
 
 
 def tool(
     name: str, description: str, *parameters: Parameter, returns: Sequence[str], writes: bool = False
 ) -> Callable[[Callable[..., Outcome]], Tool]:
-    """Declare a function of the tables and the arguments that were given as a tool."""
+    """Declare a function as a tool; the function takes the tables and the given arguments."""
     spec = ToolSpec(name, description, parameters, tuple(returns), name.partition(".")[0])
     return lambda run: Tool(spec, run, writes)
 
 
 def require(**given: str | None) -> None:
-    """Refuse where one of these is missing or empty."""
+    """Refuse the call if one of these is missing or empty."""
     missing = [name for name, value in given.items() if not value]
     if missing:
         raise RefusedError(f"missing: {', '.join(missing)}")
 
 
 def one_of(name: str, value: str | None, allowed: Sequence[str]) -> None:
-    """Refuse another value."""
+    """Refuse a value that is not allowed."""
     if value not in allowed:
         raise RefusedError(f"{name} must be one of {', '.join(allowed)}")
 
 
 def exists(table: Table, column: str, value: str | None) -> None:
-    """Refuse where no row has this identifier."""
+    """Refuse the call if no row has this identifier."""
     if not any(cell == value for cell in table.column(column)):
         raise RefusedError(f"nothing has the {column} {value:.40}")
 
@@ -275,11 +276,11 @@ def looked_up(table: Table, column: str, value: str | None, field: str | None) -
 
 
 def next_number(table: Table, column: str) -> int:
-    """One more than the identifier that is last of all as a text."""
+    """One more than the largest identifier, compared as texts."""
     cells: list[Any] = list(table.column(column))
     try:
         return int(max(cells)) + 1
-    except ValueError:  # no row, or an identifier that was made something else
+    except ValueError:  # no row, or an identifier that was changed to something else
         raise RefusedError(f"no number follows the last {column}") from None
 
 
@@ -341,7 +342,7 @@ def create_plot(
     value_to_plot: str | None = None,
     plot_type: str | None = None,
 ) -> Outcome:
-    """What the plot is called. No file is written, here as in the benchmark: the path is a row of a table."""
+    """The plot's path. As in the benchmark no file is written: the path is a row of a table."""
     require(time_min=time_min, time_max=time_max)
     one_of("value_to_plot", value_to_plot, PLOTTED)
     one_of("plot_type", plot_type, PLOTS)
@@ -351,13 +352,13 @@ def create_plot(
 
 @tool("analytics.total_visits_count", "Counts the visits of each day.", *_range(), returns=("total_visits",))
 def total_visits(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """By day; days without a visit are left out."""
+    """The count of each day; days without a visit are left out."""
     return place, {"total_visits": _daily(place, time_min, time_max, len)}
 
 
 @tool("analytics.engaged_users_count", "Counts the engaged users of each day.", *_range(), returns=("engaged_users",))
 def engaged_users(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """By day; days without a visit are left out."""
+    """The count of each day; days without a visit are left out."""
 
     def engaged(visits: Sequence[_Visit]) -> int:
         return sum(visit["user_engaged"] is True for visit in visits)
@@ -375,7 +376,7 @@ def engaged_users(place: Workplace, time_min: str | None = None, time_max: str |
 def traffic_source(
     place: Workplace, time_min: str | None = None, time_max: str | None = None, traffic_source: str | None = None
 ) -> Outcome:
-    """By day; days without a visit are left out."""
+    """The count of each day; days without a visit are left out."""
 
     def coming(visits: Sequence[_Visit]) -> int:
         return sum(not traffic_source or visit["traffic_source"] == traffic_source for visit in visits)
@@ -390,7 +391,7 @@ def traffic_source(
     returns=("average_session_duration",),
 )
 def average_duration(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """By day, in seconds; days without a visit are left out."""
+    """The average of each day, in seconds; days without a visit are left out."""
 
     def mean(visits: Sequence[_Visit]) -> float:
         return sum(float(str(visit["session_duration_seconds"])) for visit in visits) / len(visits)
@@ -401,7 +402,7 @@ def average_duration(place: Workplace, time_min: str | None = None, time_max: st
 def _daily(
     place: Workplace, first: str | None, last: str | None, figure: Callable[[Sequence[_Visit]], float]
 ) -> dict[str, Json]:
-    """A figure of each day's visits. Days are compared as texts, as published."""
+    """A figure of each day's visits. Days are compared as texts, as in the published code."""
     days: dict[str, list[_Visit]] = {}
     for visit in place.visits.records():
         day = str(visit["date_of_visit"])

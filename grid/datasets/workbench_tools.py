@@ -57,7 +57,7 @@ def get_event(place: Workplace, event_id: str | None = None, field: str | None =
 def search_events(
     place: Workplace, query: str = "", time_min: str | None = None, time_max: str | None = None
 ) -> Outcome:
-    """The first ones, in the calendar's order."""
+    """The first events found, in the calendar's order."""
     names, people = (list(place.events.column(name)) for name in ("event_name", "participant_email"))
     hits = zip(matches(query, names, "query"), matches(query, people, "query"), strict=True)
     found = [event for event, hit in zip(place.events.records(), hits, strict=True) if any(hit)]
@@ -95,7 +95,7 @@ def create_event(
 
 @tool("calendar.delete_event", "Takes an event out of the calendar.", _EVENT_ID, returns=(MESSAGE,), writes=True)
 def delete_event(place: Workplace, event_id: str | None = None) -> Outcome:
-    """That it is gone."""
+    """A message that it was deleted."""
     require(event_id=event_id)
     exists(place.events, "event_id", event_id)
     return replace(place, events=place.events.without("event_id", event_id)), {MESSAGE: "The event was deleted."}
@@ -113,7 +113,7 @@ def delete_event(place: Workplace, event_id: str | None = None) -> Outcome:
 def update_event(
     place: Workplace, event_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """That it was done. As published, a field that events do not have becomes one."""
+    """A message that it was updated. As in the published code, a field that events do not have is added to them."""
     if not event_id or not field or not new_value:
         raise RefusedError("event_id, field and new_value are needed")
     exists(place.events, "event_id", event_id)
@@ -155,7 +155,7 @@ def get_email(place: Workplace, email_id: str | None = None, field: str | None =
 def search_emails(
     place: Workplace, query: str = "", date_min: str | None = None, date_max: str | None = None
 ) -> Outcome:
-    """The latest first. As published, those of the data and those sent since cannot be put in one order."""
+    """The emails found, latest first. As in the published code, emails of the data cannot be sorted with new ones."""
     words = query.lower().split()
     found = [email for email in place.emails.records() if all(word in _searched(email) for word in words)]
     if len({type(email["sent_datetime"]) for email in found}) > 1:
@@ -191,13 +191,13 @@ def _day(given: object) -> date:
 def send_email(
     place: Workplace, recipient: str | None = None, subject: str | None = None, body: str | None = None
 ) -> Outcome:
-    """That it was sent."""
+    """A message that it was sent."""
     require(recipient=recipient, subject=subject, body=body)
     return _sent(place, str(recipient), str(subject), str(body)), {MESSAGE: "The email was sent."}
 
 
 def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplace:
-    """The outbox's new row is labelled by how many there are: as published it replaces one, where one was deleted."""
+    """Send an email. The new row's label is the number of rows: as published, it replaces a row if one was deleted."""
     if "@" not in recipient or "." not in recipient:
         raise RefusedError("the recipient is no email address")
     email_id = str(next_number(place.emails, "email_id"))
@@ -208,7 +208,7 @@ def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplac
 
 @tool("email.delete_email", "Deletes an email.", _EMAIL_ID, returns=(MESSAGE,), writes=True)
 def delete_email(place: Workplace, email_id: str | None = None) -> Outcome:
-    """That it is gone."""
+    """A message that it was deleted."""
     require(email_id=email_id)
     exists(place.emails, "email_id", email_id)
     return replace(place, emails=place.emails.without("email_id", email_id)), {MESSAGE: "The email was deleted."}
@@ -223,7 +223,7 @@ def delete_email(place: Workplace, email_id: str | None = None) -> Outcome:
     writes=True,
 )
 def forward_email(place: Workplace, email_id: str | None = None, recipient: str | None = None) -> Outcome:
-    """That it was forwarded."""
+    """A message that it was forwarded."""
     require(email_id=email_id, recipient=recipient)
     email = _email(place, email_id)
     return _passed_on(place, str(recipient), f"FW: {email['subject']}", email["body"]), {
@@ -240,7 +240,7 @@ def forward_email(place: Workplace, email_id: str | None = None, recipient: str 
     writes=True,
 )
 def reply_email(place: Workplace, email_id: str | None = None, body: str | None = None) -> Outcome:
-    """That it was answered."""
+    """A message that the reply was sent."""
     require(email_id=email_id, body=body)
     email = _email(place, email_id)
     sent = _passed_on(place, str(email["sender/recipient"]), email["subject"], body)
@@ -290,7 +290,7 @@ _CUSTOMER_ID = needed("customer_id", "The customer's identifier, of 8 digits.")
     returns=("customers",),
 )
 def search_customers(place: Workplace, **given: str | None) -> Outcome:
-    """The first ones, in the table's order. Days are compared as texts, as published."""
+    """The first customers found, in the table's order. Days are compared as texts, as in the published code."""
     if not any(given.values()):
         raise RefusedError("give at least one thing to search by")
     found: list[dict[str, Cell]] = place.customers.records()
@@ -324,7 +324,7 @@ def search_customers(place: Workplace, **given: str | None) -> Outcome:
 def update_customer(
     place: Workplace, customer_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """That it was done."""
+    """A message that it was updated."""
     if not customer_id or not field or not new_value:
         raise RefusedError("customer_id, field and new_value are needed")
     if field == "status":
@@ -371,7 +371,7 @@ def add_customer(place: Workplace, **given: str | None) -> Outcome:
     writes=True,
 )
 def delete_customer(place: Workplace, customer_id: str | None = None) -> Outcome:
-    """That it is gone."""
+    """A message that it was deleted."""
     require(customer_id=customer_id)
     exists(place.customers, "customer_id", customer_id)
     customers = place.customers.without("customer_id", customer_id)
@@ -385,7 +385,7 @@ def delete_customer(place: Workplace, customer_id: str | None = None) -> Outcome
     returns=("email_addresses",),
 )
 def find_email_address(place: Workplace, name: str = "") -> Outcome:
-    """All addresses that contain it."""
+    """All addresses that contain the name."""
     require(name=name)
     hits = matches(name.lower(), place.directory, "name", ignore_case=False)
     return place, {"email_addresses": [address for address, hit in zip(place.directory, hits, strict=True) if hit]}
@@ -426,7 +426,7 @@ def get_task(place: Workplace, task_id: str | None = None, field: str | None = N
     returns=("tasks",),
 )
 def search_tasks(place: Workplace, **given: str | None) -> Outcome:
-    """All of them, in the table's order."""
+    """All tasks found, in the table's order."""
     sought = {name: given[name] for name in PROJECTS_FIELDS if given.get(name)}
     if not sought:
         raise RefusedError("give at least one thing to search by")
@@ -470,7 +470,7 @@ def create_task(
 
 @tool("project_management.delete_task", "Deletes a task.", _TASK_ID, returns=(MESSAGE,), writes=True)
 def delete_task(place: Workplace, task_id: str | None = None) -> Outcome:
-    """That it is gone."""
+    """A message that it was deleted."""
     require(task_id=task_id)
     exists(place.tasks, "task_id", task_id)
     return replace(place, tasks=place.tasks.without("task_id", task_id)), {MESSAGE: "The task was deleted."}
@@ -492,7 +492,7 @@ def delete_task(place: Workplace, task_id: str | None = None) -> Outcome:
 def update_task(
     place: Workplace, task_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """That it was done."""
+    """A message that it was updated."""
     if not task_id or not field or not new_value:
         raise RefusedError("task_id, field and new_value are needed")
     new = new_value.lower() if field == "assigned_to_email" else new_value

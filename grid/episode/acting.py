@@ -2,7 +2,7 @@
 
 A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A *policy*
 decides at one. A *rollout* applies a policy to one point after another and executes what it decides (egb_slate §4.1).
-A *path* is immutable: whoever kept one may go on from it, also side by side.
+A *path* is immutable: a planner may continue from any path that it kept, also in parallel.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from grid.episode.prompts import Offer, Seen
 from grid.text import references
 from grid.text.references import misfit, misplaced, reference, take_results
 
-# The path so far, and what one decision looks at.
+# The path so far, and the view of one decision.
 
 
 @dataclass(frozen=True)
 class Path:
-    """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given.
+    """The steps done so far, and the world's state after them; `finished` with an `answer` if one was given.
 
-    `lines` are the steps as a history tells them, `said` what the user said behind them, by their places.
+    `lines` are the steps as lines of a history, `said` the user's messages after steps, by the steps' places.
     """
 
     steps: tuple[Step, ...]
@@ -59,12 +59,12 @@ class Path:
 
 @dataclass(frozen=True)
 class View:
-    """What one decision looks at: the point, the path so far and what is seen of it, the options, earlier lessons.
+    """The basis of one decision: the point, the path so far and what is seen of it, the options, earlier lessons.
 
-    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
-    tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
-    `answered`: to finish takes an answer. `plan`: the lines of a plan that was written before anything was run.
-    `thought`: what was thought of this decision before its tools were retrieved.
+    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that say what was
+    tried at this point before. `may_give_up`: giving up is an option too. `most_observed`: the characters of each
+    outcome that are shown. `answered`: finishing needs an answer. `plan`: the lines of a plan that was written before
+    anything was run. `thought`: the thought about this decision from before its tools were retrieved.
     """
 
     substep: Substep
@@ -87,7 +87,7 @@ class View:
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What is seen of the path, a line a step."""
+        """What is seen of the path, one line per step."""
         if self.seen == "all" and self.most_observed is None:
             return self.path.lines
         if self.seen == "none":
@@ -105,7 +105,7 @@ class View:
 
 
 def checked(action: Action, view: View) -> Action:
-    """The action at a point; unreadable, with the reason, where its call is `refused`."""
+    """The action at a point; unreadable, with the reason, if its call is `refused`."""
     if action.call is None:
         return action
     why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
@@ -113,9 +113,9 @@ def checked(action: Action, view: View) -> Action:
 
 
 def results(view: View) -> tuple[str, ...] | None:
-    """References to the results that a call at a point may take; None where no tool takes any.
+    """References to the results that a call at a point may take; None if no tool takes any.
 
-    Of a call that was only imagined nobody knows.
+    A call that was only imagined counts too: whether it has a result is not known.
     """
     if not take_results(view.offer.cards):
         return None
@@ -128,11 +128,11 @@ def _has_result(step: Step) -> bool:
 
 
 def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
-    """Why a call is not run but asked for again (planning_horizon B.2); None where it is run.
+    """Why a call is not run but asked for again (planning_horizon B.2); None if it is run.
 
-    It does not fit its tool, or refers to what is not there: `before` has the steps before it, and whether they may
-    have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
-    that their tools do not, and the world says what is wrong with a call.
+    The call does not fit its tool, or refers to a result that is not there: `before` has the earlier steps, and whether
+    they may have a result. This only applies if tools take results. In other benchmarks even the reference calls may
+    lack arguments or have undeclared ones, and the world says what is wrong with a call.
     """
     if not take_results(offered.values()):
         return None
@@ -144,17 +144,17 @@ def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str
 
 @strict_dataclass(frozen=True, config=STRICT)
 class Acting:
-    """What every planner can be told about a decision.
+    """The keys for decisions that all planners have.
 
     Args:
-        temperature: of every sampled answer.
+        temperature: the temperature of every sampled answer.
         thought: characters of the thought before a sampled call; 0 for none.
         max_calls: decisions of a path without an outline.
         max_retries: further requests after an answer that cannot be read.
-        demonstrations: solved questions in the prompt, where the dataset has any.
-        max_tokens: of one answer.
-        fit_tokens: where the model allows fewer, or its context has fewer left beside the prompt, these bound
-            `max_tokens`, and a line says so; else such a model is refused, or a prompt that leaves fewer is too long.
+        demonstrations: solved questions in the prompt, if the dataset has any.
+        max_tokens: the most tokens of one answer.
+        fit_tokens: if the model allows fewer tokens, or its context has fewer left after the prompt, `max_tokens` is
+            lowered to these, and a line says so; without it such a model is refused, and such a prompt is too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -167,12 +167,12 @@ class Acting:
 
     @property
     def plans_ahead(self) -> bool:
-        """Whether one answer holds all calls that are left: a limit on its tokens then ends the plan."""
+        """Whether one answer has all calls that are left: a limit on its tokens then ends the plan."""
         return False
 
     @property
     def answers_ahead(self) -> bool:
-        """Whether what it tells at the end was written before it had seen what the calls returned."""
+        """Whether its final answer was written before it had seen what the calls returned."""
         return self.plans_ahead
 
 
@@ -180,8 +180,8 @@ class Acting:
 class Action:
     """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
 
-    Where finishing answers the question (`Case.answered`) the finish is a `call` to be run. `given_up`: the path leads
-    nowhere. `unreadable` says why an answer could not be used. `reasoning`: as of Step.
+    If finishing answers the question (`Case.answered`), the finish is a `call` to be run. `given_up`: the path leads
+    nowhere. `unreadable` says why an answer could not be used. `reasoning`: as in Step.
     """
 
     call: ToolCall | None
@@ -204,10 +204,10 @@ class Action:
 class Decision:
     """One decision: the action, the distribution it came from, and what it cost.
 
-    `selected` is the tool that was decided for, also where its arguments could not be read.
-    `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
-    their arguments when they are needed. `behind`: further actions of the same answer, to be executed behind it.
-    `view`: what it was taken from, where its tools were retrieved only then. `with_last`: as of Step.
+    `selected` is the tool that was chosen, even if its arguments could not be read.
+    `calls` has, per tool, the calls already sampled for it; the tools of `options` that are not in it get
+    their arguments when they are needed. `behind`: further actions of the same answer, to be executed after this one.
+    `view`: the view that it was taken from, if its tools were only retrieved then. `with_last`: as in Step.
     """
 
     action: Action
@@ -224,14 +224,14 @@ class Decision:
 
 
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
-"""As `Episode.execute`."""
+"""Like `Episode.execute`."""
 Policy = Callable[[Episode, View, str], Awaitable[Decision]]
-"""(episode, view, name of the pass) to a decision; the name and the substep key the decision's seed."""
+"""(episode, view, name of the pass) to a decision; the name and the substep determine the decision's seed."""
 
 
 @dataclass
 class Rollout:
-    """One pass: the path, and for each decision that it took the view that it was taken from."""
+    """One pass: the path, its decisions, and for each decision the view that it was taken from."""
 
     path: Path
     views: list[View] = field(default_factory=list)
@@ -239,7 +239,7 @@ class Rollout:
 
 
 def begin(episode: Episode) -> Path:
-    """The path that a planner begins with: empty, but for what was done before."""
+    """The path that a planner begins with: empty except for the steps that were done before."""
     before = episode.before
     lines = (
         prompts.with_message(prompts.step_text(step, answer=before.answers.get(place)), before.said.get(place))
@@ -249,7 +249,7 @@ def begin(episode: Episode) -> Path:
 
 
 def decisions_left(episode: Episode, path: Path, max_calls: int) -> int:
-    """How many decisions a path may still take: an outline's substeps, or so many calls as are allowed."""
+    """How many decisions a path may still take: the outline's remaining substeps, or the remaining allowed calls."""
     done, outline, most = len(path.steps), episode.case.plan.substeps, episode.case.decisions
     left = len(outline) - done if outline else max_calls - done + len(episode.before.steps)
     return left if most is None else min(left, most - done + len(episode.before.steps))
@@ -280,8 +280,8 @@ async def rollout(
 ) -> Rollout:
     """Decide and execute at every point from `path` on, up to its end or until it is `over`.
 
-    Without an outline the tools are those of the whole query. Several actions of one answer are as many steps; the
-    first carries what the answer cost.
+    Without an outline, the tools are those of the whole query. Several actions of one answer are as many steps; the
+    first has the cost of the whole answer.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -307,9 +307,9 @@ async def rollout(
 async def perform(
     episode: Episode, view: View, decision: Decision, branch: int = 0, execute: Execute | None = None
 ) -> Path:
-    """Execute a decision's action from the view's path; the path with the step behind it.
+    """Execute a decision's action from the view's path; return the path with the new step.
 
-    `execute` takes the place of the episode's own. A finish that the world refuses is a failed call: the path goes on.
+    `execute` replaces the episode's own. A finish that the world refuses is a failed call: the path goes on.
     """
     path, call = view.path, decision.action.call
     executed = Executed(path.state, None, None)
@@ -333,7 +333,7 @@ async def perform(
 
 
 def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
-    """What is told at the end, its references to earlier results filled in; `result` of any step is all it returned."""
+    """The final answer with references to results filled in; the `result` of any step is all that it returned."""
     told = ToolCall(FINISH, {"answer": answer})
     if answer is None or not references.refers(told):
         return answer
@@ -344,7 +344,7 @@ def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
 
 
 def imagine(view: View, decision: Decision) -> Path:
-    """The view's path with a decision behind it that is not executed: the world stays as it was."""
+    """The view's path with one more decision, which is not executed: the world's state stays the same."""
     state = view.path.state
     step = _step(view, decision, Executed(state, decision.action.call, None), 0)
     answer = decision.action.answer
@@ -391,7 +391,7 @@ def trajectory(
     branched_steps: int | None = None,
     replans: int = 0,
 ) -> Trajectory:
-    """The path as what a planner returns. Without an answer of its own it is what the tools' results say."""
+    """The path as a planner's trajectory. If the path has no answer, the answer is the one in the tools' results."""
     answer = path.answer if path.answer is not None else episode.answer(path.state)
     taken = path.steps if decisions is None else decisions
     return Trajectory(

@@ -1,7 +1,7 @@
-"""An answer after the work: one completion behind all calls, with what they returned (tooltree, figure 2).
+"""An answer after the work: one completion after all calls, which sees what they returned (tooltree, figure 2).
 
-Where a benchmark scores what is told at the end, planners that wrote their answer before any call had run, or that end
-without one, would be scored for that and nothing else.
+In a benchmark that scores the final answer, planners that wrote their answer before any call had run, or that end
+without one, would only be scored for that.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MAX_TOKENS = 1024
 
 
 async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> Trajectory:
-    """A trajectory with an answer that was told behind its calls, where it has none or one from before them.
+    """The trajectory with an answer from after its calls, if it had none or one from before them.
 
-    Its steps stay as they are: what the answer took is the episode's.
+    Its steps stay as they are: the cost of the answer counts for the episode alone.
 
     Args:
         episode: the case.
-        found: what the planner stands by; a plan that was not run has nothing to be answered from.
-        planner: who is asked in the way in which it decides (temperature), where it tells it.
+        found: the planner's trajectory; a plan that was not run has no results to answer from, and stays unchanged.
+        planner: its `temperature`, if it has one, is used for the answer.
 
     Raises:
         BudgetError: the budget is used up.
@@ -47,7 +47,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
 
 async def _told(episode: Episode, view: View, temperature: float) -> Action:
-    """The finish with its answer, asked for once; without one where it cannot be read."""
+    """The finish with its answer, asked for once; without an answer if it cannot be read."""
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))

@@ -1,4 +1,4 @@
-"""How a decision is asked for and read: a whole action, the index of an option, the arguments of a chosen tool."""
+"""Ask for decisions and read the answers: a whole action, the index of an option, the arguments of a chosen tool."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid.text.objects import UnreadableError
 from grid.text.references import misfit, normalised
 
 OptionLabels = Literal["numbers", "names"]
-"""By what an option of a choice is asked for."""
+"""How an option of a choice is asked for: by its number or by its name."""
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
 ASK_NEXT = "Give the next call, or finish."
@@ -42,11 +42,11 @@ ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"action": {{"tool": 
 async def single_pass(
     episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True, exact: bool = False
 ) -> Decision:
-    """One sampled action, as ReAct takes it; again, up to the retries, where it cannot be read.
+    """One sampled action, as in ReAct; sampled again, up to the retries, if it cannot be read.
 
-    A model with native tool calls may make `several` in one answer, where no outline says what each is for: those
-    behind the first come with the decision. Of an answer to a planner that takes one at a time the first counts.
-    `exact`: what `refused` says cannot be used either.
+    A model with native tool calls may make `several` calls in one answer, if no outline says what each is for: the
+    calls after the first come with the decision. For a planner that takes one call at a time, the first one counts.
+    `exact`: a call that is `refused` cannot be used either.
     """
     spent, several, last = Usage(), several and not view.guided, None
     for tried in range(1, acting.max_retries + 2):
@@ -67,7 +67,7 @@ async def single_pass(
 async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:
     """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1.
 
-    Of an answer with several native calls the first counts.
+    In an answer with several native calls, the first one counts.
     """
     asked = await _sample(episode, view, name, n, acting, None, several=False)
     answers = read_answers(asked, view.offer.tools, view.guided, acting.thought)
@@ -87,7 +87,7 @@ async def _sample(
 
 
 async def fill_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
-    """The call of a tool that is already chosen; nothing is asked for NO_TOOL."""
+    """The call of a tool that is already chosen; for NO_TOOL no request is made."""
     if tool == NO_TOOL:
         return Action(None), Usage()
     asked = await _ask_arguments(episode, view, tool, name, acting, None)
@@ -95,7 +95,7 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 
 
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
-    """A chosen tool's call; again, up to the retries, where it cannot be read or does not fit the tool's schema."""
+    """A chosen tool's call; sampled again, up to the retries, if it is unreadable or does not fit the tool's schema."""
     if tool == NO_TOOL:
         return Action(None), Usage()
     spent, last = Usage(), None
@@ -125,9 +125,9 @@ async def _ask_arguments(
 def read_answers(
     asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions of each completion, one but for native calls; notes in the message why one cannot be used.
+    """The actions of each completion (one each, except for native calls); if one is unusable, the message says why.
 
-    `only`: of the tools on offer the one that is asked for.
+    `only`: the one of the offered tools that is asked for.
     """
     tools = offered if only is None else {only: offered[only]}
     answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
@@ -140,7 +140,7 @@ def read_answers(
 
 
 def in_form(action: Action, offered: Mapping[str, ToolSpec]) -> Action:
-    """The action, its call's arguments in the form that is asked for."""
+    """The action with its call's arguments in the form that is asked for."""
     call = action.call
     if call is None:
         return action
@@ -170,9 +170,9 @@ def _read_answer(
 
 
 def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Native:
-    """The calls of an answer with the names of their tools, words before the first as its thought.
+    """The calls of an answer with their tools' names; words before the first call are its thought.
 
-    A function may be called by its tool's own name too, which a history shows. Raises UnreadableError.
+    A function may also be called by its tool's own name, as a history shows it. Raises UnreadableError.
     """
     own = dict(named)
     tools = dict(offered) | {name: offered[tool] for name, tool in named if tool in offered}
@@ -184,7 +184,7 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 
 
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """What words alone stand for, as in any loop of native calls: no call for a substep, or the answer at the end."""
+    """The action for words without a call, as in any loop of native calls: no call at a substep, or a final answer."""
     if words and may_decline:
         return Action(None)
     if words and FINISH in offered:
@@ -193,7 +193,7 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
 
 
 def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int) -> Action:
-    """The action that a call as a model wrote it stands for, with at most so many characters of its thought."""
+    """The action for a call as a model wrote it, with at most `thought` characters of its thought."""
     action = to_action(call.tool, call.arguments, offered, may_decline)
     if not (call.thought and thought):
         return action
@@ -201,7 +201,7 @@ def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, 
 
 
 def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """The action that a tool's name and arguments stand for; unreadable where it was not offered."""
+    """The action for a tool's name and arguments; unreadable if the tool was not offered."""
     if tool == NO_TOOL and may_decline:
         return Action(None)
     if tool not in offered:
@@ -216,14 +216,14 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
 
 
 def _text(answer: Json) -> str | None:
-    """An answer as text; None where there is none."""
+    """An answer as text; None if there is none."""
     if answer is None or answer == "":
         return None
     return answer if isinstance(answer, str) else to_json(answer)
 
 
 def _values(answer: Json) -> str | None:
-    """An answer as text, the values of a list parted as a world parts them; None where there is none."""
+    """An answer as text, the values of a list separated as worlds separate them; None if there is none."""
     if isinstance(answer, list):
         return BETWEEN.join(filter(None, map(_text, answer))) or None
     return _text(answer)
@@ -240,7 +240,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = 
 
 @cache
 def _instruction(guided: bool, thought: bool, several: bool) -> tuple[Section, tuple[str, ...]]:
-    """What is asked for where tools stand in the prompt, and what where they are functions."""
+    """The instruction for tools in the prompt's text, and the one for tools as functions."""
     form = ASK_CALL.format(thought=ASK_THOUGHT if thought else "", decline=f' or "{NO_TOOL}"' if guided else "")
     what = ASK_SUBSTEP if guided else ASK_NEXT
     asked = (what,) if guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
@@ -253,7 +253,7 @@ def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLa
 
 
 def name_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
-    """The prompt for a whole action without a thought, of which the tool's name alone is wanted."""
+    """The prompt for a whole action without a thought, of which only the tool's name is wanted."""
     asked = action_prompt(episode, view, replace(acting, thought=0))
     return replace(asked, answer=ChoiceAnswer(view.offer.section.options, view.offer.options))
 

@@ -1,9 +1,9 @@
-"""What was done so far as the messages of a conversation: calls with their ids, and each call's result.
+"""The history as the messages of a conversation: calls with their ids, and each call's result.
 
-It stands apart from `prompts`, which tells the same in lines: for models that were trained on conversations
-(`model.history`). A section of kind `conversation` has a message a line, as JSON: `role` (assistant, tool or user) and
-`content`; an assistant's `calls` have `id`, `name` and `arguments`, and a tool's message the `id` of its call. The
-engine puts them into its server's form, or its chat template's.
+It stands apart from `prompts`, which shows the same in lines: it is for models that were trained on conversations
+(`model.history`). A section of kind `conversation` has one message per line, as JSON: `role` (assistant, tool or user)
+and `content`; an assistant's `calls` have `id`, `name` and `arguments`, and a tool's message has the `id` of its call.
+The engine puts them into the form of its server or its chat template.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NONE = ToolCall(NO_TOOL, {})
 
 
 def past(episode: Episode, view: View) -> Section:
-    """What a decision sees of the path: as messages where its model takes them, else in lines.
+    """The part of the path that a decision sees: as messages if its model takes them, else in lines.
 
-    A decision that sees calls and no results has lines in any case: a conversation has each call's result.
+    A decision that sees calls without results always gets lines: a conversation has each call's result.
     """
     if episode.converses is None or view.seen != "all" or not view.path.steps:
         return prompts.history_section(view.history)
@@ -38,7 +38,7 @@ def past(episode: Episode, view: View) -> Section:
 
 
 def ordered(before: Sequence[Section], request: Section, instruction: Section) -> tuple[Section, ...]:
-    """A decision's sections; the same instruction at every point stands in front of the conversation, which goes on."""
+    """A decision's sections; an instruction that is the same at every point comes before the growing conversation."""
     place = next((place for place, part in enumerate(before) if part.kind == "conversation"), None)
     if place is None or request.entries:
         return (*before, request, instruction)
@@ -62,10 +62,10 @@ def _messages(
     functions: Mapping[str, str] | None,
     answers: Mapping[int, str | None],
 ) -> Iterator[dict[str, Any]]:
-    """An answer, the results of its calls one by one, and what the user said behind it.
+    """An answer, the results of its calls one by one, and what the user said after it.
 
-    `functions` are names by those of tools where calls are native; `answers` were given at the ends of earlier turns,
-    by the places of their steps.
+    `functions` maps tools' names to functions' names if calls are native; `answers` are those from the ends of earlier
+    turns, by the places of their steps.
     """
     at, first = steps[0]
     reasoning = dict([first.reasoning]) if first.reasoning else {}
@@ -87,7 +87,7 @@ def _messages(
 
 
 def _words(step: Step, native: bool, answer: str | None) -> str:
-    """A step without native calls, in the form in which it is asked for; `answer` is what it ended with, if it did."""
+    """A step without native calls, in the form that is asked for; `answer` is the final answer if the step finished."""
     if step.malformed:
         return UNREADABLE[0]
     finish = prompts.finishing(answer) if step.finished else _NONE
@@ -99,7 +99,7 @@ def _words(step: Step, native: bool, answer: str | None) -> str:
 
 
 def _result(view: View, step: Step) -> str:
-    """What a call returned, as a line of a history has it; the step's number is what references name."""
+    """A call's result, as in a line of a history; references use the step's number."""
     if step.observation is None:
         return f"Step {step.substep.id}: {NOT_RUN}"
     outcome = prompts.told_of(step, step.observation, view.most_observed)
@@ -107,7 +107,7 @@ def _result(view: View, step: Step) -> str:
 
 
 def _id(place: int) -> str:
-    """Nine letters and digits, which all servers take; the same for a step in every conversation that has it."""
+    """A call's id: nine letters and digits, which all servers accept; a step has the same id in every conversation."""
     return f"step{place:05}"
 
 
@@ -117,6 +117,6 @@ def _call(place: int, call: ToolCall, functions: Mapping[str, str]) -> dict[str,
 
 
 def _functions(view: View) -> dict[str, str]:
-    """The names of functions by those of the tools on offer, as they are handed over (`engines.functions`)."""
+    """Map the names of the offered tools to those of their functions as they are handed over (`engines.functions`)."""
     names = [card.name for card in view.offer.cards]
     return dict(zip(names, safe_names(names), strict=True))

@@ -1,4 +1,4 @@
-"""What a planner is, and the episode that it acts in."""
+"""The interface of a planner, and the episode that it acts in."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 class Episode:
     """One case being solved: the only thing a planner sees.
 
-    `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `remembered` are traces of other
-    cases that its prompts show. `decisions` keeps every step that was performed, so that an episode that breaks off
-    still shows how far it got; `messages` all that was asked and answered, `spent` what each role did, `sources` who
+    `seed` (64 bits) is the cell's seed; every request derives its own from it (`Requests`). `remembered` are traces of
+    other cases that its prompts show. `decisions` has every step that was performed, so that an episode that breaks off
+    still shows how far it got; `messages` has all requests and answers, `spent` the use of each role, `sources` who
     answered for the acting model, `improvements` the trajectories that were the best so far, `nodes` a search's tree.
     `unread_verdicts` counts the questions to the judge without an answer that could be read, `unjudged` says that this
-    ended the work. `cancelled` is what was spent on paths that were broken off as an earlier one resolved the case, a
-    part of `spent`; None where the planner never does that. World, engines and dataset are behind the verbs: nothing
-    public leads to the reference, and nothing to what the world itself asks. A planner begins behind the steps of
-    `before`; where the user says more than one thing it does so once for each `turn`.
+    ended the work. `cancelled` is the part of `spent` for paths that were broken off because an earlier path resolved
+    the case; None if the planner never breaks paths off. World, engines and dataset can only be used through the
+    methods: nothing public leads to the reference, or to what the world itself asks. A planner begins after the steps
+    of `before`; if the user sends several messages, it begins once for each `turn`.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Episode:
     ) -> None:
         """`parts` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
-        `retrieved`: when they are. `order_seed` draws the order of the options; None: as retrieved.
-        `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
-        `fit_tokens`: answers have what the context leaves, where that is less than is asked for.
+        `retrieved`: when tools are retrieved. `order_seed` draws the order of the options; None: as retrieved.
+        `engine` acts, `roles` are the engines of the other roles. `clock` returns the seconds that the case has used.
+        `fit_tokens`: answers are limited to the tokens that the context has left, if these are fewer than asked for.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
@@ -110,9 +110,9 @@ class Episode:
     def options(
         self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None, thought: str = ""
     ) -> Options:
-        """What a decision behind `steps` may take, `most` options at most (the best tools), in the setting's order.
+        """The options of a decision after `steps`, at most `most` (the best tools), in the setting's order.
 
-        The tools are the substep's; None: those of the whole query; with a `thought` those that it finds.
+        The tools are the substep's; None: those of the whole query; with a `thought`, those retrieved by it.
         """
         sought = thought[:SOUGHT] or self.__retrieved.sought(steps)
         if substep is not None:
@@ -127,17 +127,17 @@ class Episode:
         return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
 
     def broke_off(self, messages: Iterable[Message]) -> None:
-        """Say what was asked for paths that were cancelled: what it took is told apart as well."""
+        """Report the requests of paths that were cancelled: their cost is also counted separately."""
         self.cancelled = sum((message.usage for message in messages), self.cancelled or Usage())
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved questions nearest to the case's; none where the dataset has none."""
+        """The `count` solved questions nearest to the case's; none if the dataset has none."""
         return tuple(self.__demonstrations(count))
 
     def solved(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` cases of the dataset's other half that are asked for most like this one, with their calls.
+        """The `count` cases of the dataset's other half whose queries are most like this one's, with their calls.
 
-        None where the dataset has demonstrations, or its cases say nothing of what resolves them.
+        No cases if the dataset has demonstrations, or if its cases do not say which calls resolve them.
         """
         return tuple(self.__solved(count))
 
@@ -152,24 +152,24 @@ class Episode:
     ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
-        Raises BudgetError where the budget is used up, ContextError for too long a prompt.
+        Raises BudgetError if the budget is used up, ContextError if the prompt is too long.
         """
         return await self.__requests.sample(
             role, prompt, *self.__keyed(key), n=n, temperature=temperature, max_tokens=max_tokens
         )
 
     async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
-        """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
+        """The exact distribution over the prompt's numbered options; `key` names the decision. Raises like `sample`."""
         return await self.__requests.choose(role, prompt, *self.__keyed(key))
 
     async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
-        """The judge's score in [0, 1] of what the prompt's sections show, by the criteria that they give.
+        """The judge's score in [0, 1] for what the prompt's sections show, by the criteria that they give.
 
-        The mean of so many sampled ones; a distribution over the scores has no need of samples.
+        It is the mean of `samples` sampled scores; a distribution over the scores needs no samples.
 
         Raises:
-            VerdictError: answers without a score, after all retries. Where it ends the planner's work, what it has by
-                then is the result, and whether that is a success is not known.
+            VerdictError: answers without a score, after all retries. If it ends the planner's work, the result is what
+                the planner has by then, and whether that is a success is not known.
             RuntimeError: the planner's `needs` do not name a JUDGE.
         """
         if self.__judging is None:
@@ -182,7 +182,7 @@ class Episode:
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
     ) -> list[float]:
-        """The share of the judge's votes that each candidate gets. Raises as `judge`."""
+        """The share of the judge's votes that each candidate gets. Raises like `judge`."""
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
         with self.__counting():
@@ -199,7 +199,7 @@ class Episode:
 
     @contextmanager
     def __counting(self) -> Iterator[None]:
-        """Inside it a question to the judge, which counts where it has no answer."""
+        """The context of a question to the judge, which counts the question if it has no readable answer."""
         try:
             yield
         except VerdictError:
@@ -207,10 +207,10 @@ class Episode:
             raise
 
     def start(self) -> State:
-        """The world before any call of this turn.
+        """The world's state before any call of this turn.
 
         Raises:
-            ToolError: it was begun already and cannot begin again.
+            ToolError: the world was begun already and cannot begin again.
         """
         if self.__begun and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot begin again")
@@ -218,7 +218,7 @@ class Episode:
         return self.__latest
 
     def next_turn(self, found: Trajectory) -> None:
-        """End a turn with what the planner returned: its next trajectory begins behind that and the user's message."""
+        """End a turn with the planner's trajectory: the next one begins after it and the user's next message."""
         steps = found.steps
         if len(steps) == len(self.before.steps) or not steps[-1].finished:
             steps = (*steps, Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
@@ -231,11 +231,12 @@ class Episode:
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         """Fill references from the outputs of `steps`, and run the call from a state.
 
-        The finish of an answered case is run so too, and counts neither as a tool's call nor as a step of the budget.
+        The finish of an answered case is run like a call, but is neither counted as a tool call nor as a budget step.
 
         Raises:
             BudgetError: the budget is used up.
-            ToolError: too long an observation, a state without a hash, or a second call where a world cannot branch.
+            ToolError: an observation that is too long, a state without a hash, or a second call from an earlier state
+                in a world that cannot branch.
         """
         tool_calls = int(call.tool != FINISH)
         self._within(steps=tool_calls)
@@ -255,23 +256,23 @@ class Episode:
         return Executed(after, concrete, observation)
 
     def over(self, state: State) -> bool:
-        """Whether nothing can be done any more from a state: somebody but the planner ended the work."""
+        """Whether nothing can be done any more from a state, because somebody other than the planner ended the work."""
         return layers.over(self.__world, state)
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state behind the planner's own end of the work, of a case that is not answered."""
+        """The state after the planner itself ended the work, for a case that is not answered."""
         after = layers.ended(self.__world, state, answer)
         if state is self.__latest:
             self.__latest = after
         return after
 
     def improved(self, found: Trajectory, value: float | None = None, node: str | None = None) -> None:
-        """Say that a trajectory is better than all before: it is the result where the episode is stopped."""
+        """Report a trajectory that is better than all before: it is the result if the episode is stopped."""
         spent = sum(self.spent.values(), Usage())
         self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
 
     def best(self) -> Trajectory:
-        """The best trajectory so far, without any the first pass as far as it went; all decisions that were taken."""
+        """The best trajectory so far, or else the first pass as far as it went; with all decisions that were taken."""
         of_turn = self.improvements[self.__improved_before :]
         if self.first_pass and not of_turn:
             found = self.first_pass()
@@ -282,7 +283,7 @@ class Episode:
         return self.own(replace(found, decisions=tuple(self.decisions)))
 
     def own(self, found: Trajectory) -> Trajectory:
-        """A trajectory without the steps that the case began behind."""
+        """A trajectory without the steps that were done before the case began."""
         given = set(map(id, self.case.done))
         if not given:
             return found
@@ -292,14 +293,14 @@ class Episode:
         return replace(found, steps=steps, decisions=decisions)
 
     def resolved(self, state: State, steps: Sequence[Step]) -> bool:
-        """After a whole trajectory of `steps`: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
+        """Whether a whole trajectory of `steps` resolves the case. Each check is counted (pass@k, egb_slate §6.1)."""
         self.resolved_checks += 1
         if self.case.messages:
             return cast(Conversation, self.__world).turn_resolved(state)
         return resolved_by(self.__world, steps, state)
 
     def answer(self, state: State) -> str | None:
-        """What the tools' results say in answer to the query; None where they say nothing."""
+        """The answer to the query in the tools' results; None if they have none."""
         return self.__world.answer(state)
 
     def __keyed(self, key: tuple[object, ...]) -> tuple[object, ...]:
@@ -312,7 +313,7 @@ class Episode:
         self._within(calls)
 
     def _within(self, calls: int = 0, steps: int = 0) -> None:
-        """Raise BudgetError where so much more is too much."""
+        """Raise BudgetError if so many more calls and steps are too many."""
         budget = self.budget
         tokens = 1
         for spent in self.spent.values():
@@ -335,7 +336,7 @@ class Planner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The engine's verbs that it uses as it is configured, a JUDGE, and what it needs of a dataset."""
+        """Its needs as it is configured: the engine's verbs that it uses, a JUDGE, and what a dataset must provide."""
         ...
 
     async def solve(self, episode: Episode) -> Trajectory:

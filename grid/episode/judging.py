@@ -1,7 +1,7 @@
-"""How a judge is asked for a score: in words under a schema, or as an exact distribution over eleven numbers.
+"""Ask a judge for a score: in words under a schema, or as an exact distribution over eleven numbers.
 
-Whoever asks shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
-judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, which is what tenths are.
+The caller's prompt shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
+judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, and tenths are coarse.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ T = TypeVar("T")
 
 
 class Scoring(Protocol):
-    """Whoever gets scores and votes out of an engine, as `Judging` does."""
+    """The interface of objects that get scores and votes from an engine, as `Judging` does."""
 
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] of what a prompt shows; `key` names it. Raises VerdictError without one."""
+        """The score in [0, 1] for what a prompt shows; `key` names it. Raises VerdictError if there is no score."""
         ...
 
     async def vote(
@@ -70,19 +70,19 @@ class Scoring(Protocol):
         samples: int,
         temperature: float,
     ) -> list[float]:
-        """The share of the votes that each candidate gets. Raises VerdictError without one."""
+        """The share of the votes that each candidate gets. Raises VerdictError if there is no vote."""
         ...
 
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
-    """How scores are asked for: the keys `form`, `max_retries` and `temperature` of a role, as `judge.form`.
+    """How scores are asked for: the keys `form`, `max_retries` and `temperature` of a role, for example `judge.form`.
 
-    `text`: `{"score", "explanation"}`, sampled, again up to `max_retries` times where it cannot be read. `digits`: the
+    `text`: `{"score", "explanation"}` is sampled, again up to `max_retries` times if it cannot be read. `digits`: the
     expectation over the exact distribution of the eleven scores, without sampled text.
 
-    `temperature` is that of all that is sampled, for models that take one only. None: whoever asks says it, 0 if
-    neither planner nor data set has another one.
+    `temperature` is used for everything that is sampled, for models that accept only one. None: the caller sets it, to
+    0 if neither planner nor data set has another one.
     """
 
     form: Literal["text", "digits"] = "text"
@@ -90,12 +90,12 @@ class Judging:
     temperature: Annotated[float, Field(ge=0)] | None = None
 
     def at(self, asked: float) -> float:
-        """The temperature of what is asked for at one of `asked`."""
+        """The temperature to use if the caller asks for `asked`."""
         return asked if self.temperature is None else self.temperature
 
     @property
     def verb(self) -> str:
-        """What the judge's engine must be able to do."""
+        """The verb that the judge's engine must provide."""
         return CHOOSE if self.form == "digits" else SAMPLE
 
     async def score(
@@ -103,7 +103,8 @@ class Judging:
     ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
 
-        In words it is the mean of so many `samples`, of those at least that have a score. In digits it is asked once.
+        In words it is the mean over `samples` answers, or over those of them that have a score. In digits the engine is
+        asked once.
 
         Raises:
             VerdictError: no score, after all retries.
@@ -129,7 +130,7 @@ class Judging:
     ) -> list[float]:
         """The share of the votes that each candidate gets; `ask` says what is to be decided.
 
-        In words so many `samples` are cast. In digits the shares are the exact distribution over the candidates.
+        In words, `samples` votes are sampled. In digits, the shares are the exact distribution over the candidates.
 
         Raises:
             VerdictError: no vote, after all retries.
@@ -146,7 +147,7 @@ class Judging:
         return [votes.count(place) / len(votes) for place in range(count)]
 
     async def verdict(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> Verdict:
-        """What the engine of a role says of a plan, in words whatever the form, at temperature 0; `key` names it.
+        """The verdict of a role's engine on a plan, always in words, at temperature 0; `key` names it.
 
         Raises:
             VerdictError: no verdict, after all retries.
@@ -171,7 +172,7 @@ class Judging:
 
 
 class Retries(NamedTuple):
-    """How answers are sampled, and how often again where they cannot be read."""
+    """How answers are sampled, and how often again if they cannot be read."""
 
     temperature: float
     max_retries: int
@@ -187,10 +188,10 @@ async def readable(
     how: Retries,
     samples: int = 1,
 ) -> list[T]:
-    """What so many answers say, those of them at least that can be read after all retries.
+    """The contents of `samples` answers, or of those of them that can be read after all retries.
 
     Raises:
-        VerdictError: none can be read.
+        VerdictError: no answer can be read.
     """
     found, why, last = list[T](), "", None
     for tried in range(how.max_retries + 1):
@@ -216,7 +217,7 @@ async def readable(
 
 
 async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) -> Choice:
-    """The distribution of a judge's answer; raises VerdictError where no option has any mass."""
+    """The distribution of a judge's answer; raises VerdictError if no option has any mass."""
     try:
         return await requests.choose(role, prompt, *key)
     except ModelError as error:
@@ -224,7 +225,7 @@ async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) 
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
-    """The call that is judged, below its tool as options show it."""
+    """The call that is judged, below its tool in the form in which options show tools."""
     return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
 
 

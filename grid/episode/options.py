@@ -1,8 +1,8 @@
-"""Which options a decision has, and in which order they stand.
+"""The options of a decision, and their order.
 
-Retrievers give the best tool first. Shown like that, "always the first option" is a policy, and a model's liking for
-low numbers looks like skill. So the order is drawn: from the sweep's seed, the case and the step, and from nothing
-that differs between planners, models or trials.
+Retrievers give the best tool first. In this order, "always the first option" would be a policy, and a model's
+preference for low numbers would look like skill. So the order is drawn at random, from the sweep's seed, the case and
+the step, and from nothing that differs between planners, models or trials.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from grid.core.types import NO_TOOL, Case, Step, Substep, ToolSpec
 from grid.core.util import Once, derive_seed
 
 QUERY = ""
-"""Stands for the step where the tools are those of the whole query: they have one order a case, so that all its
-prompts share them as a prefix."""
+"""The name of the step if the tools are those of the whole query: these have one order per case, so that all prompts of
+the case share them as a prefix."""
 SOUGHT = 500
 """Characters of a thought, and of an observation, that tools are retrieved by."""
 
 
 class Options(NamedTuple):
-    """The tools of a decision as they are shown; so many (`place`) stand before `no_tool`, or `finish`.
+    """The tools of a decision in the order shown; `place` is how many of them come before `no_tool` or `finish`.
 
-    `sought`: by what they were found besides the substep, or the query.
+    `sought`: the text that they were retrieved by, besides the substep or the query.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -34,10 +34,10 @@ class Options(NamedTuple):
 
 
 class Retrieved(NamedTuple):
-    """What is retrieved for a case, best first.
+    """The retrieval of tools for a case, best first.
 
-    `parts` are the substeps whose candidates make the tools of the whole query, `of_query` at most; without any it is
-    the query that tools are retrieved for. `mode`: when, and what is sought by.
+    `parts` are the substeps whose candidates make the tools of the whole query, `of_query` at most; if there are none,
+    tools are retrieved for the query. `mode`: when tools are retrieved, and by which text.
     """
 
     candidates: Candidates
@@ -47,13 +47,13 @@ class Retrieved(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Retrieved:
-        """As a problem has it retrieved."""
+        """The retrieval that a problem defines."""
         return cls(problem.candidates, problem.parts, problem.query_tools, problem.retrieved)
 
     def sought(self, steps: Sequence[Step]) -> str:
-        """What tools are retrieved by behind these steps; empty where it is the substep or the query alone.
+        """The text that tools are retrieved by after these steps; empty if it is the substep or the query alone.
 
-        By thoughts: what the last step's were, which stay until there is a new one.
+        In mode `thought` it is the text of the last step, which stays until there is a new thought.
         """
         if self.mode == "static":
             return ""
@@ -66,8 +66,8 @@ class Retrieved(NamedTuple):
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
         """The tools for a substep; None: those of the whole query, which are its substeps', the best of each first.
 
-        Retrieved anew, those of the whole query are found by the query: its substeps may be hidden. A thought is sought
-        by alone.
+        If tools are retrieved more than once, those of the whole query are found by the query, since its substeps may
+        be hidden. A thought is the only text that tools are retrieved by.
         """
         if sought and self.mode == "thought":
             found = self.candidates(replace(case, query=""), Substep("0", sought, ""))
@@ -88,10 +88,10 @@ def _with(substep: Substep, sought: str) -> Substep:
 def in_order(
     tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None, sought: str = ""
 ) -> Options:
-    """The first `most` - 1 of the tools with `no_tool` or `finish` in a drawn order; the same objects once more.
+    """The first `most` - 1 tools with `no_tool` or `finish` in a drawn order; the same object for repeated calls.
 
-    A tool's place among the others does not depend on which others there are. Without a seed they stand as they are,
-    and `no_tool` or `finish` last.
+    The order of two tools does not depend on which other tools there are. Without a seed the tools stay in their order,
+    and `no_tool` or `finish` is last.
     """
     return _in_order(tools, seed, case, step, most, sought)
 

@@ -1,7 +1,7 @@
 """An outline that the model drafts itself, before any planner begins: `dataset.outline=drafted`.
 
 It is sampled at temperature 0, so that all planners and trials of a model follow the same outline, as far as the engine
-repeats itself. Its cost is the episode's.
+repeats itself. Its cost counts for the episode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MAX_TOKENS = 1024
 
 
 async def draft(episode: Episode) -> None:
-    """Give the episode's case the outline that its model writes; behind steps taken before, of what is left.
+    """Give the episode's case the outline that its model writes; if steps were taken before, of the remaining work.
 
     Raises:
         ModelError: three answers that are no outline: empty, of more than fifty substeps, or with an overlong one.
@@ -58,7 +58,7 @@ async def draft(episode: Episode) -> None:
             asked.message.unreadable[0] = why = str(error)
             last = rejected(asked, tried + 1, _TRIES)
             continue
-        # A path holds the steps taken before, so that the outline has them too.
+        # A path includes the steps taken before, so the outline must have them too.
         begun = tuple(replace(step.substep, text=f"{step.chosen} (done)", drafted=True) for step in done)
         substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=len(done) or 1))
         episode.case = replace(episode.case, plan=Plan((*begun, *substeps)))
@@ -67,7 +67,7 @@ async def draft(episode: Episode) -> None:
 
 
 def _followed(lines: list[str]) -> list[str]:
-    """The outline; raises UnreadableError where it cannot be followed."""
+    """The outline; raises UnreadableError if it cannot be followed."""
     if len(lines) > MAX_SUBSTEPS:
         raise UnreadableError(f"{len(lines)} substeps, {MAX_SUBSTEPS} at most")
     longest = max(map(len, lines))

@@ -1,4 +1,4 @@
-"""A plan of all calls that are left, in one answer: how it is asked for, read and run (planning_horizon §2.2)."""
+"""A plan of all remaining calls in one answer: how it is asked for, read and run (planning_horizon §2.2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their 
 
 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
-    """The next point of a path, with the tools of the whole query; None at its end."""
+    """The view at the next point of a path, with the tools of the whole query; None at the path's end."""
     substep = next_point(episode, path, max_calls)
     if substep is None:
         return None
@@ -48,15 +48,15 @@ async def plan_ahead(
     exact: bool = False,
     refine: Refine | None = None,
 ) -> Drafted[list[Action]]:
-    """The actions of a plan from a point on; asked for again, up to the retries, where none can be read.
+    """The actions of a plan from a point on; asked for again, up to the retries, if no plan can be read.
 
     Args:
         episode: the case.
         view: the point, with the tools of the whole query.
-        acting: how it is asked for; a `thought` comes before the plan and stands with its first action.
-        notes: lines in front of the request.
+        acting: how the plan is asked for; a `thought` comes before the plan and belongs to its first action.
+        notes: lines before the request.
         exact: a plan with a call that is `refused` cannot be used either.
-        refine: what is made of the draft before it counts.
+        refine: changes the draft before it counts.
 
     Raises:
         ModelError: no plan after all retries.
@@ -66,12 +66,12 @@ async def plan_ahead(
         return read_plan_of(asked, episode, view, acting, exact)
 
     prompt, key = plan_prompt(episode, view, acting, notes), ("plan", len(view.path.steps))
-    asked = prompt.entries("instruction")[:-1]  # the last line tells the answer's form
+    asked = prompt.entries("instruction")[:-1]  # the last line describes the answer's form
     return await drafted(episode, Asking(prompt, key, view.substep.id, acting, read, written, asked), refine)
 
 
 def written(plan: Sequence[Action]) -> str:
-    """A plan as an answer has it."""
+    """A plan in the form of an answer."""
     return to_json({"plan": [written_action(action) for action in plan]})
 
 
@@ -82,7 +82,7 @@ def written_action(action: Action) -> dict[str, Json]:
 
 
 def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
-    """A plan as a chain of calls, from a point on; None without one. A call of REJECT ends it."""
+    """A plan as a chain of calls, from a point on; None without a plan. A call of REJECT ends the chain."""
     if plan is None:
         return None
     calls, refusal, words = list[ChainCall](), None, ""
@@ -109,9 +109,9 @@ async def run_plan(
     acting: Acting,
     over: Callable[[Path], bool] = _never,
 ) -> Path:
-    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step.
+    """Execute a plan without the model, up to its end or until it is `over`. Its first step has the plan's cost.
 
-    All steps were offered what the plan was made from.
+    The options of all steps are those that the plan was made from.
     """
     path = view.path
     for action in plan:
@@ -125,7 +125,7 @@ async def run_plan(
 
 
 def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, ...] = ()) -> Prompt:
-    """The prompt for a plan; under an outline it has an entry for each substep that is left."""
+    """The prompt for a plan; with an outline, the plan has an entry for each substep that is left."""
     first, left, outline = (
         view.substep.id,
         decisions_left(episode, view.path, acting.max_calls),
@@ -139,7 +139,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    # Cut to what is left, a plan that must finish would have no finish; it is run as far as it may be.
+    # If a plan that must finish were limited to what is left, it might lack the finish; it is run as far as allowed.
     most = acting.max_calls if view.answered else left
     answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
     return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted)))
@@ -148,7 +148,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
 def read_plan_of(
     asked: Answers, episode: Episode, view: View, acting: Acting, exact: bool = False
 ) -> list[Action] | None:
-    """The actions of the plan in an answer; None, with the reason in the message, where it cannot be used."""
+    """The actions of the plan in an answer; None, with the reason in the message, if the plan cannot be used."""
     left, offered = decisions_left(episode, view.path, acting.max_calls), view.offer.tools
     try:
         calls = _calls(asked, view)
@@ -171,7 +171,7 @@ def read_plan_of(
 
 
 def _check(plan: list[Action], episode: Episode, view: View) -> None:
-    """Raise UnreadableError where a call is refused. What was run has or has not a result: the world tells."""
+    """Raise UnreadableError if a call is refused. For steps that were run, only the world says if they have results."""
     outline, done = episode.case.plan.substeps, len(view.path.steps)
     before = {step.substep.id: True for step in view.path.steps}
     for place, action in enumerate(plan, start=done):
@@ -182,14 +182,14 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 
 
 def _calls(asked: Answers, view: View) -> list[Call]:
-    """The calls of a plan; native ones are all calls of the answer, and words alone end the work as in any loop.
+    """The calls of a plan; with native calls, all calls of the answer, and words alone end the work as in any loop.
 
     Raises UnreadableError.
     """
     wanted = asked.message.prompt.answer
     if not isinstance(wanted, FunctionsAnswer):
         return read_plan(asked.read(), view.offer.tools)
-    if asked.cut:  # before or behind the calls that are there
+    if asked.cut:  # before or after the calls that are there
         raise UnreadableError("no end: the limit on tokens cut it off")
     calls: list[Call] = []
     found = native_calls(asked.read(), wanted.named, view.offer.tools)
@@ -204,7 +204,7 @@ def _calls(asked: Answers, view: View) -> list[Call]:
     return calls
 
 
-# A plan as an answer: asked for until one can be read, and refined where the setting says so.
+# A plan as an answer: asked for until one can be read, and refined if the setting says so.
 
 
 T = TypeVar("T")
@@ -213,7 +213,7 @@ _DIGITS = 12  # of a digest
 
 
 class Read(NamedTuple, Generic[P]):
-    """A plan that was read; None, with the reason, where no answer could be used. What was spent on it."""
+    """A plan that was read, or None with the reason `why` if no answer could be used; and what was spent on it."""
 
     plan: P | None
     usage: Usage
@@ -224,9 +224,9 @@ class Read(NamedTuple, Generic[P]):
 class Asking(Generic[T]):
     """How a plan is asked for and read.
 
-    `key` names the request, `where` the point in an error. `read` makes a plan of an answer, or None with the reason in
-    the message; `written` writes a plan as such an answer. `asked` are the lines that say what is to be planned, not in
-    what form. `drafted` is told of a plan before it is refined.
+    `key` names the request, `where` the point in an error. `read` turns an answer into a plan, or returns None and puts
+    the reason in the message; `written` writes a plan as such an answer. `asked` are the lines that say what to plan,
+    but not in which form. `drafted` is called with a plan before it is refined.
     """
 
     prompt: Prompt
@@ -239,7 +239,7 @@ class Asking(Generic[T]):
     drafted: Callable[[T], None] = lambda plan: None
 
     async def ask(self, episode: Episode, prompt: Prompt, *key: object) -> Read[T]:
-        """The plan in an answer to a prompt; asked for again, up to the retries, where none can be read."""
+        """The plan in an answer to a prompt; asked for again, up to the retries, if no plan can be read."""
         spent, why, last, tries = Usage(), "", None, self.acting.max_retries + 1
         for tried in range(tries):
             asked = await episode.sample(
@@ -257,15 +257,15 @@ class Asking(Generic[T]):
 
 
 class Refine(Protocol):
-    """What is made of a draft before it counts."""
+    """A function that refines a draft before it counts."""
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that takes the draft's place, the draft itself maybe, and what the acting model spent on it."""
+        """The plan that replaces the draft (maybe the draft itself), and what the acting model spent on it."""
         ...
 
 
 class Drafted(NamedTuple, Generic[P]):
-    """The plan that counts, what it cost, and the draft before a critique; None where nothing was refined."""
+    """The plan that counts, what it cost, and the draft before a critique; `draft` is None if nothing was refined."""
 
     plan: P
     usage: Usage
@@ -276,12 +276,12 @@ class WritesPlans(Planner, Protocol):
     """A planner that writes plans of several calls, or of the next one, before it runs anything."""
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """Solve the case with plans that are refined; None: they stay as they are drafted."""
+        """Solve the case with plans that `refine` refines; None: plans stay as they are drafted."""
         ...
 
 
 async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) -> Drafted[T]:
-    """A plan, refined where the setting says so; of an episode's first draft the digest is kept.
+    """A plan, refined if the setting says so; the digest of an episode's first draft is kept.
 
     Raises:
         ModelError: no plan after all retries.
@@ -305,10 +305,10 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
 
 
 def chain_of(trajectory: Trajectory) -> Chain:
-    """What a planner predicted, or the calls that it made as it wrote them, references included.
+    """The chain that a planner predicted, or the calls that it made, as it wrote them, with references.
 
-    A call of REJECT ends the chain, which is then a refusal; calls before it stay. A finish is no call. Where nothing
-    was said with the calls, the chain's words are what was told at the end.
+    A call of REJECT ends the chain, which is then a refusal; calls before it stay. A finish is no call. If there are no
+    words with the calls, the chain's words are the final answer.
     """
     if trajectory.chain is not None:
         return trajectory.chain if trajectory.chain.plan else replace(trajectory.chain, plan=trajectory.answer or "")

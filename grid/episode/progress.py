@@ -1,4 +1,4 @@
-"""How far an episode is: what it may use, what was done before it, what a call led to, what was best."""
+"""The progress of an episode: its budget, the steps done before it, the outcome of a call, the best so far."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grid.episode.requests import MOST_CHARACTERS
 
 @dataclass(frozen=True)
 class Budget:
-    """How much one episode may use before it is stopped, and what is best so far is its result.
+    """How much one episode may use before it is stopped; its best trajectory so far is then its result.
 
-    `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` those in and out, all of every
-    role that a planner asks; `seconds` are of the case's own time; None: without limit. They are looked at before each
-    request and each call, so that what is used goes beyond them by what is in flight at most: of tokens and seconds, by
-    the requests that were sent side by side.
+    `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` input and output tokens, summed
+    over all roles that a planner asks; `seconds` are those of the case's own time; None: without limit. The limits are
+    checked before each request and each call. So the use can exceed them by what is in flight: tokens and seconds, by
+    the requests that were sent in parallel.
     """
 
     llm_calls: int = 5000
@@ -34,7 +34,7 @@ class Budget:
 class Improvement(NamedTuple):
     """A trajectory that was better than all before, and what had been used when it was found.
 
-    `value` is what the planner takes it to be worth, None where it has no measure; `node` its place in a search tree.
+    `value` is the planner's own value of it, None if it has no measure; `node` is its place in a search tree.
     """
 
     trajectory: Trajectory
@@ -54,7 +54,7 @@ class Executed(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What was done before a planner begins; by the places of the steps what the user said behind one, and answers."""
+    """The steps before a planner begins, and, by the steps' places, the user's messages after them and the answers."""
 
     steps: tuple[Step, ...] = ()
     said: Mapping[int, str] = MappingProxyType({})
@@ -65,8 +65,8 @@ class Before(NamedTuple):
 class Plans:
     """The first plan that an episode's planner wrote: `draft` is the digest of its text, before any critique.
 
-    Where it was written before anything was run, and then carried out: `planned` as it was then, `unrefined` before a
-    critique.
+    If it was written before anything was run and then carried out, `planned` is the plan that was carried out, and
+    `unrefined` the plan before a critique.
     """
 
     draft: str | None = None

@@ -1,7 +1,7 @@
-"""What planners ask: the sections of their prompts. No word of them knows a benchmark.
+"""The sections of planners' prompts. Their texts know no benchmark.
 
-Static sections come first, so that prefixes are shared: tools of the whole query stand before the query, those of one
-substep behind the history.
+Static sections come first, so that prefixes are shared: tools of the whole query are before the query, those of one
+substep after the history.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.episode.options import Options
 from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]
-"""Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
+"""What a decision sees of earlier steps: calls and observations, the calls alone, or nothing."""
 
 ROLE = Section(
     "role",
@@ -83,13 +83,13 @@ ANSWER_TOOL = ToolSpec(
         ),
     ),
 )
-"""Takes the place of FINISH_TOOL where finishing answers the question."""
+"""Replaces FINISH_TOOL if finishing answers the question."""
 TELL_TOOL = ToolSpec(
     FINISH,
     "Ends the work with the answer to the query, for whoever asked.",
     (Parameter("answer", "string", "the answer in words, with all that was asked for"),),
 )
-"""Takes the place of FINISH_TOOL where nothing but the answer is left to be told."""
+"""Replaces FINISH_TOOL if only the answer is left to be given."""
 GIVE_UP_TOOL = ToolSpec(
     GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
 )
@@ -98,11 +98,11 @@ _TOOLS = Section("tools", ("Tools:",))
 
 
 class Offer(NamedTuple):
-    """What a decision may take, all in the order in which it is shown.
+    """The options of a decision, all in the order in which they are shown.
 
     `options` are the names of all options. Among them is `no_tool` for a substep of an outline, or else `finish`, which
-    is a tool like the others: it stands in `tools` and `cards`, but is no candidate. So is `give_up`, where it is
-    offered; it stands directly behind either. `section` lists the options.
+    is a tool like the others: it is in `tools` and `cards`, but is no candidate. The same holds for `give_up`, if it is
+    offered; it comes directly after `finish` or `no_tool`. `section` lists the options.
     """
 
     tools: dict[str, ToolSpec]
@@ -113,7 +113,7 @@ class Offer(NamedTuple):
 
 
 def offer(options: Options, may_finish: bool, may_give_up: bool = False, answered: bool = False) -> Offer:
-    """What a decision among options may take; `answered`: to finish takes an answer."""
+    """The offer of a decision among options; `answered`: finishing needs an answer."""
     return _offer(options, may_finish, may_give_up, answered)
 
 
@@ -132,13 +132,13 @@ def _offered(options: Options, may_finish: bool, may_give_up: bool, answered: bo
 
 
 def tools_section(tools: Sequence[ToolSpec]) -> Section:
-    """The tools there are, without numbers: where none of them is to be chosen."""
+    """The available tools, without numbers: for prompts in which none of them is to be chosen."""
     return Section(_TOOLS.kind, (*_TOOLS.entries, *map(tool_text, tools)))
 
 
 @lru_cache(maxsize=65536)
 def tool_text(tool: ToolSpec) -> str:
-    """One tool on one line: name, arguments with types, fields of its outcome, description, what the arguments are."""
+    """One tool on one line: name, arguments with types, fields of its outcome, its and its arguments' descriptions."""
     arguments = ", ".join(f"{p.name}{'*' if p.required else ''}: {p.type}" for p in tool.parameters)
     returns = f" -> {', '.join(tool.returns)}" if tool.returns else ""
     details = "; ".join(f"{p.name} = {p.description}" for p in tool.parameters if p.description)
@@ -149,14 +149,14 @@ _offer: Once[Options, Offer] = Once(_offered)
 
 
 def notes_section(episode: Episode) -> Section:
-    """The policy, and what the tools speak of, where the case tells them."""
+    """The policy, and the notes on the things that the tools deal with, if the case has them."""
     case = episode.case
     entries = (*((POLICY, case.policy) if case.policy else ()), *((NOTES, *case.notes) if case.notes else ()))
     return Section("notes", entries) if entries else EMPTY
 
 
 def task_section(episode: Episode) -> Section:
-    """The request, and the outline where there is one: the same for all decisions of a case."""
+    """The request, and the outline if there is one: the same for all decisions of a case."""
     return _task(episode.case.query, episode.case.plan.lines)
 
 
@@ -166,46 +166,46 @@ def _task(query: str, outline: tuple[str, ...]) -> Section:
 
 
 def plan_section(lines: Sequence[str]) -> Section:
-    """A plan that was written before anything was run, the same for all decisions that go by it."""
+    """A plan that was written before anything was run, the same for all decisions that follow it."""
     return Section("plan", (PLAN, *lines, PLAN_USE)) if lines else EMPTY
 
 
 def thought_section(thought: str) -> Section:
-    """What was thought of this decision before its tools were retrieved."""
+    """The thought about this decision from before its tools were retrieved."""
     return Section("thought", (THOUGHT, thought)) if thought else EMPTY
 
 
 def history_section(lines: Sequence[str]) -> Section:
-    """What has been done so far, one entry a step."""
+    """The steps done so far, one entry per step."""
     return Section("history", ("Done so far:", *lines)) if lines else EMPTY
 
 
 def lessons_section(lessons: Sequence[str]) -> Section:
-    """What was learned from earlier attempts."""
+    """The lessons from earlier attempts."""
     return Section("lessons", ("Lessons from earlier attempts:", *lessons)) if lessons else EMPTY
 
 
 def siblings_section(lines: Sequence[str]) -> Section:
-    """What was tried at the same point before, and came to nothing or waits for its turn; something else is wanted."""
+    """The actions tried before at the same point, which failed or wait for their turn; something else is wanted."""
     return Section("siblings", (SIBLINGS, *lines, DIFFER)) if lines else EMPTY
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, nearest first; empty where the dataset has none. What is asked for is shown: to finish, too."""
+    """Solved questions, nearest first; empty if the dataset has none. In answered cases they end with a finish, too."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
 
 def memory_section(episode: Episode) -> Section:
-    """What the planner did on other cases, the nearest first; empty where it remembers nothing."""
+    """What the planner did on other cases, the nearest first; empty if it remembers nothing."""
     return Section("memory", (MEMORY, *episode.remembered)) if episode.remembered else EMPTY
 
 
 def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:
-    """One step as a line of the history: its call as it was written and, if that is seen, what it returned.
+    """One step as a line of the history: its call as it was written and, if `observed`, what it returned.
 
-    `most`: so many characters of that, without limit where None. `answer` is the one that the step finished with;
-    whoever judges or reflects on a whole path reads it.
+    `most`: the most characters of the result; None: no limit. `answer` is the answer that the step finished with;
+    prompts that judge or reflect on a whole path show it.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
@@ -222,7 +222,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
 
 
 def told_of(step: Step, observation: Observation, most: int | None = None) -> str:
-    """The outcome as JSON, `most` characters of it; a world's own name of a result is shown as what stands for it."""
+    """The outcome as JSON, `most` characters of it; a world's own name of a result is replaced by its reference."""
     shown = observation.text()
     if has_handle(observation):
         shown = to_json({**observation.content, RESULT: reference(step.substep.id, RESULT)})
@@ -230,17 +230,17 @@ def told_of(step: Step, observation: Observation, most: int | None = None) -> st
 
 
 def with_message(line: str, message: str | None) -> str:
-    """A step's line with what the user said behind it."""
+    """A step's line with the user's message after it."""
     return line if message is None else f"{line}\n{USER}{message}"
 
 
 def finishing(answer: str | None) -> ToolCall:
-    """What ends a path, as a call."""
+    """The finish of a path, as a call."""
     return ToolCall(FINISH, {"answer": answer} if answer else {})
 
 
 def request_section(substep: Substep) -> Section:
-    """The substep that a decision is about; empty without an outline."""
+    """The present substep of a decision; empty without an outline."""
     return _requested(substep) if substep.text else EMPTY
 
 
@@ -258,16 +258,16 @@ def prompt(answer: Answer, *sections: Section) -> Prompt:
 
 
 def has_handle(observation: Observation) -> bool:
-    """Whether a world gave the result a name of its own, which counts its results; its value stands beside it.
+    """Whether a world gave the result its own name, with the result's number; the value is then in another field.
 
-    A result alone is no name: `$500` may be the answer to a question.
+    A result without another field is no name: `$500` may be the answer to a question.
     """
     handle = observation.content.get(RESULT)
     return len(observation.content) > 1 and isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
 
 
 def _demonstration_text(solved: Demonstration, answered: bool) -> str:
-    """A solved question: its text, its plan, its answer. A plan that answers ends with the results that do."""
+    """A solved question: its text, plan and answer. If `answered`, the plan ends with a finish that has the answer."""
     end = [finishing(answering(solved.resolution or [*solved.calls][-1:]))] if answered and solved.calls else []
     plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in (*solved.calls.values(), *end)]
     return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
@@ -280,10 +280,10 @@ def _demonstrations(solved: tuple[Demonstration, ...], answered: bool) -> Sectio
 _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)
 
 
-# A case in which the user says several things: the planner solves each turn, behind all that was done before.
+# A case with several messages of the user: the planner solves each turn, after everything that was done before.
 #
-# A turn ends where the planner's trajectory does, and the user's next message is told only then: whoever searches looks
-# ahead to the end of a turn, and never beyond it.
+# A turn ends where the planner's trajectory ends, and only then is the user's next message shown: a search looks ahead
+# to the end of a turn, and never beyond it.
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:

@@ -1,4 +1,4 @@
-"""Asking engines for one case: what was sent and answered, word for word, and what it cost."""
+"""Requests to engines for one case: what was sent and answered, word for word, and what it cost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from grid.engines.functions import handed_over
 from grid.text.objects import UnreadableError, characters, whole
 
 MOST_CHARACTERS = 20_000
-"""Of an answer, where nothing else is said (`budget.answer_characters`)."""
+"""Characters of an answer that are read at most, by default (`budget.answer_characters`)."""
 _NOTHING = Usage()
 
 
 @dataclass
 class Message:
-    """One request as the engine got it and what it answered, verbatim.
+    """One request as the engine got it, and the engine's answer, verbatim.
 
-    `decision` names what it was for. `answers` are the `n` completions asked for, `probabilities` those of a choice's
-    options; without either the engine did not answer. `unreadable` has, by the completion's place, why it could not be
-    used. `usage` is what the answer took.
+    `decision` names the purpose of the request. `answers` are the `n` completions asked for, `probabilities` those of a
+    choice's options; without either, the engine did not answer. `unreadable` says, by the completion's place, why it
+    could not be used. `usage` is the cost of the answer.
     """
 
     role: Role
@@ -46,8 +46,8 @@ class Message:
 class Answers(NamedTuple):
     """Completions, what they cost, and the message that keeps them.
 
-    `cut` has the places of those that the limit on tokens ended, `withheld` those that the server kept back, with its
-    words; `most` characters of one are read. `reasoning` is as of `Sampled`.
+    `cut` has the places of completions that the limit on tokens ended, `withheld` those that the server kept back, with
+    its words; a completion of more than `most` characters cannot be read. `reasoning` is as in `Sampled`.
     """
 
     texts: tuple[str, ...]
@@ -59,11 +59,11 @@ class Answers(NamedTuple):
     reasoning: Mapping[int, tuple[str, str]] = MappingProxyType({})
 
     def read(self, place: int = 0) -> str:
-        """A completion that can be read.
+        """The text of a completion, if it can be read.
 
         Raises:
-            UnreadableError: its server kept it back, it is too long, or it broke off at the limit on tokens before it
-                was whole: what was thought until then is no answer.
+            UnreadableError: its server kept it back, it is too long, or the limit on tokens cut it off before it was
+                complete: the thoughts until then are no answer.
         """
         text = self.texts[place]
         if place in self.withheld:
@@ -79,9 +79,9 @@ class Requests:
     """Engines by role, asked under one seed.
 
     Every request derives its own seed from `seed` and the names of the decision, so that results do not depend on the
-    order in which requests are answered. `messages` are all that was asked and answered, `spent` is what each role did,
-    and `sources` say who answered for it. `answer_characters` of an answer are read at most. With `fit_tokens` the
-    actor's answers have the tokens that its context leaves, where these are fewer than are asked for.
+    order in which requests are answered. `messages` has all requests and answers, `spent` the use of each role, and
+    `sources` says who answered for it. An answer of more than `answer_characters` is not read. With `fit_tokens`, the
+    actor's answers are limited to the tokens that its context has left, if these are fewer than asked for.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Requests:
         seed: int,
         allow: Callable[[Prompt, int], None] = lambda prompt, calls: None,
     ) -> None:
-        """`allow` raises where a prompt for so many completions is too much."""
+        """`allow` raises an error if a prompt for so many completions is not allowed."""
         self.messages: list[Message] = []
         self.spent = {role: Usage() for role in engines}
         self.sources: dict[Role, set[Source]] = {role: set() for role in engines}
@@ -111,7 +111,7 @@ class Requests:
     ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
-        An engine with native tool calls is handed the prompt's tools as functions; the message keeps what it got.
+        An engine with native tool calls gets the prompt's tools as functions; the message keeps the prompt that it got.
         """
         if NATIVE in self._engines[role].provides:
             prompt = handed_over(prompt)
@@ -132,7 +132,7 @@ class Requests:
         )
 
     async def _sampled(self, role: Role, message: Message, n: int, temperature: float, max_tokens: int) -> Sampled:
-        """The engine's completions; the message tells how many tokens they could have."""
+        """The engine's completions; the message says how many tokens they could have."""
         ask = partial(self._engines[role].sample, message.prompt, n=n, temperature=temperature, seed=message.seed)
         try:
             return await ask(max_tokens=max_tokens)
@@ -168,7 +168,7 @@ class Requests:
         return message
 
 
-# Asking again: the next try is shown the answer that could not be used, and told why (planning_horizon B.2).
+# Asking again: the next try shows the answer that could not be used, and says why (planning_horizon B.2).
 
 
 MOST_SHOWN = 2000
@@ -178,7 +178,7 @@ _ANEW = "Read the instructions above again and answer anew, in the format asked 
 
 
 class Rejected(NamedTuple):
-    """An answer that could not be used, why, and how many tries there were so far, of how many."""
+    """An answer that could not be used, the reason, the number of tries so far, and the number of tries allowed."""
 
     text: str
     why: str
@@ -187,16 +187,16 @@ class Rejected(NamedTuple):
 
 
 def rejected(asked: Answers, tried: int, tries: int) -> Rejected:
-    """The last of some answers that could not be used, as their message has it."""
+    """The last of the answers that could not be used, according to their message."""
     place = max(asked.message.unreadable)
     return Rejected(asked.texts[place], asked.message.unreadable[place], tried, tries)
 
 
 def again(prompt: Prompt, last: Rejected | None) -> Prompt:
-    """The prompt of the next try: the last answer and its fault stand behind all else, so that the prefix is shared.
+    """The prompt of the next try: the last answer and its fault come after everything else, so the prefix is shared.
 
-    The answer is untrusted: it is cut, and stands on one line, so that it cannot look like another part of the prompt.
-    With the number of the try no two prompts are the same, though a model without temperature may repeat itself.
+    The answer is untrusted: it is cut, and shown on one line, so that it cannot look like another part of the prompt.
+    The number of the try makes all prompts different, even if a model without temperature repeats its answer.
     """
     if last is None:
         return prompt

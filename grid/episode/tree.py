@@ -10,11 +10,11 @@ from grid.core.types import Usage
 from grid.episode.acting import Action, Path
 
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
-"""Why a node is not gone on from.
+"""Why a node is not expanded.
 
 `unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: its path has made the same
-call. `given_up`: the policy said that its path leads nowhere. `pre`, `top_k`: judged too low before it was executed, or
-not among the best. `post`: judged too low after it.
+call. `given_up`: the policy said that its path leads nowhere. `pre`, `top_k`: before its execution it was judged too
+low, or not among the best. `post`: it was judged too low after its execution.
 """
 
 
@@ -22,12 +22,12 @@ not among the best. `post`: judged too low after it.
 class Node:
     """A state with the path to it, and the edge (s, a) from its parent: the action, its scores, its visits.
 
-    `label` has the places among siblings from the root on, `place` is that among all nodes. `path` is None until the
-    action was executed (or imagined). `share` is the action's share of the samples that proposed it, or its
-    probability. `entropy`, in nats, is that of the exact distribution over the options behind this node, None where
-    none was taken. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the action took,
-    `execution` its place in the order of executions, from 0. `pre_asked` and `post_asked` name what the judge was
-    asked for the two scores, None where it was not.
+    `label` has the places among siblings from the root on, `place` is the place among all nodes. `path` is None until
+    the action is executed (or imagined). `share` is the share of samples that proposed the action, or its probability.
+    `entropy`, in nats, is that of the exact distribution over the options after this node, None if it was not computed.
+    `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is the cost of proposing the action, `execution` its
+    place in the order of executions, from 0. `pre_asked` and `post_asked` name the judge's requests for the two scores,
+    None if the judge was not asked.
     """
 
     label: str
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def visits_below(self) -> int:
-        """N(s): the sum of N(s, a) over its edges (tooltree §3.1)."""
+        """N(s): the sum of N(s, a) over the node's edges (tooltree §3.1)."""
         return sum(child.visits for child in self.children)
 
     @property
@@ -64,7 +64,7 @@ class Node:
         return [child for child in self.children if child.pruned is None]
 
     def edges(self) -> Iterator[Node]:
-        """The nodes from here up to the root, without it: each stands for the edge that leads to it."""
+        """The nodes from here up to the root, without the root: each node represents the edge that leads to it."""
         node = self
         while node.parent is not None:
             yield node
@@ -72,7 +72,7 @@ class Node:
 
 
 def backup(node: Node, reward: float) -> None:
-    """Take a reward into the running mean of every edge from the root to a node (tooltree §3.1).
+    """Add a reward to the running mean of every edge from the root to a node (tooltree §3.1).
 
     N(s, a) ← N(s, a) + 1, then Q(s, a) ← Q(s, a) + (r − Q(s, a)) / N(s, a).
     """
@@ -82,7 +82,7 @@ def backup(node: Node, reward: float) -> None:
 
 
 def finish(end: Node, done: set[Node]) -> None:
-    """Leave an end behind, and all nodes below which there is none but such."""
+    """Mark an end as done, and every ancestor all of whose open children are done."""
     node: Node | None = end
     while node is not None and all(child in done for child in node.open):
         done.add(node)

@@ -1,13 +1,13 @@
-"""Runs made with other tools, as rows of ours: so that one set of statistics serves both.
+"""Runs of other tools as rows of our tables, so that the same statistics serve both.
 
-`inspect_logs` reads logs of Inspect with its own library, `tau2_results` what τ²-bench's runner wrote; each gives
-what all its samples share, and the samples. `episodes` says what these are, and makes rows of them: what a file does
-not tell is null.
+`inspect_logs` reads logs of Inspect with its own library, `tau2_results` reads files of τ²-bench's runner; each gives
+the common data of all samples, and the samples. `episodes` defines these, and makes rows of them: a value that a file
+does not have is null.
 
-It imports `store` and what is below; nothing of a sweep imports it. `launch/importing.py` is the command.
+It imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the command.
 """
 
 IMPORTED = "imported"
-"""The key of a row's `config` that says where it came from; rows of sweeps have none."""
+"""The key of a row's `config` that says where the row came from; rows of sweeps do not have it."""
 RECORDED = {"inspect_ai": "Inspect", "tau2": "τ²-bench's runner"}
-"""What recorded imported rows, by their `engine`; it is no sweep's."""
+"""The programs that recorded imported rows, by the rows' `engine`, which no sweep's row has."""

@@ -1,4 +1,4 @@
-"""What was read of another tool's run, as rows of our tables; each sample once, however often its file is imported."""
+"""Another tool's run as rows of our tables; each sample has its rows once, however often its file is imported."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from grid.imports import IMPORTED
 from grid.store.schema import COST
 
 AT_ONCE = 100
-"""Samples that are held, and written, together."""
+"""The number of samples that are in memory, and written, together."""
 LONGEST = 2_000
-"""Messages of a sample beyond which what it asked is not kept: each request's prompt names all messages before it."""
+"""The most messages of a sample whose transcript is kept: each request's prompt names all messages before it."""
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # characters, of a label and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""What is the case's and no run's: it is taken from the folder's own rows of the case, where there are any."""
+"""Columns that belong to the case, not to a run: they are taken from the folder's own rows of the case, if any."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of another tool, and what all its samples share.
+    """A file of another tool, and the common data of all its samples.
 
     Args:
-        tool: `inspect` or `tau2`; planners and metrics have it in front of their names.
-        package, version: the package that wrote it, of RECORDED.
-        file, sha256: its name, without folders, and the digest of its bytes.
-        identity: what tells this run from others, also once the file has grown.
+        tool: `inspect` or `tau2`; it is put in front of the names of planners and metrics.
+        package, version: the package that wrote the file (one of RECORDED), and its version.
+        file, sha256: the file's name, without folders, and the digest of its bytes.
+        identity: a text that identifies this run among others, even if the file grows.
         model, planner, dataset: the setting's labels.
-        dataset_version: the data's own, if told.
+        dataset_version: the version of the data, if the file has one.
         roles: the labels of further models, by role.
-        given: what else the file says of how it was run.
-        success: the name of the score that success is told by.
-        planned: samples that there should be; None where the file does not say.
+        given: other parameters of the run in the file.
+        success: the name of the score that decides success.
+        planned: the number of samples when all are done; None if the file does not have it.
     """
 
     tool: str
@@ -69,12 +69,12 @@ class Source:
 
     @property
     def setting_id(self) -> str:
-        """Sixteen hexadecimal digits, as those of sweeps."""
+        """The setting's id: sixteen hexadecimal digits, as in sweeps."""
         return _digest([self.tool, self.identity, self.model, self.planner, self.dataset])[:16]
 
 
 class Called(NamedTuple):
-    """A tool call, and what came of it; None where nothing is told of that. `wrong`: why it could not be read."""
+    """A tool call and its result; None if the file has no result. `wrong`: why the call could not be read."""
 
     id: str
     tool: str
@@ -85,7 +85,7 @@ class Called(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a role took, of one message or a whole sample; None where the file does not say."""
+    """A role's usage for one message or a whole sample; None for figures that the file does not have."""
 
     llm_calls: int | None = None
     input_tokens: int | None = None
@@ -96,7 +96,7 @@ class Spent(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message: `generated` by the acting model, or given."""
+    """A message, `generated` by the acting model or given."""
 
     role: str
     text: str
@@ -107,7 +107,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a run, or one simulation: a cell of ours."""
+    """One sample of a run, or one simulation, which becomes one of our cells."""
 
     case_id: str
     trial: int
@@ -135,26 +135,26 @@ class Sample:
 
 @dataclass
 class Found:
-    """What an import did: samples that are `new`, that were `there` before, and what is to be known of them."""
+    """The result of an import: the numbers of samples that are `new` or were `there` before, and notes on samples."""
 
     new: int = 0
     there: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 
     def note(self, what: str) -> None:
-        """Count a sample of which something is to be said."""
+        """Count a sample with this note."""
         self.notes[what] = self.notes.get(what, 0) + 1
 
 
 Read = Callable[[Callable[[str, int], bool], Found], Iterator[Sample]]
-"""Reads the samples for which a function of case and trial says so; what is left out is noted."""
+"""Reads the samples for which a function of case and trial is true; samples that are left out are noted."""
 
 
 def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
-    """Write the samples that the folder does not have yet, a hundred at a time; an import that was killed goes on.
+    """Write the samples that the folder does not have yet, a hundred at a time, so that a killed import can continue.
 
     Raises:
-        StoreError: the folder cannot be written to, or has the file's samples with success told by another score.
+        StoreError: the folder cannot be written to, or it has the file's samples with success decided by another score.
         DataError: the file cannot be read.
     """
     with store.locked(root):
@@ -178,17 +178,17 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 
 
 def planner_label(tool: str, name: str) -> str:
-    """`inspect:react`: so that every table tells it from a planner of ours, and none is paired with itself."""
+    """`inspect:react`: tables so distinguish it from our planner, and none is paired with itself."""
     return f"{tool}:{one_line(name, _LABEL)}"
 
 
 def score_name(tool: str, *parts: str) -> str:
-    """A metric's name from a scorer's, with the tool in front."""
+    """The name of a metric, made of the tool's and the scorer's name."""
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
 
 
 def resolved(value: float | str | None) -> bool | None:
-    """Success by a score: its greatest value, 1, is; less is not. What is no share tells nothing."""
+    """Success by a score: 1, the greatest value, is a success, less is not. None if the score is not from 0 to 1."""
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
     return value >= 1 - 1e-6
@@ -225,7 +225,7 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 
 
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    """By id, what the folder's own cells say of the cases: clusters, depth, breadth; of undisturbed ones first."""
+    """The cases' columns (cluster, depth, breadth) by id, from the folder's own cells, undisturbed ones preferred."""
     ids = pa.array(sorted({sample.case_id for sample in samples}), pa.string())
     where = (pc.field("dataset") == source.dataset) & pc.field("case_id").isin(ids)
     rows = store.read(root, "episodes", ["case_id", "robustness", *_OF_CASE], where).to_pylist()
@@ -267,7 +267,7 @@ def _rows(
 
 
 def _head(source: Source) -> dict[str, Any]:
-    """What all rows of a source have."""
+    """The common columns of all rows of a source."""
     origin = {"tool": source.package, "version": source.version, "file": source.file, "sha256": source.sha256}
     told = {**origin, "success": source.success, **source.given}
     return {
@@ -318,7 +318,7 @@ def _cost(spent: Spent) -> dict[str, Any]:
 
 
 def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
-    """A row a call, in the order of calling; the first of a message has what the model said, and what it took."""
+    """A row for each call, in order; the first call of a message has the message's text and usage."""
     found: list[dict[str, Any]] = []
     for said in sample.messages:
         for place, call in enumerate(said.calls):
@@ -341,7 +341,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message that the acting model wrote, its prompt all messages before it; and these, each once."""
+    """A row for each message of the acting model, with all messages before it as prompt; and each message's section."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -384,7 +384,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, each call with what was returned under its id."""
+    """The messages, in which each call has the result with its id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

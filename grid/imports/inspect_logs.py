@@ -1,4 +1,4 @@
-"""Logs of Inspect, read with its own library: `.eval` a sample at a time, `.json` whole. JSON alone is read."""
+"""Logs of Inspect, read with its own library: `.eval` a sample at a time, `.json` as a whole. Only JSON is read."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from grid.imports.episodes import (
 
 TOOL = "inspect"
 LARGEST = 512 << 20
-"""Bytes of one sample, unpacked, or of a log that is one JSON."""
-_SCORES = 64  # values of one score that has several
+"""The most bytes of one unpacked sample, or of a log that is one JSON."""
+_SCORES = 64  # the most values that are read of one score
 _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""What texts are worth as scores: as Inspect's `value_to_float` has it, which takes any other for 0."""
+"""The values of texts as scores, as in Inspect's `value_to_float`, which counts any other text as 0."""
 _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
@@ -40,16 +40,16 @@ _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of i
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
-    """What a log is, and what reads its samples.
+    """The source that a log is, and a function that reads its samples.
 
     Args:
         path: the log.
-        sha256: of its bytes.
-        success: the scorer that tells success, `SCORER/KEY` where its score has several values; None: the first.
+        sha256: the digest of the log's bytes.
+        success: the scorer that decides success, `SCORER/KEY` if its score has several values; None: the first scorer.
 
     Raises:
         ConfigError: inspect_ai is not installed, or the log has no such scorer.
-        DataError: it cannot be read.
+        DataError: the log cannot be read.
     """
     if find_spec("inspect_ai") is None:
         raise ConfigError("inspect_ai", None, _INSTALL)
@@ -80,7 +80,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
 
 
 def _checked(path: Path) -> bool:
-    """Whether a log is a ZIP file; raises DataError where it, or a sample of it, is too large to be read."""
+    """Whether a log is a ZIP file; raises DataError if the log, or a sample in it, is too large to be read."""
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == b"PK"
@@ -94,13 +94,13 @@ def _checked(path: Path) -> bool:
 
 
 def _read(path: Path, zipped: bool) -> Any:
-    """The header, or all of a log that is one JSON; Inspect raises whatever its parsers do."""
+    """The log's header, or the whole log if it is one JSON; Inspect raises any error of its parsers."""
     from inspect_ai.log import read_eval_log
 
     try:
         whole = {"header_only": True} if zipped else {"resolve_attachments": True}
         return read_eval_log(str(path), format="eval" if zipped else "json", **whole)
-    except Exception as error:  # noqa: BLE001 - of a file that anybody wrote
+    except Exception as error:  # noqa: BLE001 - anybody may have written the file
         told = f"Inspect cannot read it ({type(error).__name__}: {one_line(error, 300)})"
         raise DataError(Path(path.name), None, told) from None
 
@@ -111,7 +111,7 @@ def _scorers(log: Any) -> list[str]:
 
 
 def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
-    """By role of ours, the models of the log's."""
+    """The labels of the log's models, by our roles."""
     found: dict[Role, str] = {}
     for name, config in roles.items():
         models = config if isinstance(config, list) else [config]
@@ -121,7 +121,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """How it was run, as the log says; no folder of a machine and no address."""
+    """The run's parameters in the log, without folders of a machine and addresses."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -146,7 +146,7 @@ def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: 
                 sample = None if one.invalidation else _sample(one, log.eval, rule, found)
             except GridError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a sample that is cut or damaged ends no import
+            except Exception as error:  # noqa: BLE001 - a cut or damaged sample must not end the import
                 found.note(f"could not be read ({type(error).__name__})")
                 continue
             if sample is None:
@@ -156,7 +156,7 @@ def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: 
 
 
 def _each(path: Path, zipped: bool, log: Any) -> Iterator[tuple[str | int, int, Any]]:
-    """Of every sample its id, its epoch, and what reads it."""
+    """The id and the epoch of every sample, and a function that reads it."""
     if not zipped:
         for one in log.samples or []:
             yield one.id, one.epoch, lambda one=one: one
@@ -207,13 +207,13 @@ def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
 
 
 def _cluster(metadata: Mapping[str, Any]) -> str | None:
-    """Of logs that `agent-grid export` wrote."""
+    """The case's cluster, in logs that `agent-grid export` wrote."""
     told = metadata.get("cluster")
     return str(told) if isinstance(told, str | int) else None
 
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """Each value of each score under its metric's name; such that is no number under a name that ends in `_text`."""
+    """The values of all scores by metrics' names; a value that is no number has a name that ends in `_text`."""
     found: dict[str, float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()
@@ -228,7 +228,7 @@ def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def _worth(value: Any) -> float | str | None:
-    """A score as a number, or the text that is none; None for what is not finite."""
+    """A score as a number, or as a text if it is none; None for a number that is not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag
@@ -265,7 +265,7 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """What each role took, by the model events; of the acting model the sample's sum, where these do not say."""
+    """Each role's usage by the model events; for the acting model the sample's sum, if the events have no usage."""
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR
@@ -280,7 +280,7 @@ def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Ro
 
 
 def _usage(events: Sequence[Any]) -> Spent:
-    """The sum of what model events took; null where any of them does not say."""
+    """The summed usage of model events; null if any event has none."""
     usages = [event.output.usage for event in events]
     told = _told(usages) if usages and all(usages) else Spent()
     return told._replace(llm_calls=len(events) or None)

@@ -1,4 +1,4 @@
-"""Results of τ²-bench's own runner: one JSON, as its `Results` has it; its package is not needed to read them."""
+"""Results of τ²-bench's own runner: one JSON in the form of its `Results`; its package is not needed to read them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from grid.imports.episodes import (
 TOOL = "tau2"
 REWARD = "reward"
 LARGEST = 512 << 20
-"""Bytes of a file."""
+"""The most bytes of a file."""
 _LIMITS = {"max_steps": "steps", "too_many_errors": "errors", "timeout": "seconds"}
 _BROKEN = {"agent_error": ErrorKind.MODEL, "infrastructure_error": ErrorKind.INFRASTRUCTURE, "user_error": None}
-"""Of a reason of termination that is an error, whose it was; None: of none of ours."""
+"""The kind of error for each reason of termination that is an error; None if it is none of our kinds."""
 
 
 class _Part(BaseModel):
-    """What is read of an object; further keys, of other versions, are let be."""
+    """The part of an object that is read; further keys, of other versions, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -126,16 +126,16 @@ class _Results(_Part):
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
-    """What a file of results is, and what reads its simulations.
+    """The source that a file of results is, and a function that reads its simulations.
 
     Args:
         path: the file.
-        sha256: of its bytes.
+        sha256: the digest of the file's bytes.
         success: `reward`, or a part of it (`DB`, `COMMUNICATE`); None: `reward`.
 
     Raises:
         ConfigError: no simulation has such a part.
-        DataError: it cannot be read.
+        DataError: the file cannot be read.
     """
     results = _read(path)
     info, rule = results.info, success or REWARD
@@ -153,7 +153,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
     source = Source(
         tool=TOOL,
         package=TOOL,
-        version=None,  # a file of results does not say which
+        version=None,  # a file of results does not have the version
         file=path.name,
         sha256=sha256,
         identity=to_json([results.timestamp, info.model_dump(mode="json")]),
@@ -184,7 +184,7 @@ def _read(path: Path) -> _Results:
 
 
 def _version(results: _Results) -> str:
-    """A digest of the tasks, as far as they are read: no version stands in a file of results."""
+    """A digest of the tasks, as far as they are read, as a file of results has no version of the data."""
     tasks = to_json([task.model_dump(mode="json") for task in results.tasks])
     return f"{TOOL}-{hashlib.sha256(tasks.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
@@ -237,14 +237,14 @@ def _scores(run: _Run) -> dict[str, float | str]:
 
 
 def _query(task: _Task | None, said: Sequence[Said]) -> str:
-    """The ticket, where there is one; else the first thing that the user said; else what the user was told to want."""
+    """The ticket, if there is one; else the first message of the user; else the scenario given to the user."""
     first = next((one.text for one in said if one.role == "user" and one.text), "")
     scenario = to_json(task.user_scenario) if task and task.user_scenario is not None else ""
     return (task.ticket if task and task.ticket else "") or first or scenario
 
 
 def _messages(messages: Sequence[_Message]) -> list[Said]:
-    """The agent's calls are calls; the user's own are told in what it said."""
+    """The messages; the agent's calls are calls, and the user's own calls are added to the text of its message."""
     results = {
         message.id: (message.content or "", message.error)
         for message in messages
@@ -262,7 +262,7 @@ def _messages(messages: Sequence[_Message]) -> list[Said]:
 
 
 def _spent(messages: Sequence[_Message]) -> dict[Role, Spent]:
-    """What agent and user took, by the messages that models wrote; the runner's own have no usage."""
+    """The usage of agent and user, by the messages that models wrote; the runner's own messages have no usage."""
     roles: Mapping[Role, str] = {ACTOR: "assistant", USER: "user"}
     return {
         role: _usage(own)
@@ -276,7 +276,7 @@ def _usage(messages: Sequence[_Message]) -> Spent:
         return Spent()
     read = [message.usage.prompt_tokens if message.usage else None for message in messages]
     written = [message.usage.completion_tokens if message.usage else None for message in messages]
-    paid = [message.cost or None for message in messages]  # the runner writes 0 where it knows no price
+    paid = [message.cost or None for message in messages]  # the runner writes 0 if it knows no price
     return Spent(len(messages), _whole(read), None, _whole(written), None, _sum(paid))
 
 
@@ -291,7 +291,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _time(text: str | None) -> dt.datetime | None:
-    """A time without a zone, as the runner writes it, is taken for UTC."""
+    """The time in a text; a time without a zone, which the runner writes, is read as UTC."""
     try:
         found = dt.datetime.fromisoformat(text) if text else None
     except ValueError:

@@ -15,12 +15,12 @@ from grid.pools.whole import Whole, used
 
 @dataclass(frozen=True, config=STRICT)
 class CaseTools(Whole):
-    """`Problem.own`, in the library's order: which of them are right is not to be told from their places."""
+    """`Problem.own`, in the library's order, so that a tool's place does not show whether it is right."""
 
     needs: ClassVar[str | None] = "the case's own candidate tools"
 
     def fits(self, problem: Problem) -> bool:
-        """Whether it names any."""
+        """Whether the case names any tools."""
         return bool(problem.own)
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:

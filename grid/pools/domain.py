@@ -17,18 +17,18 @@ from grid.pools.whole import Whole, used
 class Domain(Whole):
     """The tools whose category is `Problem.domain`, in the library's order.
 
-    A case's own tools of other domains (UltraTool has tools that several domains use) are in it too, not the right
-    ones alone: else these would stand out.
+    A case's own tools of other domains (UltraTool has tools that several domains use) are in it too, and not only the
+    right ones, which would stand out otherwise.
     """
 
     needs: ClassVar[str | None] = "the case's domain, one that tools are of"
 
     def fits(self, problem: Problem) -> bool:
-        """Whether there are tools of its domain."""
+        """Whether there are tools of the case's domain."""
         return bool(problem.domain) and any(tool.category == problem.domain for tool in problem.library.values())
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The domain's tools."""
         own = used(problem).keys() | set(problem.own)
-        seen = problem.library  # a tool of several domains is of the case's
+        seen = problem.library  # a tool of several domains counts as one of the case's domain
         return {n: tool for n, tool in stock.items() if seen.get(n, tool).category == problem.domain or n in own}

@@ -1,4 +1,4 @@
-"""A pool of so many tools (tooltree A.11): a case's own, and distractors of other domains."""
+"""A pool of a given number of tools (tooltree A.11): a case's own, and distractors of other domains."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from grid.pools.whole import used
 from grid.retrievers.scored import BM25
 
 OWN = 14
-"""A case's own tools, where its reference does not call more."""
+"""The number of a case's own tools, if its reference does not call more."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Grown:
-    """A case's own tools and `distractors` of other domains, whatever the dataset's library has.
+    """A case's own tools and `distractors` of other domains, whatever is in the dataset's library.
 
-    14 are the case's: those that its reference calls, those that its record names, and those that BM25 finds for its
-    substeps in the dataset's library, the best of each first; more, where the reference calls more. The distractors are
-    tools of the dataset, of SLATE and of the files in `path`, none of the case's domain or of one that a tool of the
-    reference is of, nor of the same function as one. Where there are too few, real tools are varied (`variations`). A
-    larger pool holds a smaller one's tools: `seed` draws their order, the same for all cases, trials and planners.
+    14 tools are the case's: those that its reference calls, those that its record names, and those that BM25 finds for
+    its substeps in the dataset's library, the best of each first; there are more if the reference calls more. The
+    distractors are tools of the dataset, of SLATE and of the files in `path`. None is of the case's domain or of the
+    domain of a tool of the reference, and none has the function of such a tool. If there are too few, real tools are
+    varied (`variations`). A larger pool contains a smaller one's tools: `seed` draws their order, the same for all
+    cases, trials and planners.
     """
 
     needs: ClassVar[str | None] = None
@@ -51,7 +52,7 @@ class Grown:
 
     @property
     def version(self) -> str:
-        """Changes whenever the tools that distractors are taken from do."""
+        """Changes whenever the tools from which distractors are taken change."""
         return f"tools-{fingerprint(self.path)}"
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
@@ -63,14 +64,14 @@ class Grown:
         return MappingProxyType({**{tool.name: tool for tool in found}, **library})
 
     def fits(self, problem: Problem) -> bool:
-        """Any case."""
+        """Whether the pool fits a case; it fits any."""
         return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The case's tools, then as many distractors as are wanted.
 
         Raises:
-            ConfigError: there are too few.
+            ConfigError: there are too few distractors.
         """
         right = used(problem)
         found = right | {name: problem.library[name] for name in problem.own} | self._near(problem)
@@ -82,16 +83,16 @@ class Grown:
             if len(found) >= size:
                 break
             same = problem.same_function.get(tool.name, tool.name) in functions
-            domain = problem.library.get(tool.name, tool).category.casefold()  # of several it may be the case's
+            domain = problem.library.get(tool.name, tool).category.casefold()  # if it has several, maybe the case's
             if tool.name not in found and not same and domain not in domains:
                 found[tool.name] = tool
         if len(found) < size:
             allowed = f"at most {self.distractors + len(found) - size:,}, or path=FOLDER with tools of more domains"
             raise ConfigError("pool.distractors", self.distractors, allowed)
-        return dict(sorted(found.items()))  # the right ones stand anywhere
+        return dict(sorted(found.items()))  # so that the right tools may be anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
-        """What BM25 finds, whatever retrieves for the planner: so the pool is the same for all retrievers."""
+        """The tools that BM25 finds, whatever the planner's retriever is, so that all retrievers get the same pool."""
         index = _indexed(tuple(problem.library.values()))
         near = Retrieved(index.retrieve, problem.case.plan.substeps, OWN).tools(problem.case, None)
         return {tool.name: tool for tool in near}
@@ -102,12 +103,12 @@ def _indexed(tools: tuple[ToolSpec, ...]) -> Index:
     return BM25().index({tool.name: tool for tool in tools})
 
 
-# Distractors: real tools of other domains, and variations of them where these are too few (tooltree A.11).
+# Distractors: real tools of other domains, and variations of them if these are too few (tooltree A.11).
 
 
 @lru_cache(maxsize=4)
 def real_tools(path: str | None) -> tuple[ToolSpec, ...]:
-    """SLATE's tools and those in the folder, of each description one."""
+    """SLATE's tools and those in the folder, one for each description."""
     return distinct((*Slate().tools.values(), *(read_tools(path) if path else ())))
 
 
@@ -121,8 +122,8 @@ def fingerprint(path: str | None) -> str:
 def distractors(own: Sequence[ToolSpec], path: str | None, seed: int, count: int) -> tuple[ToolSpec, ...]:
     """The first `count` (or as many as there are): real tools in an order drawn from `seed`, then variations.
 
-    `own` are a dataset's tools: they are distractors too, for cases of other domains, and no other tool has a name or a
-    description of theirs. Whatever `count` is, the order is the same.
+    `own` are a dataset's tools: they are distractors too, for cases of other domains, and no other tool has the name or
+    the description of one of them. The order does not depend on `count`.
     """
     real = distinct((*own, *real_tools(path)))
     drawn = sorted(real, key=lambda tool: derive_seed(seed, "distractor", tool.name))
@@ -133,8 +134,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
     """Real tools as another domain's service would offer them: large libraries have one function from many providers.
 
     `track_parcel` "Tells where a parcel is." becomes `finance_track_parcel` "Tells where a parcel is, for Finance.",
-    with the same arguments and its own domain, for every other that a real tool names and every two ("for Finance and
-    Travel"); each tool once before any twice.
+    with the same arguments and its own domain. This is done for every other domain that a real tool names and for every
+    two of them ("for Finance and Travel"), for each tool once before it is done for any twice.
     """
     named_by_tools = sorted({tool.category for tool in tools if tool.category})
     domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
@@ -149,15 +150,15 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
                 yield replace(tool, name=name, description=text)
 
 
-# Tools out of other benchmarks' files, whatever their form: a folder of JSON is read for all that describes a tool.
+# Tools from other benchmarks' files, whatever their form: in a folder of JSON, all that describes a tool is read.
 #
-# Read are objects with a name, a description and parameters, in the spellings of ToolBench, TRAJECT-Bench, UltraTool,
-# BFCL, APIBench and the Model Context Protocol, wherever they lie in a file, and the operations of OpenAPI documents.
+# This means objects with a name, a description and parameters, in the spellings of ToolBench, TRAJECT-Bench, UltraTool,
+# BFCL, APIBench and the Model Context Protocol, anywhere in a file, and the operations of OpenAPI documents.
 
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 400
-"""Characters; of longer ones the rest is left out."""
+"""Characters; the rest of a longer description is left out."""
 _SHORTEST = 15  # characters of a description that says anything
 _LISTS = ("required_parameters", "required parameters", "optional_parameters", "optional parameters")
 _SCHEMAS = ("parameters", "arguments", "inputSchema", "input_schema", "api_arguments")
@@ -175,7 +176,7 @@ _TOOLS = "tools.jsonl"
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
     """Every tool in the folder's `.json` and `.jsonl` files, in the order of the files' names (`distinct`).
 
-    Names are made of letters, digits and underscores. Reading takes a second for 10 MB; what was found is kept in the
+    Names are made of letters, digits and underscores. Reading takes a second for 10 MB; the tools found are kept in the
     user's cache until a file's content changes.
 
     Raises:
@@ -195,7 +196,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
 
 
 def distinct(tools: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """The first of those that share a name or a description, whatever the case."""
+    """The tools without those that share a name or a description, in any case of letters, with an earlier tool."""
     known, found = set[str](), list[ToolSpec]()
     for tool in tools:
         marks = {f"name {tool.name.casefold()}", f"text {tool.description.casefold()}"}
@@ -216,7 +217,7 @@ def _of_json(record: Mapping[str, Any]) -> ToolSpec:
 
 
 def _records(file: Path) -> Iterator[Any]:
-    """A file's value, or its lines' where it has one a line, whatever it is called."""
+    """The value of a file, or the values of its lines if it has one per line, whatever its name ends in."""
     if file.suffix == ".json":
         try:
             yield read_json(file)
@@ -227,7 +228,7 @@ def _records(file: Path) -> Iterator[Any]:
 
 
 def _found(record: object) -> Iterator[ToolSpec]:
-    """All tools that a value describes, in its order; those that name no domain are of the object's around them."""
+    """All tools that a value describes, in its order; a tool that names no domain has that of the object around it."""
     pending = [(record, "")]
     while pending:
         value, around = pending.pop()
@@ -244,7 +245,7 @@ def _found(record: object) -> Iterator[ToolSpec]:
 
 
 def _tool(record: Mapping[str, Any], category: str) -> ToolSpec | None:
-    """The tool that an object describes, if it does."""
+    """The tool that an object describes; None if it describes none."""
     if not any(key in record for key in (*_LISTS, *_SCHEMAS)):
         return None
     api, service = record.get("api_name"), record.get("tool_name")
@@ -283,7 +284,7 @@ def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
 
 
 def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]:
-    """(name, specification, required) in the forms that files have."""
+    """(name, specification, required) of each parameter, in the forms that files use."""
     for key in _LISTS:
         listed = record.get(key)
         for item in listed if isinstance(listed, list) else ():

@@ -1,4 +1,4 @@
-"""What a pool is, and the one that has every tool of the benchmark."""
+"""The protocol of pools, and the pool that has every tool of the benchmark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Whole:
         return library
 
     def fits(self, problem: Problem) -> bool:
-        """Any case."""
+        """Whether the pool fits a case; it fits any."""
         return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
@@ -33,11 +33,11 @@ class Whole:
         return stock
 
 
-# Pools: which tools a case's tools are retrieved from, or offered from where nothing is retrieved.
+# Pools: the tools from which a case's tools are retrieved, or which are offered if nothing is retrieved.
 
 
 class Pool(Protocol):
-    """A choice among tools, made for each case. It knows the reference, whose tools are always in it."""
+    """A choice of tools, made for each case. It knows the reference, whose tools are always included."""
 
     @property
     def in_context(self) -> int:
@@ -46,24 +46,24 @@ class Pool(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes whenever the files that it reads do; empty where it reads none. Part of every cell's id."""
+        """Changes whenever the files that it reads change; empty if it reads none. Part of every cell's id."""
         ...
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """All tools that any case of a dataset may get: they are indexed once, and words weigh as they do there."""
+        """All tools that any case of a dataset may get. They are indexed once; words have their weights from them."""
         ...
 
     @property
     def needs(self) -> str | None:
-        """What a case must name, in words; None where any will do."""
+        """What a case must name, in words; None if any case will do."""
         ...
 
     def fits(self, problem: Problem) -> bool:
-        """Whether a case names it."""
+        """Whether a case names what is needed."""
         ...
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """The case's pool out of the stock, in the order in which tools stand that nothing ranks."""
+        """The case's pool from the stock, in the order that tools have if nothing ranks them."""
         ...
 
 

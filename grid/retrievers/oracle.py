@@ -1,4 +1,4 @@
-"""The right tools first: what planners do where retrieval never fails."""
+"""The right tools first: shows what planners do if retrieval never fails."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from grid.retrievers.scored import BM25, Ranking
 
 @dataclass(frozen=True, config=STRICT)
 class Oracle(Ranking):
-    """All tools that the case's reference calls, in the order of its calls, then BM25's, `top_k` in all.
+    """All tools that the case's reference calls, in the order of its calls, then BM25's tools, `top_k` in all.
 
-    Every decision is offered all of them: which of them is its own is not told.
+    Every decision is offered all of them, so that the offer does not show which tool is the decision's own.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
@@ -27,7 +27,7 @@ class Oracle(Ranking):
 
 
 class OracleIndex:
-    """An index whose right tools come first; none are right before it is `told`."""
+    """An index whose right tools come first; before it is `told` a reference, no tools are right."""
 
     def __init__(self, library: Mapping[str, ToolSpec], other: Index, right: Mapping[str, ToolSpec]) -> None:
         self._library, self._other, self._right = library, other, right
@@ -40,7 +40,7 @@ class OracleIndex:
         return OracleIndex(self._library, self._other, {name: self._library[name] for name in names})
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The right tools, then what BM25 finds."""
+        """The right tools, then those that BM25 finds."""
         return self._found(self._other.retrieve(case, substep))
 
     def nearest(self, text: str) -> list[ToolSpec]:
@@ -48,11 +48,11 @@ class OracleIndex:
         return self._other.nearest(text)
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """Some of the tools."""
+        """An index of some of the tools."""
         kept = {name: tool for name, tool in self._library.items() if name in names}
         return OracleIndex(kept, self._other.of(names, at_least), self._right)
 
     def _with_right(self, found: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """As many as were found; more where more are right."""
+        """The right tools, then those found: as many as were found, or more if more tools are right."""
         ranked = {**self._right, **{tool.name: tool for tool in found}}
         return tuple(ranked.values())[: max(len(found), len(self._right))]

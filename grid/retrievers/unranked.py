@@ -18,12 +18,12 @@ class Unranked:
     """All tools, in the library's order, without a limit."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
-        """The library."""
+        """An index of the library."""
         return UnrankedIndex(library)
 
 
 class UnrankedIndex:
-    """A library as it stands; `nearest` is BM25's, which is made when it is first asked."""
+    """A library in its own order; `nearest` is by BM25, whose index is made when it is first asked."""
 
     def __init__(self, library: Mapping[str, ToolSpec], whole: UnrankedIndex | None = None) -> None:
         self._library, self._whole = library, whole or self
@@ -40,7 +40,7 @@ class UnrankedIndex:
         return [tool for tool in self._whole._near.nearest(text) if tool.name in self._library]
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """Some of the tools."""
+        """An index of some of the tools."""
         kept = {name: tool for name, tool in self._library.items() if name in names}
         return UnrankedIndex(kept, self._whole)
 

@@ -45,18 +45,18 @@ from grid.worlds.schema import ERROR
 
 @dataclass(frozen=True, config=STRICT)
 class BrokenTool:
-    """One tool that the resolution takes answers every call with an error: it is out of service.
+    """One tool that the resolution needs is out of service: it answers every call with an error.
 
-    Which one is drawn from those of the reference. A replacement of the same function, whose name and arguments are
-    called otherwise (`grid.robustness.offering`), is offered wherever the broken tool is, from the first decision on.
-    Nothing tells which of the two works before one is called. The case is resolved as ever; `behaviour` says what
+    The tool is drawn from those of the reference. A replacement with the same function, but with other names for itself
+    and its arguments (`grid.robustness.offering`), is offered wherever the broken tool is, from the first decision on.
+    Nothing shows which of the two works before one is called. The case is resolved as ever; `behaviour` says what
     followed the first failure (`behaviour_of`).
 
-    Under an outline the failing call takes its substep, which is not decided again: a planner of one pass cannot
-    recover there, only do better at later substeps that need the same tool. What tries again can: searches, reflection,
-    retries. Without an outline any planner can go on with the replacement, but for a plan that is run without looking
-    (`zero_shot`), and for a case of a single decision. A case whose resolution takes no tool stays as it is, and so
-    does one that is a task of agent_planning_benchmark by itself.
+    Under an outline the failing call uses up its substep, which is not decided again: a planner of one pass cannot
+    recover there; it can only do better at later substeps that need the same tool. Planners that try again can recover:
+    searches, reflection, retries. Without an outline any planner can go on with the replacement, except with a plan
+    that is run without looking at results (`zero_shot`), and in a case of a single decision. A case whose resolution
+    needs no tool stays as it is, and so does a case that is itself a task of agent_planning_benchmark.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
@@ -82,12 +82,12 @@ class BrokenTool:
 
 @plain_dataclass(frozen=True)
 class BrokenWorld(Layer):
-    """A world in which one tool fails, whatever its arguments, and its double does what it did."""
+    """A world in which one tool fails with any arguments, and its double does what the tool did."""
 
     double: Double
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """An error of the broken tool; a call of the double is run as the broken tool's would have been."""
+        """An error for the broken tool; a call of the double is run as a call of the broken tool would have been."""
         if call.tool == self.double.tool:
             return state, Observation({ERROR: f"{call.tool} is out of service."}, failed=True)
         if call.tool != self.double.spec.name:
@@ -96,7 +96,7 @@ class BrokenWorld(Layer):
 
 
 async def run_double(world: World, double: Double, state: State, call: ToolCall) -> tuple[State, Observation]:
-    """What a call of a tool's double does in a world that knows the tool."""
+    """The outcome of a call of a tool's double, in a world that knows the tool."""
     strange = double.strange(call)
     if strange is not None:
         return state, double.refused(strange)
@@ -105,12 +105,12 @@ async def run_double(world: World, double: Double, state: State, call: ToolCall)
 
 
 def behaviour_of(trajectory: Trajectory, broken: str, replacement: str, alike: Set[str], resolved: bool) -> str | None:
-    """What the decision behind the first failure of the broken tool did; None where the tool was never called.
+    """What the decision after the first failure of the broken tool did; None if the tool was never called.
 
-    replace: it called the replacement; retry: the broken tool again; refuse: it rejected the request, gave up, or
-    finished a case that is not resolved; alter: it called another tool that does the same, or any other one where the
-    case was then resolved without the replacement; other: all else, a step without a tool, an answer that cannot be
-    read and the end of the work among it. Decisions are taken in their order, on whatever branch.
+    replace: it called the replacement. retry: it called the broken tool again. refuse: it rejected the request, gave
+    up, or finished a case that is not resolved. alter: it called another tool that does the same, or any other tool if
+    the case was then resolved without the replacement. other: everything else, including a step without a tool, an
+    answer that cannot be read, and the end of the work. Decisions are read in their order, on any branch.
     """
     decisions = trajectory.decisions or trajectory.steps
     place = next((place for place, step in enumerate(decisions) if _called(step) == broken), None)
@@ -143,7 +143,7 @@ def _measure(world: BrokenWorld, alike: Set[str], trajectory: Trajectory) -> Map
 
 
 def _as_before(double: Double, trajectory: Trajectory) -> Trajectory:
-    """The trajectory with the broken tool's name in the place of the replacement's."""
+    """The trajectory with the broken tool's name in place of the replacement's."""
 
     def original(call: ToolCall) -> ToolCall:
         return double.original(call) if call.tool == double.spec.name else call

@@ -48,19 +48,19 @@ from grid.text import references
 from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 
-# Tools that do two or three consecutive calls of a reference in one, and the least that its calls cost with them.
+# Tools that do two or three consecutive calls of a reference in one, and the least cost of its calls with such tools.
 
 
 _SIZES = (2, 3)
 _MOST = 6
-"""Composites of a case (agent_planning_benchmark B.4.4)."""
+"""The most composites of a case (agent_planning_benchmark B.4.4)."""
 
 
 @plain_dataclass(frozen=True)
 class Part:
-    """One call of a composite: which of the composite's arguments are which of its own, and what earlier parts give.
+    """One call of a composite, and the sources of its arguments: the composite's arguments, and earlier parts' results.
 
-    `given` maps its argument names to the composite's, `taken` its argument names to (place of the part, field).
+    `given` maps its argument names to the composite's, and `taken` maps them to (place of the earlier part, field).
     """
 
     tool: str
@@ -70,10 +70,10 @@ class Part:
 
 @plain_dataclass(frozen=True)
 class Composite:
-    """A tool that runs its parts in their order. `groups` are the steps of the reference that one call of it does.
+    """A tool that runs its parts in their order. Each of `groups` is the reference steps that one call of it can do.
 
-    `linked`: every part but the first takes an earlier one's result, and the result is the last part's; else it is all
-    of theirs, by their places from 1.
+    `linked`: every part but the first takes an earlier part's result, and the tool's result is the last part's.
+    Otherwise the tool's result has the results of all parts, by their places from 1.
     """
 
     spec: ToolSpec
@@ -84,11 +84,11 @@ class Composite:
 
     @property
     def anchors(self) -> tuple[str, ...]:
-        """The tools that it is offered beside."""
+        """The tools beside which it is offered."""
         return tuple(dict.fromkeys(part.tool for part in self.parts))
 
     async def run(self, world: World, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """What a call does in a world that knows the parts; it fails with the first part that does."""
+        """The outcome of a call in a world that knows the parts; it fails with the first part that fails."""
         known = {parameter.name for parameter in self.spec.parameters}
         strange = [name for name in call.arguments if name not in known]
         if strange:
@@ -109,13 +109,13 @@ class Composite:
         return state, Observation({str(place): dict(output) for place, output in enumerate(outputs, 1)})
 
     def call(self, calls: Sequence[ToolCall]) -> ToolCall:
-        """One call of it that makes these calls of its parts' tools."""
+        """The one call of the composite that makes these calls of its parts' tools."""
         pairs = ((own, one.arguments[name]) for part, one in zip(self.parts, calls, strict=True)
                  for name, own in part.given.items() if name in one.arguments)  # fmt: skip
         return ToolCall(self.spec.name, dict(pairs))
 
     def calls(self, call: ToolCall, group: Sequence[str]) -> list[ToolCall]:
-        """The calls of its parts' tools that one call of it makes; what parts take is told by references to `group`."""
+        """The calls of its parts' tools that one call of it makes; parts take results by references to `group`."""
         return [
             ToolCall(
                 part.tool,
@@ -129,12 +129,12 @@ class Composite:
 def composites(
     problem: Problem, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Composite, ...]:
-    """Up to six composites of a problem, none of which does all of `calls` (the needed ones that have a cost each).
+    """Up to six composites of a problem, none of which does all of `calls` (the needed calls, which all have a cost).
 
-    They join calls of which each takes a result of one before, where nothing else takes what comes in between. Where a
+    They join calls each of which takes a result of an earlier one, if no other call takes the results in between. If a
     reference has no such calls, and no answer is taken from results, they join calls that merely follow each other. A
-    composite costs less than its parts, and no less than they do without the cheapest of them: overlapping ones never
-    pay.
+    composite costs less than its parts together, and no less than they do without the cheapest of them, so that
+    overlapping composites never pay.
     """
     rng = random.Random(derive_seed(seed, "composites"))
     groups = _groups(problem.reference, calls)
@@ -157,9 +157,9 @@ def composites(
 
 
 def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
-    """The least that all steps cost (by step, in their order), each done once, by itself or in a composite.
+    """The least total cost of all steps (by step, in their order), each done once, by itself or in a composite.
 
-    Exact: composites are of consecutive steps, so that the best of the rest never depends on what was done before.
+    Exact: composites join consecutive steps, so that the best for the rest never depends on what was done before.
     """
     steps = list(costs)
     best = [0] * (len(steps) + 1)
@@ -177,7 +177,7 @@ def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
 def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Step]) -> tuple[Step, ...]:
     """A path with a step for each call that a composite made.
 
-    Where an outline is followed a part has the substep of its own call, if the path calls nothing there.
+    If an outline is followed, a part has the substep of its own call, provided that the path calls nothing there.
     """
     by_name = {one.spec.name: one for one in made}
     own, found = {step.substep.id: step for step in path}, list[Step]()
@@ -207,7 +207,7 @@ def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Ste
 
 
 def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[str, ...]]:
-    """Two or three consecutive calls of one turn, not all that there are; none that fails by right."""
+    """Two or three consecutive calls of one turn, but never all calls, and none that is right to fail."""
     runs: list[list[str]] = [[]]
     for step, call in reference.calls.items():
         if step in calls and step not in reference.failing and call and call.tool not in reference.substitutes:
@@ -224,7 +224,7 @@ def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[s
 
 
 def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts of a group whose calls take each other's results; None where they do not, or others take them too."""
+    """The parts of a group whose calls take each other's results; None if they do not, or if others take them too."""
     inside, between = set(group), set(group[:-1])
     outside = [call for step, call in problem.reference.calls.items() if call and step not in inside]
     if any(producer in between for call in outside for producer, _ in references.found_in(call)):
@@ -250,7 +250,7 @@ def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str
 
 
 def _loose(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts of a group of calls whose results no call takes; None where one does."""
+    """The parts of a group of calls whose results no call takes; None if a call does."""
     used = {pair[0] for call in problem.reference.calls.values() if call for pair in references.found_in(call)}
     return None if used & set(group) else _parts(problem, calls, group, [{} for _ in group])
 
@@ -275,7 +275,7 @@ def _parts(
 
 
 def _own_names(name: str, tool: str) -> Iterator[str]:
-    """An argument's name and, where another part has it too, others."""
+    """An argument's name and, in case another part has the same one, further names."""
     yield name
     yield f"{name}_of_{'_'.join(words(tool)[:_MOST_WORDS]) or 'part'}"
     place = 2
@@ -314,29 +314,29 @@ def _failed(why: str) -> Observation:
 NOTE = (
     "Each tool's description ends with what a call of it costs, failed or not. What is wanted is the least total cost."
 )
-"""What the planner is told."""
+"""The note for the planner."""
 _BASE = (1, 5)
 _EXTRA = (2, 4)
 _TRAPS = (2, 4)
-_MOST_WORDS = 4  # of a tool's name in that of the one that takes note of it
+_MOST_WORDS = 4  # of a tool's name that go into the name of a tool made from it
 _NOTED = (Parameter("what", "string", "what was called, and with what"),)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Costs:
-    """Every tool has a cost, 1 to 5, drawn; descriptions tell it, and a note asks for the least total cost.
+    """Every tool has a drawn cost, 1 to 5; descriptions state it, and a note asks for the least total cost.
 
     Two kinds of tools are added. Composites do two or three consecutive calls of the reference in one, for less than
-    these cost together (`grid.robustness.costs`). Two to four traps, by turns: an overpriced tool that does what a
-    needed one does; a redundant one that only notes that such a call was made; a near neighbour off the target, of no
-    function of the reference. No tool does all of a case.
+    these cost together (`grid.robustness.costs`). Traps, two to four, come in turns: an overpriced tool that does what
+    a needed one does; a redundant tool that only notes that such a call was made; a near neighbour that misses the
+    target, with no function of the reference. No tool does all of a case.
 
-    `plan_cost` is the sum over the calls of the path that is returned, failed ones among them; `least_cost` the least
-    for the calls that the resolution takes, each made once, by the cheapest tool of its function or in a composite. It
-    is exact for the reference's way: where a world takes other ways too, a plan may cost less. None where the case
-    cannot be solved. success is as ever: costs decide nothing.
+    `plan_cost` is the sum over the calls of the returned path, failed calls included. `least_cost` is the least for the
+    calls that the resolution needs, each made once, by the cheapest tool of its function or in a composite; None if the
+    case cannot be solved. It is exact for the reference's way: if a world accepts other ways too, a plan may cost less.
+    success is decided as ever, without the costs.
 
-    Stands last in a list of settings, so that what the others add has a cost as well. A task of
+    This setting comes last in a list of settings, so that the tools that others add have a cost as well. A task of
     agent_planning_benchmark stays as it is.
     """
 
@@ -368,7 +368,7 @@ class Costs:
 
 @plain_dataclass(frozen=True)
 class Trap:
-    """A tool that costs more than it is worth; a `double` does what its tool does, a `redundant` one nothing."""
+    """A tool that costs more than it is worth; a `double` does what another tool does, a `redundant` tool nothing."""
 
     spec: ToolSpec
     anchors: tuple[str, ...]
@@ -379,14 +379,14 @@ class Trap:
 
 @plain_dataclass(frozen=True)
 class PricedWorld(Layer):
-    """A world in which composites run their parts, doubles do what their tools do, and redundant tools nothing."""
+    """A world in which composites run their parts, doubles do what their tools do, and redundant tools do nothing."""
 
     composites: tuple[Composite, ...]
     doubles: tuple[Double, ...]
     redundant: frozenset[str]
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """What the added tools do; a composite that fails leaves the state as it was where the world branches."""
+        """The outcome of a call; a composite that fails leaves the state as it was, if the world branches."""
         if call.tool in self.redundant:
             return state, Observation({"status": "taken note of"})
         for other in self.doubles:
@@ -404,7 +404,7 @@ def _drawn(name: str, seed: int) -> int:
 
 
 def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
-    """What the cheapest tool of a tool's function costs that is not out of service."""
+    """The cost of the cheapest tool that has a tool's function and is not out of service."""
     function, broken = function_of(tool, problem), problem.reference.substitutes
     alike = [name for name in costs if function_of(name, problem) == function and name not in broken]
     return min((costs[name] for name in alike), default=costs[tool])
@@ -413,7 +413,7 @@ def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
 def _traps(
     problem: Problem, index: Index, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Trap, ...]:
-    """Two to four traps around tools that are needed; none where no tool is."""
+    """Two to four traps around tools that are needed; none if no tool is needed."""
     rng = random.Random(derive_seed(seed, "traps"))
     tools = sorted({call.tool for call in calls.values()})
     useful = {function_of(call.tool, problem) for call in problem.reference.calls.values() if call}
@@ -449,7 +449,7 @@ def _note_taker(tool: ToolSpec, taken: Container[str]) -> ToolSpec:
 
 
 def _told(problem: Problem, costs: Mapping[str, int]) -> Problem:
-    """The problem whose tools' descriptions tell their costs."""
+    """The problem with each tool's cost in its description."""
     library = MappingProxyType(
         {
             name: replace(tool, description=f"{tool.description} Cost: {costs[name]}.".strip())
@@ -475,7 +475,7 @@ def _measure(costs: Mapping[str, int], least: float | None, trajectory: Trajecto
 def _as_before(
     made: Sequence[Composite], doubles: Sequence[Double], reference: Reference, trajectory: Trajectory
 ) -> Trajectory:
-    """The trajectory with what doubles are doubles of, and on its path the calls that composites made."""
+    """The trajectory with the tools that doubles stand for, and on its path the calls that composites made."""
     originals = {double.spec.name: double.original for double in doubles}
 
     def original(call: ToolCall) -> ToolCall:

@@ -18,25 +18,25 @@ from grid.core.util import STRICT, derive_seed
 class Extraneous:
     """Adds `k` near neighbours to each substep's candidates, at seeded places among them.
 
-    They are the library's tools nearest to the tool that the substep is about: the reference's where it needs one,
-    else, and for a substep that is not of the case's own plan, the first candidate. No tool that the case's reference
-    uses, and none of the same function, is added.
+    They are the library's tools nearest to the substep's tool. That is the reference's tool if the substep needs one;
+    otherwise, and for a substep that is not in the case's own plan, it is the first candidate. No tool that the case's
+    reference uses is added, and none of the same function.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     k: Literal[2, 4, 6, 8, 10] = 10
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with more candidates a substep."""
+        """The same problem with more candidates per substep."""
         useful = {_function(call.tool, problem) for call in problem.reference.calls.values() if call}
         planned = {substep.id for substep in problem.case.plan.substeps}
 
         @cache
         def candidates(case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
             offered = problem.candidates(case, substep)
-            own = substep.id in planned and not substep.drafted  # others have numbers too
+            own = substep.id in planned and not substep.drafted  # drafted substeps have numbers too
             call = problem.reference.calls.get(substep.id) if own else None
-            known = problem.library.get(call.tool) if call else None  # a setting before may have taken it away
+            known = problem.library.get(call.tool) if call else None  # an earlier setting may have removed it
             anchor = known or next(iter(offered), None)
             if anchor is None:
                 return offered

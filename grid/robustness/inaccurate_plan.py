@@ -1,8 +1,8 @@
 """Inaccurate plans (egb_slate appendix B.4): some tool substeps say less precisely what is wanted.
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
-files matching pattern" into "Find relevant files": the kind of action stays, and the field that the tool belongs to.
-It rewrote them once, 10.5% of all: a changed plan is part of the benchmark, and no trial draws another.
+files matching pattern" into "Find relevant files": the kind of action and the field of the tool stay. It rewrote them
+once, 10.5% of all: a changed plan is part of the benchmark, and no trial draws another.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ _BY_VERB = {verb: text for verbs, text in _INTENTS for verb in verbs.split()}
 
 @dataclass(frozen=True, config=STRICT)
 class InaccuratePlan:
-    """Of the substeps that need a tool `share` are reworded (the paper's 10.5%), by lot.
+    """Rewords a random `share` of the substeps that need a tool (10.5% in the paper).
 
-    Which ones follows from the case: they are the same in every trial, under every seed and planner, and those of a
-    smaller `share` are among those of a larger.
+    The choice follows from the case: it is the same in every trial and with every seed and planner, and the substeps
+    of a smaller `share` are among those of a larger one.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     share: Annotated[float, Field(ge=0, le=1)] = 0.105
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with some substeps' texts broadened; `seed` draws nothing."""
+        """The same problem with some substeps' texts broadened; `seed` is not used."""
         substeps = tuple(self._reworded(substep, problem) for substep in problem.case.plan.substeps)
         return replace(problem, case=replace(problem.case, plan=Plan(substeps)))
 
@@ -70,13 +70,13 @@ class InaccuratePlan:
         call = problem.reference.calls[substep.id]
         if call is None or derive_seed(0, "inaccurate_plan", problem.case.id, substep.id) / 2**63 >= self.share:
             return substep
-        tool = problem.library.get(call.tool)  # a setting before may have taken it away
+        tool = problem.library.get(call.tool)  # an earlier setting may have removed it
         return replace(substep, text=broadened(tool)) if tool else substep
 
 
 def broadened(tool: ToolSpec) -> str:
-    """An intent that covers the tool and much else: what kind of action, and in which field."""
+    """An intent that covers the tool and much else: the kind of action, and its field."""
     area = re.sub(r"\s+", " ", tool.category.replace("&", "and")).strip().lower() or "general"
     meant = {_BY_VERB[word] for word in tool.name.lower().split("_") if word in _BY_VERB}
-    # A name with verbs of two kinds (`book_search`) says too little of what is done.
+    # A name with verbs of two kinds (`book_search`) says too little about the action.
     return (meant.pop() if len(meant) == 1 else _OTHERWISE).format(area=area)

@@ -1,4 +1,4 @@
-"""What the settings that change tools share: what is offered beside what, in whose terms, under which new names."""
+"""Helpers of the settings that change tools: offering tools beside others, keeping the metrics' terms, new names."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 
 Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]
-"""What becomes of a substep's candidates."""
+"""A change of a substep's candidates."""
 
 
 def has_own_kind(problem: Problem) -> bool:
-    """Whether it is a task of agent_planning_benchmark by itself, whose scorer knows its own tools alone."""
+    """Whether a problem is itself a task of agent_planning_benchmark, whose scorer knows its own tools alone."""
     return problem.kind is not None and not isinstance(problem.world, Layer)
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The reference's calls that the resolution takes and that the case still has to make, by step."""
+    """The reference's calls that the resolution needs and that the case still has to make, by step."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}
 
 
 def first_turn(reference: Reference, calls: Mapping[str, ToolCall]) -> dict[str, ToolCall]:
-    """Of some calls those of the first turn that has any; all of them where an outline is followed."""
+    """Those of the calls that belong to the first turn that has any; all of them if an outline is followed."""
     found = dict[str, ToolCall]()
     for step, call in reference.calls.items():
         if step in calls:
@@ -47,14 +47,14 @@ def first_turn(reference: Reference, calls: Mapping[str, ToolCall]) -> dict[str,
 
 
 def function_of(tool: str, problem: Problem) -> str:
-    """The name that stands for all tools of its function."""
+    """The name that stands for all tools that have a tool's function."""
     return problem.same_function.get(tool, tool)
 
 
 def offered_as(problem: Problem, offer: Offer) -> Candidates:
-    """Candidates that are made of the problem's own; asked twice they are the same objects.
+    """Candidates that are made from the problem's own; the same question gets the same objects.
 
-    What is retrieved is retrieved for the query as it was.
+    Tools are retrieved for the query as it was before any change.
     """
     query = problem.case.query
 
@@ -67,9 +67,9 @@ def offered_as(problem: Problem, offer: Offer) -> Candidates:
 
 
 def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -> Problem:
-    """The problem with further tools, each offered wherever the tool that it stands beside is.
+    """The problem with further tools; each is offered wherever the tool beside which it is put is offered.
 
-    By lot it stands before or behind that one. Args: new: by the name of a tool what stands beside it.
+    By seed, it comes before or after that tool. Args: new: by a tool's name, the tools that are put beside it.
     """
     specs = {spec.name: spec for group in new.values() for spec in group}
 
@@ -95,7 +95,7 @@ def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -
 
 
 def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
-    """The case; what stands beside a tool that is on offer later is so too."""
+    """The case; a tool put beside another that is offered only later is offered only later too."""
     later = (
         replace(message, tools=message.tools | {one.name for tool in message.tools for one in new.get(tool, ())})
         for message in case.messages
@@ -104,7 +104,7 @@ def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
 
 
 def in_terms(problem: Problem, as_before: Callable[[Trajectory], Trajectory], own: Measure) -> Problem:
-    """The problem whose metrics are those that it has, of a trajectory `as_before`, and some of its own."""
+    """The problem that has its own metrics, computed for the trajectory `as_before`, and the metrics of `own`."""
     examine = problem.examine
 
     def measure(trajectory: Trajectory) -> Mapping[str, Any]:
@@ -135,7 +135,7 @@ def with_call(step: Step, change: Callable[[ToolCall], ToolCall]) -> Step:
 
 
 def with_chain_calls(trajectory: Trajectory, change: Callable[[ToolCall], ToolCall]) -> Trajectory:
-    """The trajectory with the calls changed of a chain that was predicted, where there is one."""
+    """The trajectory with the calls of its predicted chains changed, if it has any."""
 
     def changed(chain: Chain | None) -> Chain | None:
         if chain is None:
@@ -153,7 +153,7 @@ def with_chain_calls(trajectory: Trajectory, change: Callable[[ToolCall], ToolCa
 
 # A tool's double: the same function under a wholly different name, with other names for its arguments.
 #
-# Names are made by rule from synonyms: no suffix or prefix tells which tool is whose double.
+# Names are made by rule from synonyms: no suffix or prefix shows which tool is whose double.
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -168,7 +168,7 @@ class Double:
     Attributes:
         spec: the double, as a planner sees it.
         tool: the name of the tool whose double it is.
-        substitute: which tool it is, and how the tool's arguments are called there.
+        substitute: the double as a substitute, with its names for the tool's arguments.
     """
 
     def __init__(self, spec: ToolSpec, tool: ToolSpec, arguments: dict[str, str]) -> None:
@@ -179,21 +179,21 @@ class Double:
         self._own = {tool.name: spec.name, **arguments}
 
     def original(self, call: ToolCall) -> ToolCall:
-        """A call of the double as one of the tool."""
+        """A call of the double, turned into a call of the tool."""
         return ToolCall(self.tool, {self._names.get(name, name): value for name, value in call.arguments.items()})
 
     def strange(self, call: ToolCall) -> str | None:
-        """An argument of a call by the tool's name for it, which the double does not know; None without any."""
+        """An argument that a call gives by the tool's name for it, unknown to the double; None if there is none."""
         return next((name for name in call.arguments if name in self._renamed), None)
 
     def told(self, observation: Observation) -> Observation:
-        """What a failed call returned, in the double's own names."""
+        """The observation of a call; if the call failed, in the double's own names."""
         if not observation.failed:
             return observation
         return Observation({name: self._in_own(value) for name, value in observation.content.items()}, failed=True)
 
     def refused(self, argument: str) -> Observation:
-        """What a call with a strange argument returns."""
+        """The observation of a call with a strange argument."""
         return Observation({ERROR: f"{self.spec.name} has no argument {argument}."}, failed=True)
 
     def _in_own(self, value: Json) -> Json:
@@ -201,7 +201,7 @@ class Double:
 
 
 def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
-    """A tool's double; `taken` are names that others have. The same seed gives the same one."""
+    """A tool's double; `taken` are the names of other tools. The same seed gives the same double."""
     rng = random.Random(derive_seed(seed, "double", tool.name))
     name = next(name for name in _names(tool, rng) if name not in taken)
     arguments = _arguments(tool, rng)
@@ -215,7 +215,7 @@ def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A text with names replaced where they stand as whole words; names that are common words stay in prose."""
+    """A text with names replaced if they are whole words; names that are common words stay in prose."""
     for name, own in names.items():
         if name != own and not (name.islower() and name.isalpha()):
             text = own.join(re.split(rf"(?<!\w){re.escape(name)}(?!\w)", text))
@@ -228,7 +228,7 @@ def words(name: str) -> list[str]:
 
 
 def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
-    """Names without a word of the tool's, the fitting ones first; as many as anybody could need."""
+    """Names without a word of the tool's name, the fitting ones first; as many as anybody could need."""
     own = words(tool.name)
     barred = set(own) | set(stems(tool.name))
 
@@ -254,13 +254,13 @@ def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
 
 
 def _nouns(word: str, free: Callable[[str], bool]) -> list[str]:
-    """Other nouns for a word, none where it says what is done and not with what."""
+    """Other nouns for a word; empty if the stock has none, as for a word that names an action and not a thing."""
     others = NOUNS.get(word) or NOUNS.get(word.removesuffix("s")) or ()
     return [other for other in others if free(other)]
 
 
 def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
-    """The words as a name of the same form."""
+    """The words as a name of the same form as `like`."""
     method = _HTTP.match(like)
     if method:
         return f"{method[1]} /{nouns[0]}/{'-'.join((verb, *nouns[1:]))}"
@@ -275,7 +275,7 @@ def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
 
 
 def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
-    """Each argument's name to its double's; one that no word of the stock stands in stays."""
+    """Each argument's name to its double's name; a name without any word of the stock stays."""
     taken, found = {one.name for one in tool.parameters}, dict[str, str]()
     for parameter in tool.parameters:
         name = _argument(parameter, rng)
@@ -285,7 +285,7 @@ def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
 
 
 def _argument(parameter: Parameter, rng: random.Random) -> str:
-    """An argument's name word by word."""
+    """An argument's name with its words replaced one by one."""
 
     def other(match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -297,7 +297,7 @@ def _argument(parameter: Parameter, rng: random.Random) -> str:
 
 
 def _reworded(tool: ToolSpec, names: dict[str, str], rng: random.Random) -> str:
-    """The description without the tool's own name, its first verb by another word."""
+    """The description without the tool's own name, and with another word for its first verb."""
 
     def other(match: re.Match[str]) -> str:
         word, ending = match[0], ""
@@ -313,7 +313,7 @@ def _reworded(tool: ToolSpec, names: dict[str, str], rng: random.Random) -> str:
     return f"{re.sub(r'^[A-Za-z]+', other, first)}{space}{rest}"
 
 
-# A small stock of words that tools' names are made of, each with others that mean the same there.
+# A small stock of words in tools' names, each with other words that mean the same there.
 
 
 _VERBS = """
@@ -387,12 +387,12 @@ def _read(stock: str) -> Mapping[str, tuple[str, ...]]:
 
 
 VERBS = _read(_VERBS)
-"""What a tool does, to other verbs for it."""
+"""Verbs in tools' names, mapped to other verbs for the same."""
 NOUNS = _read(_NOUNS)
-"""What it does it with, to other nouns for that."""
+"""Nouns in tools' names, mapped to other nouns for the same."""
 FREE_VERBS = ("provide", "deliver", "handle", "procure")
 FREE_NOUNS = ("matter", "subject", "material", "affair", "topic", "business")
-"""For names that nothing is known of."""
+"""Words for names of which no word is in the stock."""
 _FUNCTION_WORDS = """
 about after against also another because been before being below between both called cannot chosen could does each
 either else ensure every exist exists first from given have having here into itself like made many more most much must

@@ -1,4 +1,4 @@
-"""Strict and forgiving tools: what one does with a name it does not know (planning_horizon §3.2, §4.1, §4.4)."""
+"""Strict and forgiving tools: how they treat a name that they do not know (planning_horizon §3.2, §4.1, §4.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grid.text.words import stems
 from grid.worlds.layers import RetrievingWorld, within
 from grid.worlds.schema import ERROR, READ_AS, Expected, SchemaWorld
 
-# How near one text is to others: by their words and letters, or by what they mean to an embedding model.
+# The similarity of a text to others: by their words and letters, or by their meaning to an embedding model.
 
 
 _GRAM = 3  # characters
@@ -44,10 +44,10 @@ class Similarity(Protocol):
 
 
 class Lexical:
-    """By word stems and groups of three letters, each as often as it is there; needs nothing but the texts."""
+    """Cosines by word stems and groups of three letters, with how often each occurs; needs nothing but the texts."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosines; 0 where nothing is shared."""
+        """The cosines; 0 if nothing is shared."""
         columns, matrix = _counted(names)
         counts = Counter(_tokens(text))
         length = float(np.sqrt(sum(count**2 for count in counts.values())))
@@ -61,9 +61,10 @@ class Lexical:
 
 @plain_dataclass(frozen=True)
 class Embeddings:
-    """By a sentence-transformers model; `key` is the config's, for errors.
+    """Cosines by a sentence-transformers model; `key` is the config's key, for errors.
 
-    A vocabulary's are kept on disk under the fingerprint of the model's files: another model never finds them.
+    A vocabulary's embeddings are kept on disk under the fingerprint of the model's files: another model never finds
+    them.
     """
 
     model: EmbeddingModel
@@ -91,7 +92,7 @@ def _query(embedder: Embedder, text: str) -> np.ndarray:
 
 @lru_cache(maxsize=_KEPT)
 def _counted(names: tuple[str, ...]) -> tuple[dict[str, int], csr_array]:
-    """Each token's column, and a row of length 1 for each name (0 where it has no token)."""
+    """Each token's column, and a row of length 1 for each name (0 if it has no token)."""
     columns: dict[str, int] = {}
     rows, places, values = [], [], []
     for row, name in enumerate(names):
@@ -113,7 +114,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _spaced(text: str) -> str:
-    """A text with snake_case and camelCase taken apart."""
+    """A text with snake_case and camelCase split into words."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text[:_LONGEST].replace("_", " "))
 
 
@@ -126,21 +127,21 @@ _ROUNDING = 1e-6  # of a cosine of 32-bit numbers
 
 
 class Grounding(Protocol):
-    """Whoever says which candidate means what was given: the role `judge`."""
+    """A judge that says which candidate a given name means: the role `judge`."""
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
-        """One of the candidates; None where none of them does, or where no answer can be read."""
+        """One of the candidates; None if none of them was meant, or if no answer can be read."""
         ...
 
 
 @plain_dataclass(frozen=True)
 class Rule:
-    """When a name is replaced without a model's word.
+    """The conditions for replacing a name without asking a model.
 
     `floor` is the least similarity of identifiers of the schema, `value_floor` that of entities' names and texts of
-    facts (the official code's 0.9). `ratio` tells what is clearly nearer (Lowe's ratio test): the distance, 1 minus the
-    similarity, is at most so much of the other's. What is taken must be clearly nearer than all other candidates, and
-    no name of the vocabulary that the input lacks clearly nearer than it.
+    facts (the official code's 0.9). `ratio` defines "clearly nearer" (Lowe's ratio test): the distance, 1 minus the
+    similarity, is at most this share of the other distance. The chosen candidate must be clearly nearer than all other
+    candidates, and no name of the vocabulary that the input lacks may be clearly nearer than it.
     """
 
     floor: float
@@ -148,16 +149,16 @@ class Rule:
     ratio: float
 
     def least(self, expected: Expected) -> float:
-        """The floor that holds for what is expected."""
+        """The floor that holds for the expected sort of name."""
         return self.floor if expected.sort == "identifier" else self.value_floor
 
     def clear(self, near: float, far: float) -> bool:
-        """Whether the one similarity is of what is clearly nearer than the other."""
+        """Whether a name with the similarity `near` is clearly nearer than a name with the similarity `far`."""
         return 1 - near <= self.ratio * (1 - far) + _ROUNDING and near > far
 
 
 class Near(NamedTuple):
-    """The candidates nearest to a text, nearest first, their similarities, and the best that the input lacks."""
+    """The candidates nearest to a text, nearest first, their similarities, and the best of names not in the input."""
 
     names: list[str]
     scores: list[float]
@@ -166,13 +167,13 @@ class Near(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class MatchingWorld:
-    """A world whose failed calls are told the nearest names of what they expect; with a `rule` it mends them first.
+    """A world whose failed calls return the nearest of the names that they expect; with a `rule` it mends them first.
 
-    The candidates are what the call's own input has (`SchemaWorld.identifiers`). Arguments are looked at in their
-    order. One that the vocabulary has is never replaced: it says what is meant. Another is replaced by the nearest
-    candidate under the rule; where `asks` says so a model chooses instead, among those of the `candidates` nearest
-    that reach `floor`, for all but texts of facts. The first argument that stays unknown ends it. A call that fails
-    mended too is told as it was made. States are the inner world's.
+    The candidates are the names in the call's own input (`SchemaWorld.identifiers`). Arguments are looked at in their
+    order. An argument that is in the vocabulary is never replaced: it says what is meant. Any other is replaced by the
+    nearest candidate under the rule. With `asks`, a model chooses instead, among those of the `candidates` nearest that
+    reach `floor`, except for texts of facts. The first argument that stays unknown ends the mending. If the mended call
+    fails too, the feedback is about the call as it was made. States are the inner world's.
     """
 
     inner: SchemaWorld
@@ -190,7 +191,7 @@ class MatchingWorld:
 
     @property
     def branches(self) -> bool:
-        """Whether the inner world does."""
+        """Whether the inner world branches."""
         return self.inner.branches
 
     def judged_by(self, judge: Grounding) -> MatchingWorld:
@@ -198,11 +199,11 @@ class MatchingWorld:
         return replace(self, judge=judge)
 
     def start(self) -> State:
-        """The inner world's."""
+        """The inner world's start."""
         return self.inner.start()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """Run a call, or mend it and run it then; one that fails leaves the state as it was."""
+        """Run a call; if it fails, mend it and run it again. A call that fails leaves the state as it was."""
         after, observation = await self.inner.apply(state, call)
         if not observation.failed:
             return after, observation
@@ -232,16 +233,16 @@ class MatchingWorld:
         return self.inner.resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """What a state says in answer."""
+        """The answer in a state."""
         return self.inner.answer(state)
 
     async def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
-        """The next argument to look at: which there are may follow from what was put in the place of others."""
+        """The next argument to look at: the names that it expects may depend on replacements of earlier arguments."""
         expected = (await self.inner.identifiers(state, call)).items()
         return next(((name, found) for name, found in expected if name not in seen), None)
 
     async def _run(self, state: State, call: ToolCall, mended: ToolCall) -> tuple[State, Observation] | None:
-        """What follows the mended call, which says what was read as what; None where it fails."""
+        """The outcome of the mended call, which says which name was read as which; None if it fails."""
         after, observation = await self.inner.apply(state, mended)
         if observation.failed:
             return None
@@ -252,7 +253,7 @@ class MatchingWorld:
         """The candidates by their similarity."""
         vocabulary = expected.vocabulary
         scores = np.concatenate([self.similarity.scores(given, names) for names in vocabulary.parts])
-        everything = expected.here is vocabulary.names  # which may be thousands
+        everything = expected.here is vocabulary.names  # there may be thousands of names
         here = np.full(len(scores), everything)
         if not everything:
             here[[vocabulary.place(name) for name in expected.here]] = True
@@ -263,7 +264,7 @@ class MatchingWorld:
         return Near(names, [float(score) for score in scores[first]], elsewhere)
 
     async def _taken(self, call: ToolCall, name: str, expected: Expected, near: Near, rule: Rule) -> str | None:
-        """What is put in the place of a text; None: it is not replaced."""
+        """The name that replaces an argument; None if it is not replaced."""
         if call.arguments[name] in expected.vocabulary or not near.names:
             return None
         if self.asks and expected.sort != "text":
@@ -282,7 +283,7 @@ def _feedback(expected: Expected, given: str, names: Sequence[str]) -> str:
     return f"Nearest {expected.vocabulary.noun} to {given!r:.80}: {', '.join(map(repr, names)) or 'none'}."
 
 
-# What the settings of tool robustness share: what nearness is, and how many candidates a failed call is told.
+# Shared by the settings of tool robustness: the measure of nearness, and how many candidates a failed call returns.
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -290,10 +291,10 @@ class Matching(EmbeddingModel):
     """Names are compared by their words and letters (`lexical`) or by a sentence-transformers model (`embeddings`).
 
     Args:
-        similarity: which.
-        candidates: of the call's input, the nearest so many.
-        paragraphs: that a search has to go by, where the tools search texts instead (`RetrievingWorld`).
-        hub, wheel, path, query_prefix: the model of embeddings, as a dense retriever's.
+        similarity: which of the two.
+        candidates: how many of the nearest names in the call's input are candidates.
+        paragraphs: how many paragraphs a search uses, if the tools search texts instead (`RetrievingWorld`).
+        hub, wheel, path, query_prefix: the model of embeddings, as for a dense retriever.
     """
 
     similarity: Literal["lexical", "embeddings"] = "lexical"
@@ -303,26 +304,26 @@ class Matching(EmbeddingModel):
     key: ClassVar[str] = "robustness"
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where the model is not named, or cannot be run."""
+        """Raises ConfigError if the model is not named, or cannot be run."""
         if self.similarity == "embeddings":
             self.check(self.key)
 
     @property
     def nearness(self) -> Similarity:
-        """How names are compared."""
+        """The measure by which names are compared."""
         return Lexical() if self.similarity == "lexical" else Embeddings(self, self.key)
 
 
-# Tools that take exact names only: the study's low robustness (planning_horizon §4.4, B.1.1).
+# Tools that accept exact names only: the study's low robustness (planning_horizon §4.4, B.1.1).
 
 
 @dataclass(frozen=True, config=STRICT)
 class ToolsStrict(Matching):
-    """A call with a name that its input entities do not have fails, and is told the nearest that they have.
+    """A call with a name that its input entities do not have fails, and returns the nearest that they have.
 
-    Nearness is the forgiving tools'. Where the tools search texts (`RetrievingWorld`), a search has the best paragraph
-    alone to go by. A problem whose world neither has a schema (`SchemaWorld`) nor searches stays as it is; so does one
-    whose tools another setting has made forgiving already.
+    Nearness is measured as for the forgiving tools. If the tools search texts (`RetrievingWorld`), a search uses the
+    best paragraph alone. A problem stays as it is if its world neither has a schema (`SchemaWorld`) nor searches, or if
+    another setting has made its tools forgiving already.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -351,19 +352,18 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class ToolsForgiving(Matching):
     """A name that the schema lacks is replaced by the nearest of those that the call's input entities have.
 
-    Nothing below the floors is replaced, and nothing that is not clearly nearest (`grid.robustness.schema_matching`).
-    Where nothing is, the call fails and is told the `candidates` nearest. What was read as what is told in the
-    observation.
+    A name is replaced only if the nearest reaches the floor and is clearly nearest (`grid.robustness.schema_matching`).
+    Otherwise the call fails and returns the `candidates` nearest. The observation says which name was read as which.
 
     Args:
-        floor: of concepts, attribute keys, relations and qualifier keys.
-        value_floor: of entities' names (`Find`) and of text values; the official code's 0.9.
-        ratio: the nearest's distance to that of the next, at most.
+        floor: the least similarity of concepts, attribute keys, relations and qualifier keys.
+        value_floor: that of entities' names (`Find`) and of text values; the official code's 0.9.
+        ratio: the most that the nearest's distance may be, as a share of the next one's.
         judge: a model (`model@judge`) is shown the candidates of at least `floor`, for `Find` too, and names one or
             none, as in the paper; text values are replaced by similarity alone.
 
-    Where the tools search texts (`RetrievingWorld`), a search has the ten best paragraphs to go by. A problem whose
-    world neither has a schema (`SchemaWorld`) nor searches stays as it is.
+    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem whose world neither
+    has a schema (`SchemaWorld`) nor searches stays as it is.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -375,7 +375,7 @@ class ToolsForgiving(Matching):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The judge, where that is configured, which names were meant."""
+        """The judge is asked which names were meant, if that is configured."""
         return {JUDGE: "judge"} if self.judge else {}
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
@@ -389,6 +389,6 @@ class ToolsForgiving(Matching):
         return replace(problem, world=within(problem.world, forgiving))
 
     def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
-        """A world with forgiving tools; the question is what the judge is shown."""
+        """A world with forgiving tools; `question` is shown to the judge."""
         rule = Rule(self.floor, self.value_floor, self.ratio)
         return MatchingWorld(world, self.nearness, self.candidates, rule, question, self.judge)

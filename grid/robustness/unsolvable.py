@@ -1,4 +1,4 @@
-"""Unsolvable cases by tool removal (agent_planning_benchmark §3.1, B.4.3): does a planner say that they are?"""
+"""Unsolvable cases by tool removal (agent_planning_benchmark §3.1, B.4.3): does a planner call them unsolvable?"""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from grid.robustness.offering import (
 from grid.worlds.layers import REJECT_TOOL, RejectingWorld, RejectState, Wanted
 
 MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."
-"""Said with solvable and unsolvable cases alike; forbids what could stand in for a tool that is not there."""
+"""Said with solvable and unsolvable cases alike; forbids anything that could replace a tool that is not there."""
 KIND = TaskKind("unsolvable", unsolvable_kind="tool_removal")
-_PLACE = 4  # of REJECT_TOOL among the candidates: it is among the first ones however few are kept
+_PLACE = 4  # of REJECT_TOOL among the candidates: it is among the first ones, however few are kept
 _OF_CALLS = (
     "tool_match_rate", "action_accuracy", "retrieval_rate", "exact_match", "inclusion", "inclusion_set", "usage",
     "tool_precision", "tool_recall",
@@ -39,17 +39,17 @@ _OF_CALLS = (
 
 @dataclass(frozen=True, config=STRICT)
 class Unsolvable:
-    """All tools of one function that the resolution takes are taken away, from a `share` of the cases.
+    """All tools of one function that the resolution needs are removed, from a `share` of the cases.
 
-    Which function, and which cases, is drawn. Of several turns it is a function of the first that takes any: nothing is
-    done before. In every case, solvable or not, the query says that no part may be estimated, and REJECT_TOOL is
-    offered at every decision: neither tells which case cannot be solved.
+    The function and the cases are drawn. If there are several turns, it is a function of the first turn that needs any,
+    so that nothing is done before. In every case, solvable or not, the query says that no part may be estimated, and
+    REJECT_TOOL is offered at every decision: neither shows which case cannot be solved.
 
-    success: where tools were taken away, that the request was refused and no other call made before; else as ever, and
-    a refusal is a failure. A refusal ends the work: calls behind it fail. `refused` tells of it, `unsolvable_kind` of
-    what was done to the case. Where calls are not what counts, metrics of calls are None, and nobody examines the end.
-    A case whose resolution takes no tool has nothing that could be taken away; there a refusal counts as no call. A
-    task of agent_planning_benchmark stays as it is.
+    success: if tools were removed, the request must be refused, and no other call made before; otherwise as ever, and a
+    refusal is a failure. A refusal ends the work: calls after it fail. `refused` says whether there was one, and
+    `unsolvable_kind` what was done to the case. If tools were removed, metrics of calls are None, and nobody examines
+    the end. A case whose resolution needs no tool has nothing to remove; there a refusal counts as no call. A task of
+    agent_planning_benchmark stays as it is.
 
     Under an outline the refusal takes one substep, and nothing may be called at the others.
     """
@@ -58,7 +58,7 @@ class Unsolvable:
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with a refusal on offer and, by lot, without the tools of one function."""
+        """The same problem with a refusal on offer and, if drawn, without the tools of one function."""
         if has_own_kind(problem):
             return problem
         own, needed = derive_seed(seed, "unsolvable"), needed_calls(problem)
@@ -81,7 +81,7 @@ class Unsolvable:
 
 
 def _stated(problem: Problem, removed: frozenset[str], *terms: Any) -> Problem:
-    """The problem in the outer world's terms, and what it is where tools are removed."""
+    """The problem in the outer world's terms; if tools are removed, it is marked as unsolvable."""
     found = in_terms(problem, *terms)
     if not removed:
         return found
@@ -94,7 +94,7 @@ def _without(removed: frozenset[str], library: Mapping[str, ToolSpec]) -> dict[s
 
 
 def _place(problem: Problem) -> int:
-    """Where REJECT_TOOL stands among a substep's candidates, so that it is among those of the whole query too."""
+    """The place of REJECT_TOOL among a substep's candidates, so that it is among those of the whole query too."""
     parts = len(problem.case.plan.substeps) or 1
     return max(0, min(_PLACE, problem.query_tools // parts - 1))
 
@@ -107,7 +107,7 @@ def _offer(
 
 
 def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """Column refused and, where a refusal decides, success; of a chain that was predicted too."""
+    """The column `refused` and, if a refusal decides, `success`; for a predicted chain too."""
     chain, own = chain_of(trajectory), dict[str, Any]()
     refused = chain.refusal is not None
     if world.wanted == "refusal":
@@ -119,7 +119,7 @@ def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]
 
 
 def _as_before(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with the inner world's state, a refusal as a decision for no tool."""
+    """The trajectory with the inner world's state, and with a refusal as a decision for no tool."""
     found, end = each_step(trajectory, _without_refusal), trajectory.end
     return replace(found, end=end.inner) if isinstance(end, RejectState) else found
 

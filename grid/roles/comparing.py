@@ -1,4 +1,4 @@
-"""Which of two finished trajectories serves a request better, by an evaluator: what win rates are made of."""
+"""Which of two finished trajectories serves a request better, judged by an evaluator; win rates are made from this."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grid.episode.judging import Judging
 from grid.episode.requests import Requests
 
 COMPARING = 1
-"""Raise when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""
+"""Raise it when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""
 BETTER = Section(
     "role",
     (
@@ -37,8 +37,8 @@ _DIGITS = 16
 class Rule:
     """How a dataset's trajectories are compared.
 
-    `solved_first`: of two, a sole Solved (`passed` is 1) is better without asking. The evaluator is asked for so many
-    `judgements` in each order of presentation, and the most frequent counts.
+    `solved_first`: if only one of the two is Solved (`passed` is 1), it is better without asking. The evaluator is
+    asked for so many `judgements` in each order of presentation, and the most frequent judgement counts.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Rule:
 
     @property
     def temperature(self) -> float:
-        """Several judgements are drawn; a single one is the likeliest."""
+        """The sampling temperature: several judgements are drawn; a single one is the likeliest."""
         return 0.0 if self.judgements == 1 else 1.0
 
 
 JUDGED_RULE = Rule("judged")
 SOLVED_FIRST_RULE = Rule("solved_first", solved_first=True, judgements=3)
-"""StableToolBench's (Guo et al. 2024, 'Evaluation'), as ToolEval's."""
+"""StableToolBench's rule (Guo et al. 2024, 'Evaluation'), as in ToolEval."""
 
 
 def rule_of(dataset: Dataset) -> Rule:
@@ -62,16 +62,16 @@ def rule_of(dataset: Dataset) -> Rule:
 
 
 class Shown(NamedTuple):
-    """A finished trajectory: a line a step and its answer, and whether it passed, where that is known."""
+    """A finished trajectory: a line for each step and its answer, and whether it passed, if that is known."""
 
     lines: Sequence[str]
     passed: float | None = None
 
 
 class Verdict(NamedTuple):
-    """1 where the first of two is better, 0.5 for a tie, else 0; None where the evaluator says neither.
+    """1 if the first of two is better, 0.5 for a tie, else 0; None if the evaluator does not say.
 
-    `first` and `second` are the same, by where the first of the two stood when the evaluator was asked.
+    `first` and `second` are the verdicts of each order alone: with the first of the two shown first, and shown second.
     """
 
     win: float | None
@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
 def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Rule) -> str:
     """Sixteen hexadecimal digits of all that can change a verdict; `evaluator` is its config, how it is asked included.
 
-    How its requests are batched changes none.
+    The batching of its requests changes no verdict and does not count.
     """
     own = {key: value for key, value in evaluator.items() if key != "serving"}
     text = json.dumps([*cells, own, rule.name, COMPARING], sort_keys=True, ensure_ascii=False)
@@ -94,9 +94,9 @@ def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Ru
 async def compare(
     query: str, own: Shown, other: Shown, rule: Rule, engine: Engine, judging: Judging, seed: int
 ) -> Verdict:
-    """Whether `own` is better than `other`: asked in both orders of presentation, which are averaged.
+    """Whether `own` is better than `other`: asked in both orders of presentation, whose results are averaged.
 
-    Two that are alike, word for word, are a tie without asking.
+    Two trajectories that are the same, word for word, are a tie without asking.
 
     Raises:
         EngineError: the evaluator does not answer.
@@ -118,7 +118,7 @@ async def compare(
 async def _asked(
     requests: Requests, query: str, pair: tuple[Shown, Shown], rule: Rule, judging: Judging, order: str
 ) -> float | None:
-    """1 where the one that stands first is said to be better, 0 where the other is, 0.5 where votes are even."""
+    """1 if the trajectory shown first is said to be better, 0 if the other is, 0.5 if the votes are even."""
     texts = ["\n".join(("One agent's steps:", *shown.lines)) for shown in pair]
     prompt = Prompt((BETTER, query_section(query)), VoteAnswer(len(texts)))
     try:

@@ -1,4 +1,4 @@
-"""A model that plays the user whom planners talk to (τ²-bench's user simulator)."""
+"""A model that plays the user to whom planners talk (τ²-bench's user simulator)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _DIGITS = 12  # of a digest
 class Customer:
     """One cell's user: a `grid.worlds.simulated.User`.
 
-    What it was asked and what it spent is in `requests`, which no budget bounds; `failures` counts messages that could
-    not be read. It is asked once for each conversation, so that those who branch hear the same. `seed` is the same for
+    `requests` records its requests and their usage, which no budget bounds; `failures` counts messages that could not
+    be read. The model is asked once for each conversation, so that all branches hear the same. `seed` is the same for
     all planners.
     """
 
@@ -42,7 +42,7 @@ class Customer:
         self._replies = AskedOnce[str, str | None]()
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message, stop tokens in it; None where no answer can be read."""
+        """The user's next message, including stop tokens; None if no answer can be read."""
         heard = to_json([list(scenario), [list(one) for one in said]])
         return await self._replies(heard, partial(self._asked, scenario, said, heard))
 
@@ -60,14 +60,14 @@ class Customer:
 
 
 def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
-    """What a message is asked for by: the data's own guidelines and scenario, and the conversation."""
+    """The prompt for a message: the data's own guidelines and scenario, and the conversation."""
     lines = [f"{CUSTOMER if one.by_user else AGENT}: {shown_lines(one.text)}" for one in said]
     history = Section("history", ("The conversation so far:", *(lines or (NOTHING_SAID,))))
     return Prompt((Section("role", tuple(scenario)), history, ASK), TextAnswer())
 
 
 def read_message(text: str) -> str:
-    """The message in an answer: without a label in front, and without what it makes the agent say behind it.
+    """The message in an answer: without a label before it, and without the agent's messages invented after it.
 
     Raises:
         UnreadableError: nothing is left.

@@ -1,4 +1,4 @@
-"""What a model says for the environment: which texts mean the same, what a trajectory is worth; and a judge audited."""
+"""A model's judgements for the environment: which texts mean the same, how good a trajectory is; a judge's audit."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ ROLE = Section(
 _SAME = 0.5  # scores above it are a yes
 _DIGITS = 12  # of a digest
 _UNREAD = (VerdictError, ContextError)
-"""Without a verdict: none can be read, or what is judged does not fit the evaluator's context."""
+"""Errors without a verdict: none can be read, or what is judged does not fit the evaluator's context."""
 
 
 class Evaluation:
     """One case's questions to the evaluator, each asked once: a `grid.core.problem.Evaluator`.
 
-    What it was asked and what it spent is in `requests`, which no budget bounds: it belongs to the environment. `seed`
-    is the same for all planners and trials, so that the same question has the same answer for all of them.
+    `requests` records its requests and their usage, which no budget bounds, because they belong to the environment.
+    `seed` is the same for all planners and trials, so that the same question has the same answer for all of them.
 
-    `failures` counts the questions without a verdict that could be read. Such a verdict is not known: it fails nothing,
-    and counts for nobody and against nobody.
+    `failures` counts the questions without a verdict that could be read. Such a verdict is unknown: it makes nothing
+    fail, and counts neither for nor against anybody.
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
@@ -56,11 +56,11 @@ class Evaluation:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are two values of which nobody could tell whether they mean the same."""
+        """Whether there are two values for which it could not be decided whether they mean the same."""
         return bool(self._undecided)
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
+        """The evaluator's score in [0, 1] for a prompt; None if no answer can be read, after all retries."""
         try:
             return await self._judging.score(self.requests, EVALUATOR, prompt, *key)
         except _UNREAD:
@@ -70,7 +70,7 @@ class Evaluation:
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:
-        """The place of the candidate that it names; None as for a score."""
+        """The place of the candidate that the evaluator names; None as for a score."""
         try:
             asked = self.requests, EVALUATOR, prompt, candidates
             shares = await self._judging.vote(*asked, *key, samples=1, temperature=temperature)
@@ -80,9 +80,9 @@ class Evaluation:
         return max(range(len(shares)), key=shares.__getitem__)
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """What it says of a plan; None as for a score. One plan is judged at a time.
+        """The evaluator's verdict on a plan; None as for a score. One plan is judged at a time.
 
-        `truth` is for an engine alone that judges with a planted accuracy; no prompt has it.
+        `truth` is only for an engine that judges with a planted accuracy; no prompt contains it.
         """
         if isinstance(self._engine, Knowing):
             if truth is None:
@@ -95,9 +95,9 @@ class Evaluation:
             return None
 
     async def same(self, about: Argument, one: str, other: str) -> bool:
-        """Whether two values of an argument mean the same; which of them is the reference's is not told.
+        """Whether two values of an argument mean the same; the evaluator is not told which one is the reference's.
 
-        Not where no answer can be read, after all retries; then that is `undecided`.
+        False if no answer can be read, after all retries; the question is then `undecided`.
         """
         first, second = sorted((one, other))
         asked = about, first, second
@@ -118,21 +118,21 @@ class Evaluation:
 
 
 def prompt_of(about: Argument, first: str, second: str) -> Prompt:
-    """What two values of an argument are compared by."""
+    """The prompt for comparing two values of an argument."""
     told = f"Argument: {about.name}{f' ({about.description})' if about.description else ''}"
     values = Section("texts", ("One value:", first, "The other value:", second))
     return Prompt((ROLE, Section("argument", (f"Tool: {about.tool}", told)), values), ScoreAnswer())
 
 
-# Whether what a judge was shown was right by the reference, and its decisions restored where a setting says so.
+# A judge's audit: whether what it was shown was right by the reference, with decisions restored if a setting says so.
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Asks as `judging` does, and holds what was shown against the reference. The run layer's own: no planner sees it.
+    """Asks like `judging`, and compares what was shown with the reference. Only the run layer uses it, not planners.
 
-    `right` has, by the last part of a question's key, whether what was judged is right (`is_right`). The judge's own
-    answers stand in the messages, whatever is restored; one without a score counts as 0, as planners count it.
+    `right` says, by the last part of a question's key, whether what was judged is right (`is_right`). The messages have
+    the judge's own answers, whatever is restored; an answer without a score counts as 0, as planners count it.
     """
 
     judging: Scoring
@@ -143,7 +143,7 @@ class Audit:
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """As `Judging.score`; restored."""
+        """As `Judging.score`, but restored."""
         right = self.right[str(key[-1])] = is_right(prompt, self.places)
         bounds = self._bounds(prompt)
         try:
@@ -164,15 +164,15 @@ class Audit:
         samples: int,
         temperature: float,
     ) -> list[float]:
-        """As `Judging.vote`: a vote is held against no threshold."""
+        """As `Judging.vote`: a vote is compared with no threshold."""
         return await self.judging.vote(
             requests, role, prompt, candidates, *key, samples=samples, temperature=temperature
         )
 
     def _bounds(self, prompt: Prompt) -> Bounds:
-        """The thresholds that a score is held against: that before a call, or that of what is known after it.
+        """The thresholds that a score is compared with: the one before a call, or the one for what is known after it.
 
-        To call no tool, and to finish, return nothing that could be judged: one score is held against both.
+        To call no tool, and to finish, return nothing that could be judged, so that one score is compared with both.
         """
         pre, post = self.restoring.pre_threshold, self.restoring.post_threshold
         if prompt.entries("outcome") or is_whole(prompt):

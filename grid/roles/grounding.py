@@ -1,4 +1,4 @@
-"""A model that says which name of a schema means what a call gave: the role `judge` (planning_horizon §4.1, B.1.1)."""
+"""A model that says which name of a schema a call's argument meant: role `judge` (planning_horizon §4.1, B.1.1)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _DIGITS = 12  # of a digest
 class GroundingByModel:
     """One case's questions to the judge, each asked once: a `grid.robustness.schema_matching.Grounding`.
 
-    What it was asked and what it spent is in `requests`, which no budget bounds: it belongs to the tools. `failures`
-    counts the questions without an answer that could be read; then nothing is replaced. `seed` is the same for all
-    planners and trials, so that the same question has the same answer for all of them.
+    `requests` records its requests and their usage, which no budget bounds, because they belong to the tools.
+    `failures` counts the questions without an answer that could be read; then nothing is replaced. `seed` is the same
+    for all planners and trials, so that the same question has the same answer for all of them.
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
@@ -44,7 +44,7 @@ class GroundingByModel:
         self._choices = AskedOnce[str, str | None]()
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
-        """The candidate that was meant; None where none was, or where no answer can be read, after all retries."""
+        """The candidate that was meant; None if none was, or if no answer can be read, after all retries."""
         prompt = prompt_of(question, call, parameter)
         shown = "\0".join((*(line for section in prompt.sections for line in section.lines()), *candidates))
         digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
@@ -65,7 +65,7 @@ class GroundingByModel:
 
 
 def prompt_of(question: str, call: ToolCall, parameter: str) -> Prompt:
-    """What candidates are chosen by; nothing of the reference is in it."""
+    """The prompt for choosing among candidates; nothing of the reference is in it."""
     return Prompt(
         (
             ROLE,

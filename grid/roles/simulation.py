@@ -1,6 +1,6 @@
 """A model that plays tools: those whose servers cannot be reached, as ToolLLM's virtual server does, and readers.
 
-Whoever stands behind a world is asked each question of a case once (`AskedOnce`).
+A model that serves a world is asked each question of a case once (`AskedOnce`).
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _DIGITS = 12  # of a digest
 
 @dataclass(frozen=True, config=STRICT)
 class Simulating:
-    """How whoever plays tools, or the user, is asked: the keys `temperature` and `max_retries` of the role.
+    """How a model that plays tools, or the user, is asked: the keys `temperature` and `max_retries` of the role.
 
-    It is asked again, up to `max_retries` times, where an answer cannot be read.
+    It is asked again, up to `max_retries` times, if an answer cannot be read.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -79,8 +79,8 @@ class Simulating:
 class Simulation:
     """One case's calls and questions, each played once: a `grid.worlds.simulated.Simulator`.
 
-    What it was asked and what it spent is in `requests`, which no budget bounds; `failures` counts those without an
-    answer that could be read. `seed` is the same for all cases, planners and trials: so is a call's response.
+    `requests` records its requests and their usage, which no budget bounds; `failures` counts the questions without an
+    answer that could be read. `seed` is the same for all cases, planners and trials, and so is a call's response.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
@@ -90,12 +90,12 @@ class Simulation:
         self._responses = AskedOnce[str, Response | None]()
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response, whatever the order of its arguments; None where no answer can be read."""
+        """A call's response, whatever the order of its arguments; None if no answer can be read."""
         written = ToolCall(call.tool, dict(sorted(call.arguments.items())))
         return await self._responses(written.text(), partial(self._played, written, about))
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question by paragraphs, or (None) by reasoning; None where no answer can be read."""
+        """The answer to a question from paragraphs, or (None) by reasoning; None if no answer can be read."""
         shown = to_json([question, None if paragraphs is None else [*paragraphs]])
         key = "reason" if paragraphs is None else "read", _digest(shown)
         return await self._responses(shown, partial(self._asked, reading_prompt(question, paragraphs), key))
@@ -114,7 +114,7 @@ class Simulation:
 
 
 def reading_prompt(question: str, paragraphs: Sequence[str] | None) -> Prompt:
-    """What a question is answered by: paragraphs, or (None) reasoning; nothing of the case is in it."""
+    """The prompt for a question, answered from paragraphs or (None) by reasoning; nothing of the case is in it."""
     asked = Section("proposal", ("Question:", question))
     if paragraphs is None:
         return Prompt((REASONER, asked, ASK_ANSWER), TextAnswer())
@@ -127,7 +127,7 @@ def _digest(text: str) -> str:
 
 
 def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
-    """What a call is answered by; nothing of the case is in it."""
+    """The prompt for a call; nothing of the case is in it."""
     examples = Section("demonstrations", ("Answered calls:", *about.examples))
     return Prompt(
         (
@@ -141,7 +141,7 @@ def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
     )
 
 
-# Questions of one case to a model that stands behind its world: each is asked once.
+# Questions of one case to a model that serves its world: each is asked once.
 
 
 K = TypeVar("K", bound=Hashable)
@@ -149,7 +149,7 @@ T = TypeVar("T")
 
 
 class AskedOnce(Generic[K, T]):
-    """Answers by question. Paths that go side by side may ask the same: the later one waits for the answer.
+    """Answers by question. Paths that run side by side may ask the same question: the later one waits for the answer.
 
     A question whose asking fails is asked again when it comes up again.
     """
@@ -159,7 +159,7 @@ class AskedOnce(Generic[K, T]):
         self._asking: defaultdict[K, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __call__(self, question: K, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer; `ask` is awaited where it is not known. Raises what `ask` raises."""
+        """The answer; `ask` is awaited if the answer is not known. Raises what `ask` raises."""
         async with self._asking[question]:
             if question not in self._known:
                 self._known[question] = await ask()

@@ -46,28 +46,28 @@ from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
-# Solved cases of a dataset's other half: what a search that goes by earlier plans has to go by (ToolChain*).
+# Solved cases of a dataset's other half, for searches that use earlier plans (ToolChain*).
 #
-# For datasets without demonstrations of their own. A case meets cases of the other half of the dataset alone, so that
-# it is never answered with itself, and of those none of its own cluster, which has its plan with other names in it. The
-# halves are those of the whole dataset, whatever a sweep's limit or order: these change no result.
+# They are for datasets without demonstrations of their own. A case only gets cases of the dataset's other half, so that
+# it never gets itself, and none of its own cluster, which has the same plan with other names. The halves are halves of
+# the whole dataset, whatever a sweep's limit or order: these change no result.
 
 
 _MOST = 1_000
-"""Cases of a dataset, the first in its order, that are solved ones: all have to be built in every process."""
+"""How many of a dataset's first cases can be solved cases: every process has to build all of these."""
 
 
 class Solved:
-    """The solved cases of a whole dataset."""
+    """The solved cases of a whole dataset (its first `_MOST` cases)."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
 
     def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved cases of the other half that are asked for most like a case, the nearest first.
+        """The `count` solved cases of the other half whose queries are most like a case's, the nearest first.
 
-        Their calls are the references'. There are fewer where the half has fewer, and none where cases say nothing of
-        what resolves them, or the dataset has demonstrations of its own.
+        Their calls are those of the references. There are fewer if the half has fewer. There are none if the cases do
+        not say what resolves them, or if the dataset has its own demonstrations.
         """
         if not count or not self._plans:
             return ()
@@ -75,7 +75,7 @@ class Solved:
 
     @cached_property
     def _plans(self) -> dict[str, Demonstration]:
-        """By case id, of each query the first case; of the dataset's first 1,000 cases."""
+        """Solved cases by case id, from the dataset's first 1,000 cases; of cases with the same query, the first."""
         if REFERENCES not in self._dataset.provides or DEMONSTRATIONS in self._dataset.provides:
             return {}
         found: dict[str, Demonstration] = {}
@@ -104,7 +104,7 @@ class Solved:
 
 
 def solved_of(dataset: Mapping[str, Any]) -> Solved:
-    """Of a dataset's config, all of whose cases count, in the dataset's own order. Raises as `dataset_of`."""
+    """Solved cases for a dataset's config, from all its cases in the dataset's own order. Raises like `dataset_of`."""
     return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
 
 
@@ -124,14 +124,14 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     CRITIC: (Refining,),
     USER: (Customer, Simulating),
 }
-"""By role the code that asks it."""
+"""The code that asks a role, by role."""
 _OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
-"""What is told of a case whatever a planner does; values, which have no name of their own."""
+"""The code of a case's metrics that depend on no planner; these definitions are values, which have no own name."""
 
 SAME: Mapping[str, str] = dict(
     line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
 )
-"""First digests by later ones: `python launch/same_code.py` writes them after a change that changes no result."""
+"""First digests by later ones: `python launch/same_code.py` writes them after a code change that changes no result."""
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
 """Metrics that no setting has to declare."""
 _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
@@ -141,9 +141,9 @@ _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 class Built:
     """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
 
-    `order_seed` draws the order of options; None: they stand as retrieved. `compares_texts`: the evaluator says which
-    texts mean the same (`dataset.equivalence=judge`). `tools_ask`: the judge says which names the tools were meant.
-    `cell_money`: US dollars that an episode may take by the `prices`.
+    `order_seed` draws the order of options; None: the order of retrieval. `compares_texts`: the evaluator says which
+    texts mean the same (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were meant.
+    `cell_money`: US dollars that an episode may cost by the `prices`.
     """
 
     engine: Engine
@@ -171,27 +171,27 @@ class Built:
         return {ACTOR: self.engine, **self.roles}
 
     def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
-        """Who says of a case which texts mean the same, and what its trajectory is worth; None where nobody does."""
+        """The evaluator for a case: which texts mean the same, how good a trajectory is; None if there is none."""
         if EVALUATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
         return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
 
     def simulation(self, sweep_seed: int) -> Simulation | None:
-        """Who plays a case's tools; None where nobody does. The seed is the same for all cases."""
+        """The simulation of a case's tools; None if no model plays them. The seed is the same for all cases."""
         if SIMULATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
         return Simulation(self.roles[SIMULATOR], self.simulating[SIMULATOR], seed)
 
     def customer(self, seed: int) -> Customer | None:
-        """Who plays the user of a cell; None where nobody does. The seed is the same for all planners."""
+        """The player of a cell's user; None if no model plays the user. The seed is the same for all planners."""
         if USER not in self.roles:
             return None
         return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
 
     def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
-        """Who says which names of a case's schema are meant; None where the tools ask nobody."""
+        """The judge of which names of a case's schema are meant; None if the tools do not ask."""
         if not self.tools_ask:
             return None
         seed = derive_seed(sweep_seed, "grounding", self.dataset.version, case_id)
@@ -199,7 +199,7 @@ class Built:
 
     @property
     def version(self) -> str:
-        """The dataset's, and that of the files that the pool reads."""
+        """The dataset's version, with that of the files that the pool reads."""
         return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
 
     def remembered(self, case: Case) -> tuple[str, ...]:
@@ -207,13 +207,13 @@ class Built:
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
 
     def solved_like(self, case: Case) -> Demonstrations:
-        """The solved cases of the dataset's other half that are like a case, for planners that go by such."""
+        """The solved cases of the dataset's other half that are like a case, for planners that use them."""
         if self.solved is None:
             return lambda count: ()
         return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
 
     def audit(self, problem: Problem) -> Audit | None:
-        """Holds the judge of a problem against its reference; None without a judge, or a reference."""
+        """The audit that compares the judge of a problem with its reference; None without a judge or a reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
             return None
         substitutes = frozenset(problem.reference.substitutes)
@@ -223,8 +223,8 @@ class Built:
         """A case with its pool and its candidates from the retriever, disturbed as the setting says.
 
         Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
-        so that all that differs is the outline. For an acting engine that is told the reference, tools that answer
-        questions answer as the reference has it, unless a model answers them.
+        so only the outline differs. If the acting engine is told the reference, tools that answer questions give the
+        answers of the reference, unless a model answers them.
         """
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
@@ -240,7 +240,7 @@ class Built:
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
-    """Build one setting; raises ConfigError, DataError from the dataset's files, or as `memory_of`."""
+    """Build one setting; raises ConfigError, DataError from the dataset's files, or an error of `memory_of`."""
     config, parts = setting.config, parts_of(setting.config)
     engines = {role: engine_of(role, model) for role, model in models(config).items()}
     keys = key_of_data(config)
@@ -249,7 +249,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         engine=engines.pop(ACTOR),
         planner=parts.refining.around(parts.planner),
         dataset=parts.dataset,
-        pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
+        pooled=pooled(*keys),  # reads the dataset's files, so it comes after everything that does not
         robustness=tuple(parts.robustness.values()),
         budget=Budget(**budget.model_dump(exclude={"cell_money"})),
         cell_money=budget.cell_money,
@@ -266,15 +266,15 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 
 def _metrics_of(built: Built) -> Mapping[str, Metric]:
-    """What may be measured of a setting's cells: ours, and what its dataset and its planner declare in `metrics`."""
+    """The metrics of a setting's cells: our own, and those that its dataset and its planner declare in `metrics`."""
     parts = {type(part).__qualname__: declared_by(part) for part in (built.dataset, built.planner)}
     return together([("ours", KNOWN.values()), *parts.items()], reserved=_COLUMNS) if any(parts.values()) else KNOWN
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md).
+    """A digest of the code of each group of a checked setting, and of the metrics (docs/results.md).
 
-    A digest that is known to stand for a change without effect on results counts as the first one (SAME).
+    If code is known to have changed without effect on results, its digest is replaced by the first one (SAME).
     """
     own = tuple(sorted(plugins.allowed()))
     named = code_names(config, parts_of(config))
@@ -285,7 +285,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
 def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, ...]]:
     """The definitions whose code counts, by group.
 
-    What hands a planner its requests and its world is a planner's code, though no planner names it.
+    The code that gives a planner its requests and its world counts as the planner's, although no planner names it.
     """
     grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
@@ -306,7 +306,7 @@ def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, 
 
 
 def expect_code(setting: Setting) -> None:
-    """Raise UnfinishedError where a setting was checked with other code than this machine's."""
+    """Raise UnfinishedError if a setting was checked with code that differs from this machine's."""
     here = code_of(setting.config) if setting.code else {}
     changed = [name for name, digest in setting.code.items() if here[name] != digest]
     if changed:
@@ -322,7 +322,7 @@ def build_engine(model: Mapping[str, Any]) -> Engine:
 
 
 def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
-    """As `build_engine`; what is wrong with a judge's model is said of its own keys."""
+    """Like `build_engine`; an error in a role's model names the keys of the role."""
     try:
         return build_engine(model)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""A whole sweep checked before it starts: every setting fits together, and is built, short of an engine's weights."""
+"""Check a whole sweep before it starts: every setting must fit together, and is built without loading weights."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from grid.settings.setting import ADDRESS, FURTHER, GROUPS, NO_INFLUENCE, OPTION
 from grid.settings.weights import with_weights
 
 MOST_REASONS = 50
-"""Kinds of reasons that are told apart."""
+"""The most kinds of reasons that are shown separately."""
 OTHER_REASONS = "other reasons"
 _OWN = re.compile(r"\([^()]*\)|'[^']*'|\"[^\"]*\"|\b\d[\d,.]*\b")
 _SHORT = {"(": "(…)", "'": "'…'", '"': '"…"'}
@@ -67,10 +67,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """What can run, what was left out and why, what the datasets skipped; lines of what else is to be known.
+    """What can run, what was left out and why, what the datasets skipped; and lines to show.
 
-    These say which roles nobody asks, what is cut off, what memories hold, whose prices count, and which models are
-    asked elsewhere than before.
+    The lines say which roles are never asked, which answers are cut off, what memories hold, which prices come from
+    lists, and which models are asked at another place than before.
     """
 
     plan: Plan
@@ -83,7 +83,7 @@ class Checked:
     moved: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, dict[str, int]]:
-        """Dataset label to reasons and how often each was met, the most frequent first; no reason: nothing was."""
+        """For each dataset label, the reasons and their counts, the most frequent first; without skips no reasons."""
         return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
 
@@ -91,7 +91,7 @@ _NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no s
 
 
 class _Found:
-    """What is found of a sweep's settings, one after another."""
+    """The results of checking a sweep's settings, one after another."""
 
     def __init__(self, shared: SweepConfig) -> None:
         self._shared = shared
@@ -111,7 +111,7 @@ class _Found:
 
         Raises:
             ConfigError: a value that cannot run.
-            DataError: a dataset's file.
+            DataError: a dataset's file cannot be read.
         """
         if reason := invalid_reason(setting):
             self.invalid.append((setting, reason))
@@ -130,7 +130,7 @@ class _Found:
         self.skipped[setting.labels["dataset"]] = built.dataset.skipped
 
     def _ids(self, setting: Setting, dataset: Dataset) -> Sequence[str]:
-        """The ids of the cases: once for all settings of a dataset, as there may be many of both."""
+        """The ids of the cases, found once for all settings of a dataset: there may be many of both."""
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in self._ids_of:
             every = dataset.case_ids()
@@ -140,7 +140,7 @@ class _Found:
         return self._ids_of[key]
 
     def expect_named(self) -> None:
-        """Raise ConfigError where a case that was named is none of any data set."""
+        """Raise ConfigError if a named case is in no data set."""
         if self._named and self.valid:
             self._named.expect_all()
 
@@ -149,9 +149,9 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     """Build all settings; equal ones count once. No engine loads its weights by being built.
 
     Raises:
-        ConfigError: a value that cannot run, or nothing that can.
-        DataError: a dataset's file.
-        StoreError: results of a schema version that is not read, or that cannot be read.
+        ConfigError: a value that cannot run, or no setting that can run.
+        DataError: a dataset's file cannot be read.
+        StoreError: results of a schema version that is not read, or results that cannot be read.
     """
     shared = sweep_config(jobs[0].config)
     settings, found = _settings(jobs, shared), _Found(shared)
@@ -160,7 +160,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         root.expect_usable("store.root", shared.store.root)
     else:
         _check_root(shared.store.root, root)
-    store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
+    store.check(root, damage=False)  # the sweep puts damaged files aside, once it has locked the folder
     settings, moved = as_stored(root, settings)
     for setting in settings:
         found.add(setting)
@@ -197,7 +197,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
 
 
 def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
-    """Raise ConfigError where there is no case, or one has no cluster: without one no interval is right."""
+    """Raise ConfigError if there is no case, or if a case has no cluster: without clusters no interval is right."""
     if not case_ids:
         reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
         raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
@@ -209,7 +209,7 @@ def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
 
 
 def _check_root(given: str, root: Path) -> None:
-    """Raise ConfigError where results could not be written; nothing is made, so a dry run says it as well."""
+    """Raise ConfigError if results could not be written; nothing is made, so dry runs report it as well."""
     try:
         for folder in (root / "episodes" / f"{'0' * 32}.parquet", root, *root.parents):
             with suppress(FileNotFoundError):
@@ -233,12 +233,12 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     """The jobs' settings, each once.
 
     Raises:
-        ConfigError: jobs that differ in what all share, or only in what changes no result.
+        ConfigError: jobs that differ in keys that all share, or only in keys that change no result.
     """
     settings: dict[str, Setting] = {}
     for job in jobs:
         config = _groups(job.config)
-        if shared.cases != ALL_CASES and "limit" in config["dataset"]:  # which cases these are changes no id of a cell
+        if shared.cases != ALL_CASES and "limit" in config["dataset"]:  # the choice of cases changes no cell's id
             config["dataset"] = {**config["dataset"], "limit": None}
         labels = {group: label for group, label in job.labels.items() if group in config}
         setting = Setting(config, labels, shared.seed, _budget(shared, config))
@@ -253,7 +253,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes an id of a budget: of money the prices as well, which change no result otherwise."""
+    """The part of a budget that enters ids: with a limit on money also the prices, which otherwise change no result."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -262,7 +262,7 @@ def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(config: Mapping[str, Any], key: str) -> object:
-    """What a dotted key has; None without it."""
+    """The value of a dotted key; None if there is no such key."""
     found: Any = config
     for part in key.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -270,12 +270,12 @@ def _value(config: Mapping[str, Any], key: str) -> object:
 
 
 def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
-    """A line for each role that jobs name somebody for and no setting asks: nobody shall think that it was asked."""
+    """A line for each role that jobs name a model for and no setting asks, so that nobody thinks that it was asked."""
     lines = []
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
         asked = any(role in setting.config for setting in settings)
-        if role == JUDGE:  # who may examine in an evaluator's place
+        if role == JUDGE:  # it may examine in an evaluator's place
             asked |= any(parts_of(setting.config).judges_plans for setting in settings)
         if named and not asked:
             why = _NOBODY.get(role, "no dataset asks one")
@@ -284,7 +284,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
 
 
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of every group, each a mapping, and of the options; of a role only where it is asked."""
+    """The config of every group, each a mapping, and of the options; the config of a role only if it is asked."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
@@ -292,14 +292,14 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a key that all settings share has several values."""
+    """Raise ConfigError if a key that all settings share has several values."""
     for key in first:
         if key not in (*GROUPS, *FURTHER, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 
 def git_commit() -> str | None:
-    """The commit of this code, `-dirty` behind it where files differ or are not tracked; None outside a checkout."""
+    """The commit of this code, with `-dirty` at its end if files differ or are untracked; None outside a checkout."""
     try:
         commit = _git("rev-parse", "HEAD")
         return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=normal") else commit
@@ -314,10 +314,10 @@ def _git(*arguments: str) -> str:
 
 
 def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
-    """How many records were skipped for which reason, the most frequent first.
+    """How many records were skipped for each kind of reason, the most frequent first.
 
-    Reasons that differ only in what is a record's own, a name in quotes or brackets and a number, are of one kind, in
-    which that is left out; what is said of one alone stays as it is.
+    Reasons that differ only in a record's own details (names in quotes or brackets, and numbers) are of one kind,
+    which leaves these out; a reason that is alone in its kind stays as it is.
     """
     kinds: dict[str, dict[str, int]] = {}
     for skip in skips:
@@ -329,15 +329,15 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
     return dict(ranked[:MOST_REASONS]) | ({OTHER_REASONS: rest} if rest else {})
 
 
-# A limit of a model on an answer's tokens that is below what a planner asks for: told, or refused, before a sweep.
+# A model's limit on an answer's tokens that is below what a planner asks for: reported, or refused, before a sweep.
 
 
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | None:
-    """What follows for a planner's answers from the limits of its model; None where these are no lower than its own.
+    """A line on how the limits of a model affect a planner's answers; None if they are not below the planner's own.
 
     Raises:
-        ConfigError: the planner plans all calls in one answer. A limit ends its plans and not the single calls of
-            another planner, so that the two could not be compared, unless both fit theirs (`planner.fit_tokens`).
+        ConfigError: the planner plans all calls in one answer. A limit cuts off its plans, but not the single calls of
+            another planner, so the two could not be compared, unless both use `planner.fit_tokens`.
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)
     if wanted is None:
@@ -359,7 +359,7 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | No
 
 
 def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | None:
-    """A line on what bounds answers of which as many tokens are wanted; None of an engine that counts none."""
+    """A line on what bounds answers if `wanted` tokens are asked for; None for an engine without a limit."""
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
@@ -372,11 +372,11 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
     )
 
 
-# Whether the parts of a setting go together, and if not, why: told before anything starts.
+# Whether the parts of a setting go together, and if not, why: reported before anything starts.
 
 
 def invalid_reason(setting: Setting) -> str | None:
-    """Why a setting's parts do not go together, naming both YAML files; None where they do."""
+    """Why a setting's parts do not go together, with the names of both YAML files; None if they do."""
     parts = parts_of(setting.config)
     planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
@@ -417,7 +417,7 @@ def invalid_reason(setting: Setting) -> str | None:
 
 
 def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
-    """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
+    """Why an engine cannot have its role, whatever the planner does with it; None if it can."""
     dataset = parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
@@ -453,7 +453,7 @@ def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | 
 
 
 def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | None:
-    """Why an engine cannot say which plans are right; None where it can."""
+    """Why an engine cannot say which plans are right; None if it can."""
     of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
                                                f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
     if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):
@@ -464,5 +464,5 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | 
 
 
 def _file(setting: Setting, group: str) -> str:
-    """The YAML's name: the label without the values that were changed in it."""
+    """The name of the YAML file: the label without the changed values."""
     return setting.labels[group].partition("[")[0]

@@ -18,18 +18,18 @@ from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Keep
 from grid.text.objects import MAX_CHARACTERS
 
 _MOST = 2**31 - 1
-"""Of what an episode may do or read: the tables count in 32 bits."""
+"""The upper bound of an episode's limits: the tables count in 32 bits."""
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
-"""At most 115 days."""
+"""Seconds: at most 115 days."""
 _Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
 CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
 CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a line, or {FAILED_OF}results/NAME"
 Tracing = Literal["none", "otel", "otel_content"]
-"""`otel`: what happened, without a word of prompts, answers, arguments and results; `otel_content`: with these."""
+"""`otel`: traces without any text of prompts, answers, arguments and results; `otel_content`: with these texts."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
-"""The keys in which settings of one sweep may differ, and those that say which settings these are."""
+"""The keys in which settings of one sweep may differ, and the keys that say which settings there are."""
 
 
 class _Section(BaseModel):
@@ -42,7 +42,7 @@ def _transcripts(text: str) -> str:
 
 
 class StoreConfig(_Section):
-    """Where results lie, and of which cells it is kept what they asked: `transcripts` of at most about so many GiB."""
+    """The place of results, and which cells' requests are kept: `transcripts`, in about `transcripts_gib` at most."""
 
     root: str = Field(min_length=1)
     transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
@@ -50,7 +50,7 @@ class StoreConfig(_Section):
 
 
 class BudgetConfig(_Section):
-    """What one episode may use."""
+    """The limits of one episode."""
 
     llm_calls: Annotated[int, Field(ge=1, le=_MOST)] = 5000
     steps: Annotated[int, Field(ge=1, le=_MOST)] = 1000
@@ -63,13 +63,13 @@ class BudgetConfig(_Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What makes a cell's id: a key that came later is not in it as long as it has its default."""
+        """The part that enters cells' ids: keys that were added later are left out while they have their default."""
         later = {"answer_characters": MOST_CHARACTERS, "cell_money": None}
         return self.model_dump(exclude={key for key, default in later.items() if getattr(self, key) == default})
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The same, and how many US dollars all cells of a sweep's name may take; `hard`: no request goes beyond them."""
+    """The limits of episodes, and US dollars for all cells of a sweep's name; `hard`: no request may exceed these."""
 
     money: _Dollars | None = None
     hard: bool = True
@@ -81,18 +81,18 @@ class SweepBudgetConfig(BudgetConfig):
 
     @property
     def of_episode(self) -> BudgetConfig:
-        """What makes a difference to an episode."""
+        """The limits that apply to a single episode."""
         return BudgetConfig(**self.model_dump(exclude={"money", "hard"}))
 
 
 class DryRun(_Section):
-    """A dry run whose pilot may ask any engine, at most so many times for each setting."""
+    """A dry run whose pilot may ask any engine, at most `pilot` times for each setting."""
 
     pilot: _Calls
 
 
 class ClusterConfig(_Section):
-    """The Ray cluster and how work is cut for it."""
+    """The Ray cluster, and how work is divided for it."""
 
     kind: Literal["local", "address", "inline"]
     address: str | None = None
@@ -110,21 +110,21 @@ class ClusterConfig(_Section):
 
     @model_validator(mode="after")
     def _has_address(self) -> ClusterConfig:
-        """`host:port` where a cluster is joined."""
+        """Require an address `host:port` if a running cluster is joined."""
         if self.kind == "address" and not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:]+):[0-9]{1,5}", self.address or ""):
             raise ConfigError("cluster.address", self.address, "the address of a running cluster, host:port")
         return self
 
 
 def _retry(value: object) -> object:
-    """Not 1 either, which equals True."""
+    """A boolean, or `all`; not 1, although it equals True."""
     if not isinstance(value, bool) and value != "all":
         raise ConfigError("retry_failed", value, "true, false or all")
     return value
 
 
 def _fail_fast(value: object) -> object:
-    """A count or a share; a union's own errors would name both."""
+    """A count or a share, checked here because the errors of a union would name both types."""
     whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
     if value is not None and not whole and not (isinstance(value, float) and 0 < value < 1):
         raise ConfigError(
@@ -134,7 +134,7 @@ def _fail_fast(value: object) -> object:
 
 
 def _dry_run(value: object) -> object:
-    """`{pilot: N}`, or a boolean; a union's own errors would name both."""
+    """`{pilot: N}` or a boolean, checked here because the errors of a union would name both types."""
     if isinstance(value, Mapping):
         try:
             return DryRun.model_validate(value)
@@ -146,7 +146,7 @@ def _dry_run(value: object) -> object:
 
 
 def _cases(value: object) -> object:
-    """A text, or ids in brackets, some of them numbers for YAML; a union's own errors would name both."""
+    """A text, or ids in brackets, some of which YAML reads as numbers; the errors of a union would name both types."""
     if isinstance(value, list) and all(isinstance(one, str | int) and not isinstance(one, bool) for one in value):
         return [str(one) for one in value]
     if not isinstance(value, str):
@@ -184,7 +184,7 @@ class SweepConfig(_Section):
 
     @model_validator(mode="after")
     def _are_whole(self) -> SweepConfig:
-        """Halves are those of the data set's cases, not of some that are named."""
+        """Refuse `part` with named cases: halves are halves of all the data set's cases, not of named ones."""
         if self.cases != ALL_CASES and self.part != "all":
             raise ConfigError("part", self.part, f"all, where cases are named ({CASES})")
         return self

@@ -1,6 +1,6 @@
-"""Which of the project's extras the parts of settings need, and whether these are installed where a sweep starts.
+"""The project's extras that the parts of settings need, and whether these are installed where a sweep starts.
 
-A class that needs none of them by itself may have a key which does: the server of a graph is asked over HTTP.
+A class that needs no extra itself may have a key that needs one: for example, the server of a graph is asked over HTTP.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from grid.settings.setting import Setting
 
 
 class Need(NamedTuple):
-    """What classes of these names, and those that inherit from one, need; where a `key` is named, only with a value."""
+    """The need of classes with these names and of classes that inherit from them; with `key`, only if that has a value.
+
+    `classes` is the beginning of the dotted names.
+    """
 
     classes: str
     extra: str
@@ -43,10 +46,10 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """Lines on what is missing for models that run elsewhere (not `here`), in whose environment it may be installed.
+    """Lines on packages that are missing for models that run elsewhere (not `here`), where they may be installed.
 
     Raises:
-        ConfigError: what else is missing, with the line that installs it.
+        ConfigError: another package is missing; the message has the line that installs it.
     """
     lines = []
     for key, label, need in _missing(settings):
@@ -59,7 +62,7 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
 
 
 def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
-    """What is not there of what settings need: the key of a part that needs it, the part's label, the need."""
+    """The needs of settings that are not installed: the key of the part, the part's label, and the need."""
     for setting in settings:
         given = [group for group in _GROUPS if group in setting.config]
         parts = [(group, setting.labels[group], group, setting.config[group]) for group in given]
@@ -72,7 +75,7 @@ def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
 
 
 def needs(room: str, config: Mapping[str, Any]) -> list[Need]:
-    """What a part of a setting's config needs beside the packages that are always there."""
+    """The needs of a part of a setting's config beyond the packages that are always installed."""
     names = [f"{base.__module__}.{base.__qualname__}" for base in load_class(room, config).__mro__]
     found = [need for need in NEEDS if any(name.startswith(need.classes) for name in names)]
     found = [need for need in found if need.key is None or config.get(need.key) is not None]

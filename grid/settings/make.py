@@ -1,4 +1,4 @@
-"""The object that a part of a config names, its values checked."""
+"""Make the object that a part of a config names, and check its values."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "mode
 
 
 PRICE = "price"
-"""The key of a model that is no key of its engine: what its tokens cost (`grid.settings.roles`)."""
+"""The key of a model with the price of its tokens (`grid.settings.roles`); it is no key of its engine."""
 OMIT = "omit"
-"""The key of a model that names what its requests leave out."""
+"""The key of a model that names the fields that its requests leave out."""
 
 
 def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config as its engine knows it, `OMIT` only where it says something."""
+    """A model's config as its engine knows it, with `OMIT` only if that is not empty."""
     return {key: value for key, value in plain(model).items() if key != PRICE}
 
 
 def plain(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config without `OMIT` where that leaves out nothing: models were named without it before."""
+    """A model's config without an empty `OMIT`: models were named without this key before."""
     return {key: value for key, value in model.items() if key != OMIT or value not in ([], None)}
 
 
 def takes(config: Mapping[str, Any], key: str) -> bool:
-    """Whether a model's class takes a key itself; of none that can be loaded, no. Raises nothing."""
+    """Whether a model's class accepts a key itself; False if no class can be loaded. Raises nothing."""
     try:
         return key in inspect.signature(load_class("model", config)).parameters
     except (GridError, ValueError):
@@ -67,11 +67,11 @@ def takes(config: Mapping[str, Any], key: str) -> bool:
 
 
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
-    """The object that a config names: a class of its own room in `grid`, or of a plugin, its values checked.
+    """The object that a config names, of a class in the group's own package (ROOMS) or a plugin, its values checked.
 
     Raises:
-        ConfigError: the dotted key, the value and what is allowed.
-        UnfinishedError: a plugin that this machine has not as the driver has it.
+        ConfigError: the dotted key, the value and the allowed values.
+        UnfinishedError: this machine does not have the plugin in the driver's version.
     """
     cls = load_class(key, config, room)
     values = {str(name): value for name, value in config.items() if name != "_target_"}
@@ -84,10 +84,10 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
 
 
 def look_at(config: Mapping[str, Any]) -> None:
-    """Make the object of each group of a setting; equal ones once. No file of a data set is read, no weights loaded.
+    """Make the object of each group of a setting, equal ones once. No data set's file is read, no weights are loaded.
 
     Raises:
-        ConfigError: as `make`.
+        ConfigError: as in `make`.
     """
     for group in ROOMS:
         part = config.get(group)
@@ -133,7 +133,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
-    """A plugin's object; its class may be any, a plain dataclass say, so that what it takes is checked here."""
+    """A plugin's object; its class may be any class, for example a plain dataclass, so its values are checked here."""
     _check_keys(key, cls, values)
     try:
         made = cls(**values)
@@ -141,7 +141,7 @@ def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room
         raise config_error(f"{key}.", error, _fields(cls)) from None
     except GridError:
         raise
-    except Exception as error:  # whatever a class of somebody else's raises
+    except Exception as error:  # a class of somebody else may raise anything
         raise ConfigError(key, dict(values), f"values that {target} takes ({_told(error)})") from error
     member = _SETS.get(room)
     if member and not isinstance(getattr(made, member), frozenset):
@@ -150,7 +150,7 @@ def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room
 
 
 def _check_keys(key: str, cls: type, values: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a key that a class does not take, or for one that it lacks."""
+    """Raise ConfigError for a key that a class does not accept, or for a required key that is missing."""
     taken = inspect.signature(cls).parameters
     if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
         return
@@ -178,20 +178,20 @@ def _fields(cls: type) -> Sequence[str]:
 
 
 def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
-    """The first thing that is wrong, in words."""
+    """The first of a validation's errors, as a ConfigError."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
     if unknown:
         hint = _near(place.split(".")[-1], fields)
-        # Whoever mistakes a key of a model may have written a secret behind it.
+        # A user who mistypes a key of a model may have given a secret as its value.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
     missing = first["type"] in ("missing", "missing_argument")
     return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
 
 
-# What any value of a config must be, whatever its key: something that rows, digests and files can hold.
+# The condition on every value of a config, whatever its key: rows, digests and files must be able to hold it.
 
 
 MAX_DEPTH = 20
@@ -204,7 +204,7 @@ def check_plain(config: Mapping[str, object]) -> None:
 
     Raises:
         ConfigError: with the dotted key, for a number that is not finite or has more than 64 bits, a text that is too
-            long or no valid Unicode, a key that is no text, or too deep nesting.
+            long or not valid Unicode, a key that is no text, or nesting that is too deep.
     """
     _check("", config, 0)
 

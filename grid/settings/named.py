@@ -1,7 +1,7 @@
-"""Named cases: `cases` has a sweep run these cases of its data sets and no others, whatever `dataset.limit` is.
+"""Named cases: with `cases`, a sweep only runs these cases of its data sets, whatever `dataset.limit` is.
 
-It stands apart from `check`, its one reader: who changes what a folder or a file may name need not know how a sweep is
-checked.
+It stands apart from `check`, its one reader: changing what a folder or a file may name needs no knowledge of how a
+sweep is checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 3
 
 @dataclass
 class Named:
-    """The ids that were named, in their order; `of` has those of each data set where a folder of results named them."""
+    """The named ids in their order; if a folder of results named them, `of` has the ids of each data set."""
 
     given: str
     ids: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Named:
     _labels: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def among(self, label: str, case_ids: Sequence[str]) -> Sequence[str]:
-        """Those that a data set has, of all of its cases; raises ConfigError where it has none of them."""
+        """The named ids that are among a data set's cases; raises ConfigError if there are none."""
         wanted = self.of.get(_name(label), ()) if self.of else self.ids
         known = {*case_ids}
         found = [case_id for case_id in wanted if case_id in known]
@@ -45,7 +45,7 @@ class Named:
         return found
 
     def expect_all(self) -> None:
-        """Raise ConfigError where a name is no case of any data set of the sweep."""
+        """Raise ConfigError if a named id is no case of any data set of the sweep."""
         lacking = [case_id for case_id in self.ids if case_id not in self._seen]
         if lacking:
             raise ConfigError(
@@ -58,10 +58,10 @@ class Named:
 
 
 def named(given: str | Sequence[str]) -> Named | None:
-    """What the key names; None: all cases.
+    """The cases that the key `cases` names; None: all cases.
 
     Raises:
-        ConfigError: a file or a folder that names none, or cannot be read.
+        ConfigError: a file or a folder that names no cases, or that cannot be read.
     """
     if given == ALL_CASES:
         return None
@@ -86,7 +86,7 @@ def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
 
 
 def _failed(given: str) -> dict[str, list[str]]:
-    """By data set the cases of which a cell failed, did not succeed, or nobody can tell whether it did."""
+    """By data set, the cases with a cell that failed, did not succeed, or whose success is unknown."""
     root = folder_at(given.removeprefix(FAILED_OF))
     try:
         store.check_there(root)
@@ -103,7 +103,7 @@ def _failed(given: str) -> dict[str, list[str]]:
 
 
 def _name(label: str) -> str:
-    """A data set's name without the keys that its label tells."""
+    """A data set's name without the keys in its label."""
     return label.partition("[")[0]
 
 

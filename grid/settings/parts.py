@@ -1,6 +1,6 @@
-"""What a setting's config has besides engines, as objects, each built once, and what these parts ask models for.
+"""The parts of a setting other than engines, as objects, each built once, and what these parts ask models for.
 
-Parts declare that themselves (`asks`): nothing is recognised by a key's name, so that a plugin's keys may have any.
+Parts declare this themselves (`asks`): nothing is recognised by a key's name, so a plugin's keys may have any names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from grid.settings.setting import OPTIONS, REFINE
 
 @dataclass(frozen=True)
 class Parts:
-    """The objects of a setting that answer no prompts. No file of the dataset is read by making it."""
+    """The objects of a setting that answer no prompts. Making them reads no file of the dataset."""
 
     planner: Planner
     dataset: Dataset
@@ -39,12 +39,12 @@ class Parts:
 
     @property
     def compares_texts(self) -> str | None:
-        """The dataset's key by which an evaluator says which texts mean the same; None where nobody does."""
+        """The dataset's key that makes an evaluator say which texts mean the same; None if no evaluator is asked."""
         return _asks(self.dataset).get(TEXTS)
 
     @property
     def judges_plans(self) -> str | None:
-        """The dataset's key by which an evaluator says which plans are right; None where nobody does."""
+        """The dataset's key that makes an evaluator say which plans are right; None if no evaluator is asked."""
         return _asks(self.dataset).get(PLANS)
 
     @property
@@ -65,7 +65,7 @@ class Parts:
 
 
 def parts_of(config: Mapping[str, Any]) -> Parts:
-    """The parts of a setting's config, of its own but for the dataset, whose cases are shared. Raises ConfigError."""
+    """The parts of a setting's config, made anew except for the dataset, whose cases are shared. Raises ConfigError."""
     refine = config.get(REFINE)
     if refine is not None and not isinstance(refine, Mapping):
         raise ConfigError(REFINE, refine, "one of the files of conf/refine")
@@ -79,27 +79,28 @@ def parts_of(config: Mapping[str, Any]) -> Parts:
 
 
 def _asks(part: object) -> Mapping[str, str]:
-    """What a part asks a model for, each with the key that has it do so; nothing where it declares nothing."""
+    """What a part asks a model for, each with the key that makes it ask; empty if the part declares nothing."""
     return getattr(part, "asks", None) or {}
 
 
-# Datasets, pools and retrievers of a process, each built once: what a case may be offered, and by whom it is found.
+# Datasets, pools and retrievers of a process, each built once: the tools that a case may get, and their retrieval.
 #
-# All take the configs of their groups as JSON: settings that share a dataset share its cases, and its index.
+# All functions take the configs of their groups as JSON: settings that share a dataset share its cases and its index.
 
 
 KEPT = 8
-"""Datasets with their pools and retrievers that a process keeps."""
+"""The number of datasets, with their pools and retrievers, that a process keeps."""
 _KEPT = 64
-"""Pools that are remembered: one of 10,000 tools takes half a megabyte."""
+"""The number of pools that are kept: a pool of 10,000 tools takes half a megabyte."""
 
 
 class Pooled:
-    """A dataset's cases, each with its pool, and that made searchable.
+    """A dataset's cases, each with its pool and a search index for the pool.
 
-    A case's own tools are as its problem's library defines them. `stock` are all tools that any of the pools has,
-    `index` finds them. A case whose plan is diagnosed is offered all of its own tools, whatever pool and retriever
-    are: which there are is part of the task (agent_planning_benchmark §3.1), and another's could solve what cannot be.
+    A case's own tools are defined as in its problem's library. `stock` are all tools that any of the pools has,
+    `index` finds them. A case whose plan is diagnosed is offered all its own tools, whatever pool and retriever are:
+    the set of tools is part of the task (agent_planning_benchmark §3.1), and tools of other cases could solve an
+    unsolvable one.
     """
 
     def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
@@ -108,11 +109,11 @@ class Pooled:
         self._known: dict[str, tuple[Mapping[str, ToolSpec], Index]] = {}
 
     def problem(self, case_id: str) -> tuple[Problem, Index]:
-        """A case whose library is its pool, and the index of that; raises ConfigError where a pool cannot be made."""
+        """A case with its pool as its library, and the pool's index; raises ConfigError if a pool cannot be made."""
         problem = self._dataset.problem(case_id)
         if problem.case.diagnosed:
             return problem, self._index
-        if case_id not in self._known:  # all planners and trials meet the same cases
+        if case_id not in self._known:  # all planners and trials use the same cases
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[case_id] = self._search(problem)
@@ -132,19 +133,19 @@ class Pooled:
             index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
         if can(type(index), Told):
             index = cast(Told, index).told(problem.reference)
-        # Of a name that several cases define in their own ways the stock has one definition.
+        # If several cases define a name in their own ways, the stock has only one of the definitions.
         own = {name: problem.library[name] for name in problem.own if name in tools}
         changed = {name: tool for name, tool in own.items() if tool != tools[name]}
         return ({**tools, **changed}, RedefinedIndex(index, changed)) if changed else (tools, index)
 
 
 def key_of_data(config: Mapping[str, Any]) -> tuple[str, str, str]:
-    """What `pooled` is asked with for a setting's config: equal for settings that share dataset, pool and retriever."""
+    """The arguments of `pooled` for a setting's config: equal for settings that share dataset, pool and retriever."""
     return key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
 
 
 def key_of(config: Mapping[str, Any]) -> str:
-    """The same text for equal configs of a group."""
+    """A text that is the same for equal configs of a group."""
     return json.dumps(config, sort_keys=True)
 
 
@@ -156,11 +157,11 @@ def dataset_of(key: str) -> Dataset:
 
 @lru_cache(maxsize=KEPT)
 def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
-    """Of the configs of three groups.
+    """The cases with their pools, for the configs of three groups.
 
     Raises:
-        ConfigError: a library without tools, or with one that has the name of an option.
-        DataError: a dataset's file.
+        ConfigError: a library without tools, or with a tool that has the name of an option.
+        DataError: a dataset's file cannot be read.
     """
     data, chosen = dataset_of(dataset), _pool(pool)
     found = cast(Retriever, make("retriever", json.loads(retriever)))
@@ -170,7 +171,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
 
 @lru_cache(maxsize=64)
 def lacking(dataset: str, pool: str) -> str | None:
-    """What a pool needs of a dataset's cases and one of them does not name; None where all do."""
+    """What a pool needs from a dataset's cases and one of them lacks; None if all cases fit the pool."""
     data, chosen = dataset_of(dataset), _pool(pool)
     if chosen.needs is None:
         return None
@@ -185,7 +186,7 @@ def _pool(key: str) -> Pool:
 
 @lru_cache(maxsize=KEPT)
 def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
-    """All tools that cases may be offered: retrievers share it."""
+    """All tools that cases may be offered: retrievers share them."""
     tools = dataset_of(dataset).tools
     if not tools:
         raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
@@ -195,7 +196,7 @@ def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
     return _pool(pool).stock(tools)
 
 
-# The key `options`: in which order the options of every decision stand.
+# The key `options`: the order of the options of every decision.
 
 
 @strict_dataclass(frozen=True, config=STRICT)
@@ -208,12 +209,12 @@ class Ordering:
     order: Literal["shuffled", "ranked"] = "shuffled"
 
     def seed(self, of_sweep: int) -> int | None:
-        """What an order is drawn from; None for none."""
+        """The seed that orders are drawn from; None if they are not drawn."""
         return of_sweep if self.order == "shuffled" else None
 
 
 def ordering(config: Mapping[str, Any]) -> Ordering:
-    """A setting's, its default where nothing is said; raises ConfigError."""
+    """The ordering of a setting, the default if the config has none; raises ConfigError."""
     given = config.get(OPTIONS, {})
     if not isinstance(given, Mapping):
         raise ConfigError(OPTIONS, given, "keys of its own: options.order=shuffled or ranked")
@@ -224,5 +225,5 @@ def ordering(config: Mapping[str, Any]) -> Ordering:
 
 
 def with_ordering(config: Mapping[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
-    """The groups of a setting's config with this key, its default filled in; raises ConfigError."""
+    """The groups of a setting's config with the key `options`, its default filled in; raises ConfigError."""
     return groups | {OPTIONS: asdict(ordering(config))}

@@ -15,8 +15,8 @@ from grid.settings.config import BudgetConfig, ClusterConfig, Tracing
 from grid.settings.parts import KEPT, key_of_data
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 
-_BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
-_LEAST_BLOCK = 64  # of each
+_BLOCK = 10_000  # cells that are looked up at once, over all settings that take turns
+_LEAST_BLOCK = 64  # cells of each setting that are looked up at once, at least
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class OtherCode:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, and where results go.
+    """The cells to run, and the place of their results.
 
-    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `dollars`:
-    limits in US dollars by their keys of the budget: of all runs of the name (`money`; `hard`: requests beyond it are
-    refused), of a cell (`cell_money`).
-    `metrics`: what its cells may be measured by, by name. `fail_fast`: so many failed cells, or such a share of them,
-    end a run early; `most_unknown`: such a share of cells of which nobody can tell whether they succeeded.
+    `keep`: which cells' requests are kept, all together in about `transcripts_bytes` (`Room`). `dollars`: limits in US
+    dollars by their keys of the budget: for all runs of the name (`money`; `hard`: requests beyond it are refused), and
+    for a cell (`cell_money`).
+    `metrics`: the metrics that its cells may have, by name. `fail_fast`: so many failed cells, or such a share of them,
+    end a run early; `most_unknown`: so does such a share of cells whose success is unknown.
     `tracing`: whether episodes are sent as traces.
     """
 
@@ -60,26 +60,26 @@ class Plan:
     tracing: Tracing = "none"
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
-        """All cells of a setting, finished ones included."""
+        """All cells of a setting, including finished ones."""
         return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
 
     def cells_in(self, setting: Setting) -> int:
-        """How many they are."""
+        """The number of all cells of a setting."""
         return len(self.case_ids[setting.id]) * self.trials
 
     def total(self) -> int:
-        """Cells in all."""
+        """The number of all cells."""
         return sum(map(self.cells_in, self.settings))
 
     def finished(self, retry: store.Retry | None = None) -> store.CellIds:
-        """The cells that need not run: their ids, or keys with `accept_code`; `retry` instead of the plan's own.
+        """The cells that need not run: their ids, or keys with `accept_code`; `retry` replaces the plan's own.
 
-        Hold the folder's lock from here to the run.
+        The caller must hold the folder's lock from here to the run.
         """
         return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
 
     def by_other_code(self) -> OtherCode:
-        """The cells that need not run but for their code: how many, and what differs."""
+        """The cells that must run only because their code differs: how many, and which parts differ."""
         changed = self._changed_parts()
         if not changed:
             return OtherCode(0, ())
@@ -115,7 +115,7 @@ class Plan:
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
     def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
-        """The setting's cells that are not `done`, with their places among all; looked up so many at a time."""
+        """The setting's cells that are not `done`, with their places among all; it looks up `block` cells at a time."""
         every = enumerate(self.cells_of(setting))
         while found := list(islice(every, block)):
             names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
@@ -124,18 +124,18 @@ class Plan:
                     yield placed
 
 
-# Settings take turns, so that a sweep which is interrupted has about the same cases of each.
+# Settings take turns, so that an interrupted sweep has about the same cases of each.
 
 
 Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
-"""A setting and its cells that are to run, each behind its place among all cells of the setting."""
+"""A setting and its cells that are to run, each after its place among all cells of the setting."""
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
-    """Chunks of all settings' cells; the next is always of the setting that has come least far in its own cells.
+    """Chunks of all settings' cells; the next chunk is always from the setting that is least advanced in its own cells.
 
-    A setting's cells stay in their order. So of any two settings with cells left the one is ahead of the other by no
-    more than one of its chunks. `size` is asked before each chunk.
+    A setting's cells stay in their order. So of any two settings with cells left, one is ahead of the other by at most
+    one of its chunks. `size` is called before each chunk.
     """
     turns = [(0, number) for number in range(len(waiting))]
     heapify(turns)
@@ -146,7 +146,7 @@ def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iter
         found = first.pop(number, None) or next(cells, None)
         if found is None:
             continue
-        if found[0] > place:  # those before are done already: others may not have come so far
+        if found[0] > place:  # the cells before are done already: other settings may be less advanced
             first[number] = found
             heappush(turns, (found[0], number))
             continue
@@ -156,9 +156,9 @@ def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iter
 
 
 def together(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
-    """The settings in groups that take turns among themselves: all, unless they need more data than a process keeps.
+    """The settings in groups that take turns among themselves: one, unless they need more data than a process keeps.
 
-    A worker that met more datasets in turn than it keeps would read each of them again for every chunk.
+    A worker whose chunks come from more datasets in turn than it keeps would read each of them again for every chunk.
     """
     by_data: dict[tuple[str, ...], list[Setting]] = {}
     for setting in settings:

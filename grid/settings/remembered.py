@@ -1,7 +1,7 @@
-"""A setting's memory: what the same setting did in an earlier sweep (egb_slate B.1).
+"""A setting's memory: the traces of the same setting in an earlier sweep (egb_slate B.1).
 
-Only rows of the setting itself count, as it is without its memory: every planner and model remembers its own work,
-never another's, and never a reference. Of a case's trials the first one counts that resolved it, or else the first.
+Only rows of the same setting without its memory count: every planner and model remembers its own work, never another's,
+and never a reference. Of a case's trials, the first that resolved the case counts, or else the first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grid.settings.setting import MEMORY, Setting
 from grid.store.steps import step_of
 
 DIGEST, HELD = "digest", "held"
-"""The keys that the memory of a checked setting has besides: a digest of its traces, and how many there are."""
+"""The further keys in the memory of a checked setting: a digest of its traces, and how many there are."""
 _DIGITS = 16
 _EPISODES = ["cell_id", "dataset_version", "case_id", "cluster", "case_digest", "trial", "success", "status", "answer"]
 _STEPS = [
@@ -50,7 +50,7 @@ _SHOWN = 3  # labels or case ids in a message
 
 @dataclass(frozen=True)
 class Memory:
-    """The traces of one setting. `cases` are all that the earlier sweep ran for it, resolved or not."""
+    """The traces of one setting. `cases` are all cases that the earlier sweep ran for it, resolved or not."""
 
     how: Remembering
     traces: tuple[Trace, ...]
@@ -58,18 +58,18 @@ class Memory:
 
     @property
     def contents(self) -> dict[str, Any]:
-        """What it holds, as a setting's config has it; the digest is part of the cells' ids."""
+        """Its contents in the form of a setting's config; the digest is part of the cells' ids."""
         text = to_json([asdict(trace) for trace in self.traces]).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()[:_DIGITS]
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces that a case is shown, the nearest request first; never one of the case itself, or of its words."""
+        """The traces for a case, the nearest request first; none of the case itself or, if `apart`, of its cluster."""
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 
     def expect_others(self, case_ids: Sequence[str]) -> None:
-        """Raise ConfigError where a case is run whose traces could be in here."""
+        """Raise ConfigError if a case that is run is one of the earlier sweep's cases."""
         known = [case_id for case_id in case_ids if case_id in self.cases]
         if known:
             raise ConfigError(
@@ -87,7 +87,7 @@ class Memory:
 
 
 def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The group `memory` with all its values, where planners remember; else nothing. Raises ConfigError."""
+    """The group `memory` with all its values, if planners remember; else nothing. Raises ConfigError."""
     given = config.get(MEMORY)
     if given is None:
         return {}
@@ -102,16 +102,16 @@ def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_of(setting: Setting, version: str) -> Memory | None:
-    """The memory of a setting; None where it has none.
+    """The memory of a setting; None if it has none.
 
     Args:
-        setting: a valid one. Where it is `with_contents`, its memory must be what it was then.
-        version: of its dataset and pool, which the traces must be of.
+        setting: a valid setting. If it is `with_contents`, the memory must still have these contents.
+        version: the version of its dataset and pool, which must be that of the traces.
 
     Raises:
-        ConfigError: the folder has no episodes of the setting, or of another version alone.
-        StoreError: it holds no results, is of a schema version that is not read, or cannot be read.
-        UnfinishedError: it does not hold here and now what it held when the sweep was checked.
+        ConfigError: the folder has no episodes of the setting, or only those of another version.
+        StoreError: the folder has no results, has a schema version that is not read, or cannot be read.
+        UnfinishedError: the folder does not have the same traces here and now as when the sweep was checked.
     """
     given = setting.config.get(MEMORY)
     if given is None:
@@ -123,14 +123,14 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
 
 
 def with_contents(setting: Setting, memory: Memory | None) -> Setting:
-    """The setting with what its memory holds."""
+    """The setting with the contents of its memory."""
     if memory is None:
         return setting
     return replace(setting, config={**setting.config, MEMORY: {**setting.config[MEMORY], **memory.contents}})
 
 
 def line_of(setting: Setting) -> str | None:
-    """What a setting's memory holds, in words; None where it has none."""
+    """The contents of a setting's memory, in words; None if it has no memory."""
     held = setting.config.get(MEMORY, {}).get(HELD)
     if held is None:
         return None
@@ -143,7 +143,7 @@ def _made(given: Mapping[str, Any]) -> Remembering:
 
 
 def _own(how: Remembering, setting: Setting) -> str:
-    """The id that the same setting without its memory, of whose work that is made, has in the memory's folder."""
+    """The id of the same setting without its memory, as in the memory's folder: the traces are from this setting."""
     config = {key: value for key, value in setting.config.items() if key != MEMORY}
     try:
         (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])
@@ -188,7 +188,7 @@ def _of_folder(root: Path, how: Remembering, own: str, version: str) -> Memory:
 
 
 def _there(root: Path) -> str:
-    """What a folder has, in a few words."""
+    """The settings in a folder, in a few words."""
     found = store.read(root, "episodes", _LABELS, categories=_LABELS).group_by(_LABELS).aggregate([]).to_pylist()
     labels = sorted(" x ".join(str(row[name]) for name in _LABELS) for row in found)
     return (

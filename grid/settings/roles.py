@@ -1,4 +1,4 @@
-"""Who answers what in a setting, the acting model, a judge, an evaluator, a simulator, and what their tokens cost."""
+"""The models of a setting's roles (acting model, judge, evaluator, simulator and others), and their tokens' cost."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     CRITIC: Criticising,
     USER: Simulating,
 }
-"""How each role is asked: its fields are the keys of the role that are no keys of its model."""
+"""How each role is asked: the class's fields are the keys of the role that are no keys of its model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
-"""Further ones of a judge."""
+"""Further such keys of a judge."""
 _TEMPERATURE = "temperature"
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
-    """The roles of a setting that share a model, by its key."""
+    """The roles of a setting that share a model, by the model's key."""
     found: dict[str, list[Role]] = {}
     for role, model in models(config).items():
         found.setdefault(model_key(model), []).append(role)
@@ -52,39 +52,39 @@ def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
 
 
 def model_key(model: Mapping[str, Any]) -> str:
-    """Equal for models that share a pool of replicas."""
+    """A key that is equal for models that share a pool of replicas."""
     return json.dumps(model, sort_keys=True)
 
 
 def label_of(role: Role, labels: Mapping[str, str]) -> str:
-    """How a role's model is called: the own label of one that is asked for scores also says how."""
+    """The label of a role's model, without the part of a role's own label that says how the role is asked."""
     return labels["model"] if role == ACTOR else labels[role].partition("[")[0]
 
 
 def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
-    """How each role of a setting that scores is asked. Raises ConfigError."""
+    """How each role of a setting that gives scores is asked. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Judging)}
 
 
 def simulating(config: Mapping[str, Any]) -> dict[Role, Simulating]:
-    """How those are asked who play something for a setting's environment. Raises ConfigError."""
+    """How the roles are asked that play something for a setting's environment. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Simulating)}
 
 
 def restoring(config: Mapping[str, Any]) -> Restoring:
-    """Which of the judge's decisions are set right. Raises ConfigError."""
+    """Which of the judge's decisions are corrected. Raises ConfigError."""
     return _restoring(config.get(JUDGE) or {})
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with what it refines and remembers, and the roles that it asks, all values filled in.
+    """A setting's config with its refining, its memory and the roles that it asks, all values filled in.
 
-    Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
-    be named: one for all models that are compared. An evaluator must be named: models that are compared shall not each
-    examine themselves, nor score their own plans. Who is named as the judge examines finished trajectories too, where
-    nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
+    If no model is named for the judge (`model@judge=NAME`), the acting model judges. The judge of tools must be named:
+    it is the same for all models that are compared. An evaluator must be named: models that are compared must not
+    examine themselves or score their own plans. If no evaluator is named, the named judge examines finished
+    trajectories too. The model that is named as the simulator plays tools. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
     parts = parts_of(config)
@@ -109,12 +109,12 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
-    """How a role is asked, as keys of its config; one that is null is left out, as if it were not there."""
+    """How a role is asked, as keys of its config; null keys are left out, as if they were not there."""
     return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
 
 
 def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a role is asked that nobody has by default."""
+    """Raise ConfigError if a role is asked that no model has by default."""
     named = f"with model@{role}=NAME, a file of conf/model (no model is it by default)"
     if role == JUDGE and parts.tools_ask:
         raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
@@ -130,7 +130,7 @@ def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> Non
 
 
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
-    """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
+    """Whether a job's config names a model for a role, or changes how it is asked. Raises ConfigError."""
     given = _given(role, config)
     restored = role == JUDGE and _restoring(given).restored != NOT_RESTORED
     return bool(_model(role, given)) or _how(role, given) != HOW[role]() or restored
@@ -149,12 +149,12 @@ def _asks(role: Role, parts: Parts, model: Mapping[str, Any]) -> bool:
 
 
 def _examines(parts: Parts) -> bool:
-    """Whether the dataset has questions about finished trajectories, plans included."""
+    """Whether the dataset has questions about finished trajectories, including plans."""
     return not parts.compares_texts and EXAMINED in parts.dataset.provides
 
 
 def _examiner(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
+    """The model that is named as the judge; none if it is told references, because it could only examine plans."""
     model = _model(JUDGE, _given(JUDGE, config))
     return {} if model and not parts.judges_plans and isinstance(make("model", unpriced(model)), Informed) else model
 
@@ -183,13 +183,13 @@ def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Critici
 
 
 def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that say how a role is asked; a temperature that the engine of who scores has itself is the engine's."""
+    """The keys that say how a role is asked; if the engine of a scoring role has a temperature, it is the engine's."""
     keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
     return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
 
 
 def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:
-    """The part of a role's config that is an object of a kind."""
+    """The object of a class from the keys of a role's config that are fields of the class."""
     keys = _keys(kind)
     try:
         return kind(**{key: given[key] for key in keys if key in given})
@@ -201,17 +201,17 @@ def _keys(kind: Any) -> tuple[str, ...]:
     return tuple(item.name for item in dataclasses.fields(kind))
 
 
-# What tokens cost: the key `price` of a model, and the money that a cell's roles have spent by it.
+# The cost of tokens: the key `price` of a model, and the money that a cell's roles have spent by these prices.
 
 
 _MILLION = 1_000_000
-_MODEL = "model"  # the key of the acting role's
+_MODEL = "model"  # the key of the acting role's model
 _FORM = "{input: 2.5, cached: 1.25, output: 10}, US dollars per million tokens"
 _Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class Price(BaseModel):
-    """US dollars per million tokens: of prompts, of their part that a cache had (null: as input), and of answers."""
+    """US dollars per million tokens: of prompts, of the cached part of prompts (null: as input), and of answers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     input: _Dollars
@@ -219,7 +219,7 @@ class Price(BaseModel):
     output: _Dollars
 
     def of(self, usage: Usage) -> float:
-        """The US dollars of what was used; where answers are uncounted, of the others."""
+        """The US dollars for a usage; uncounted answers are left out."""
         cached = self.input if self.cached is None else self.cached
         read = min(usage.cached_input_tokens, usage.input_tokens)
         dollars = (usage.input_tokens - read) * self.input + read * cached + usage.output_tokens * self.output
@@ -227,23 +227,23 @@ class Price(BaseModel):
 
     @property
     def free(self) -> bool:
-        """Whether nothing costs anything, however much it is."""
+        """Whether all tokens are free."""
         return not (self.input or self.cached or self.output)
 
 
 _FREE, _NOTHING = Price(input=0, output=0), Usage()
 Prices = Mapping[Role, Price | None]
-"""By role of a setting; None where the price is not known."""
+"""The price by role of a setting; None if it is not known."""
 
 
 def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict[Role, Price | None]:
-    """The price of each role's model: the one given, else that of its engine's list, or nothing in the task.
+    """The price of each role's model: the price given, else that of its engine's list; engines in the task are free.
 
     Raises:
-        ConfigError: a price that is none, or two of one model; a model that its engine's list does not have.
+        ConfigError: an invalid price, or two prices of one model; a model that its engine's list does not have.
     """
     found = {role: _price(role, config, engine) for role, engine in engines.items()}
-    for roles in by_pool(config).values():  # whose replicas do not tell roles apart
+    for roles in by_pool(config).values():  # replicas of a pool do not tell roles apart
         for role in roles[1:]:
             if found[role] != found[roles[0]]:
                 other = f"{_key(roles[0])}.{PRICE}"
@@ -254,7 +254,7 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
 
 
 def _price(role: Role, config: Mapping[str, Any], engine: object) -> Price | None:
-    listed = _listed(engine)  # in any case: it knows the names of models
+    listed = _listed(engine)  # looked up in any case: the list checks the model's name
     if (given := _prices_given(role, config)) or listed is None:
         return given or (_FREE if getattr(engine, "home", None) == "task" else None)
     return Price(input=listed.input, cached=listed.cached, output=listed.output)
@@ -265,7 +265,7 @@ def _listed(engine: object) -> Listing | None:
 
 
 def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[str]:
-    """A line for each model whose price is its engine's list's, as the user gave none."""
+    """A line for each model whose price is from its engine's list, because the user gave none."""
     for role, engine in engines.items():
         listed = _listed(engine)
         if listed and not _prices_given(role, setting.config):
@@ -276,17 +276,17 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles of a setting spent; None where the price of one, or what it used, is not known."""
+    """The US dollars that all roles of a setting spent; None if a role's price, or its usage, is not known."""
     for role, price in prices.items():
         used = spent.get(role, _NOTHING)
-        asked = price and price.free and used.llm_calls  # without, an agent has a model of its own, with another price
+        asked = price and price.free and used.llm_calls  # without calls, an agent has its own model, with another price
         if price and used.uncounted_answers and not asked:
             return None
     return at_least(prices, spent)
 
 
 def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The same where what is not counted costs nothing; None where a price is not known."""
+    """The US dollars that all roles spent if uncounted answers cost nothing; None if a price is not known."""
     dollars = 0.0
     for role, price in prices.items():
         if price is None:
@@ -296,7 +296,7 @@ def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 
 
 def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float]) -> None:
-    """Raise ConfigError where a model of a setting has no price, so that nobody could say when a limit is reached.
+    """Raise ConfigError if a model of a setting has no price, so that reaching a limit could not be noticed.
 
     `limits` are US dollars by their keys of the budget.
     """
@@ -314,9 +314,9 @@ def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float])
 def expect_counts(
     settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: Mapping[str, float]
 ) -> None:
-    """Raise ConfigError where a budget of tokens or money cannot hold: of a model's answers nobody tells the tokens.
+    """Raise ConfigError if a budget of tokens or money cannot be kept: a model's answers come without their tokens.
 
-    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` the budgets, where there are any;
+    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` are the budgets, if there are any;
     those of dollars by their keys.
     """
     for setting in settings:

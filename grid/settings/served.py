@@ -1,8 +1,8 @@
-"""Where a model is, is no part of what it is: settings go on under the ids that rows from before have.
+"""A model's place is no part of its identity: settings continue under the ids that earlier rows have.
 
-Up to version 0.1 the address of a server was in the ids of its cells, and the folder of weights. Where a results folder
-has such rows of a setting, its further cells get such ids too, and keep the labels: whatever the address is now; if the
-folder of weights is the same, since what was in another is not known.
+Up to version 0.1 the ids of cells included the address of a server and the folder of weights. If a results folder has
+such rows of a setting, its further cells get such ids too, and keep the labels. The address may be another now; the
+folder of weights must be the same, because the contents of another folder are not known.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _BESIDE = ("seed", "budget")
 
 
 def places(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Where the models of a setting's roles are, by role and key; of those that are nowhere in particular nothing."""
+    """The places of the models of a setting's roles, by role and key; models without a place are left out."""
     named = {role: config[role] for role in _ROLES if config.get(role)}
     found = {role: {key: model[key] for key in PLACES if model.get(key)} for role, model in named.items()}
     return {role: keys for role, keys in found.items() if keys}
 
 
 def as_in(setting: Setting, setting_id: str) -> Setting:
-    """The setting of some rows by the id that they have, with places if that has them."""
+    """The setting of rows with this id, with its places if the id includes them."""
     then = replace(setting, placed=places(setting.config))
     return then if then.id == setting_id else setting
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, under the ids of rows in a folder that have places in theirs; and a line of each model elsewhere.
+    """The settings, under the ids of a folder's rows if these include places; and a line for each model that has moved.
 
-    Of rows with several addresses those with the setting's own count, else those that there are most of.
+    If rows have several addresses, those with the setting's present address count, or else the most frequent ones.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -67,7 +67,7 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
 
 
 def _anywhere(setting: Setting) -> str:
-    """The id that a setting has wherever its models are, with what tells them apart only if somebody named it so."""
+    """The id of a setting without its models' places; a model's identity only counts if the user gave it."""
     config = dict(setting.config)
     for role in places(config):
         kept = {key: value for key, value in config[role].items() if key not in PLACES}
@@ -87,7 +87,7 @@ def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
 
 
 def _with_places(root: Path, keys: Iterable[str]) -> Iterator[Setting]:
-    """The settings of rows whose ids have places, with what these were; those of most cells first."""
+    """The settings of rows whose ids include places, with these places; those with the most cells first."""
     columns = ["setting_id", "config", *_ROLES]
     named = reduce(pc.or_, (pc.match_substring(pc.field("config"), f'"{key}"') for key in sorted(keys)))
     rows = store.read(root, "episodes", columns, named, columns)

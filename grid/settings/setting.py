@@ -1,4 +1,4 @@
-"""Settings, cells, their ids, keys and seeds, and of which cells it is kept what they asked."""
+"""Settings, cells, their ids, keys and seeds, and which cells' requests are kept."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
 MEMORY = "memory"
 FURTHER = (REFINE, MEMORY)
-"""The groups that a setting has where its plans are refined, or it remembers other cases, and only there."""
+"""The groups that a setting only has if its plans are refined, or if it remembers other cases."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
-"""The keys of a dataset that say where its files lie; what is in them is part of its version."""
+"""The keys of a dataset that say where its files lie; the files' contents are part of its version."""
 WHERE = ("command", "url", "headers")
-"""The keys of a dataset that say how a server is reached; what it is, it says itself."""
+"""The keys of a dataset that say how a server is reached; the server itself says what it is."""
 WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 """The keys of a dataset that say which of its cases are run."""
 ADDRESS = "base_url"
-"""The key of a model that says where it is asked. What it is, its name says, and `identity` where two have one name."""
+"""The key of a model's server. The model's name says what it is, and `identity` does if two models have one name."""
 PLACES = (ADDRESS, *FOLDERS)
 """The keys of a model that say where it is."""
 NO_INFLUENCE = (
@@ -44,9 +44,9 @@ NO_INFLUENCE = (
     *("pool.path", "memory.path", "memory.held"),
 )
 """Keys that change no result: where things lie, which cases are run, how requests are batched and what they cost, what
-runs side by side.
+runs in parallel.
 
-What is in files, and which server a program is, does: the versions of dataset and pool say it.
+The contents of files, and which server a program is, do change results: they are in the versions of dataset and pool.
 """
 NO_ANSWER = frozenset(
     {
@@ -55,7 +55,7 @@ NO_ANSWER = frozenset(
         *("compilation_config", "block_size", "num_gpu_blocks_override", "async_scheduling", "scheduling_policy"),
     }
 )
-"""The names in `serving.engine_args` that change no answer but by rounding."""
+"""The names in `serving.engine_args` that change answers only by rounding."""
 LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
     "planner.solved": "none",
@@ -73,11 +73,11 @@ LATER: Mapping[str, Any] = {
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
     **{f"{role}.{IDENTITY}": None for role in ("model", *ASKED)},
 }
-"""Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
+"""Keys that were added later, with the values that match the code before: with these they are in no id, so ids stay."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
-"""The key of datasets with demonstrations: there `planner.solved` changes nothing."""
+"""A key that only datasets with demonstrations have: for these, `planner.solved` changes nothing."""
 _BEHIND = ("answering", "plan_f1")
-"""The keys of a dataset that say what is done once the calls are made."""
+"""The keys of a dataset that say what is done after the calls."""
 _DIGITS = 16
 
 
@@ -85,11 +85,11 @@ _DIGITS = 16
 class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
-    `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels also have those of FURTHER that change something, and the roles that the setting
-    asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
-    behind each group and the metrics: it is part of the cells' ids. `placed` says where roles' models are, by
-    key, where ids of rows from before have it (`served`).
+    `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (the limits of an episode)
+    make the id. Config and labels also have those groups of FURTHER that change something, and the roles that the
+    setting asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of
+    the code of each group and of the metrics: it is part of the cells' ids. `placed` has the places of roles' models,
+    by key, if the ids of earlier rows include them (`served`).
     """
 
     config: Mapping[str, Any]
@@ -101,15 +101,15 @@ class Setting:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits of all that can change a result of this setting, but for code."""
+        """Sixteen hexadecimal digits of everything that can change a result of this setting, except code."""
         return self._digest(self.config)
 
     @cached_property
     def seed_id(self) -> str:
-        """The id, as if no judge were set right, no plan refined, no case remembered and no answer asked for.
+        """The id as if no judge were corrected, no plan refined, no case remembered and no answer asked for.
 
-        So restoring changes no seed (tooltree A.2), the plan that is refined is the one that would stand without,
-        trials with memory and without are paired, and the calls are those without the keys of `_BEHIND`.
+        So restoring changes no seed (tooltree A.2), a refined plan has the same draft as without refining, trials with
+        and without memory are paired, and the calls are the same as without the keys of `_BEHIND`.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
@@ -133,7 +133,7 @@ class Setting:
 
     @cached_property
     def text(self) -> str:
-        """Config, seed and budget as JSON, as every row has them."""
+        """Config, seed and budget as JSON, in the form of every row."""
         return to_json({**named_first(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
 
@@ -141,8 +141,8 @@ class Setting:
 class Cell:
     """One setting x case x trial: the unit that runs, fails, resumes and is one row.
 
-    `cell_key` is the same whatever the code, `cell_id` is another once the code is another. Seeds come from the key,
-    so that code which changes nothing is seen to change nothing.
+    `cell_key` does not depend on the code, `cell_id` changes with the code. Seeds come from the key, so that code
+    without effect can be seen to change nothing.
     """
 
     case_id: str
@@ -154,19 +154,19 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Drives the engine."""
+        """The seed of the engine."""
         return int(self.seed_key or self.cell_key, 16) >> 1
 
     @property
     def disturbance_seed(self) -> int:
-        """Drives the robustness settings, alike for all planners and models."""
+        """The seed of the robustness settings, the same for all planners and models."""
         return int(_key(self.disturbance_id, self.case_id, self.trial), 16) >> 1
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups' configs without the keys that change no result, or came later and have their defaults.
+    """The groups' configs without the keys that change no result, and without later keys that have their defaults.
 
-    Robustness settings are in their order. Classes have the names that they had first, wherever they are now.
+    Robustness settings are in their order. Classes have their first names, wherever they are now.
     """
     groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
     groups["model"] = _told(groups["model"])
@@ -187,7 +187,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model whose key `history` says what it comes to, where that is not text: as all were told before it came."""
+    """A model with its effective `history`, without the key if that is `text`, which all models had before the key."""
     if "history" not in model:
         return dict(model)
     told = shown_as(model["history"], model["tools"])
@@ -196,12 +196,12 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_folder(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model as before weights were read for what they are: told apart by its folders' names."""
+    """A model as before the digests of weights: its folders' names identify it."""
     return {key: value for key, value in model.items() if not (key == IDENTITY and was_read(value))}
 
 
 def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model with what of its engine's own arguments can change an answer; without folders if an identity stands."""
+    """A model with the arguments of its engine that can change an answer; without folders if it has an identity."""
     if model.get(IDENTITY):
         model = {key: value for key, value in model.items() if key not in FOLDERS}
     serving = model.get("serving")
@@ -211,7 +211,7 @@ def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _unplaced(servers: Any) -> Any:
-    """A dataset's servers by name, each without the keys that say where it is, as for a single one."""
+    """A dataset's servers by name, each without the keys of its place, as for a single server."""
     if not isinstance(servers, Mapping):
         return servers
     own = ((name, one) for name, one in servers.items() if isinstance(one, Mapping))
@@ -226,7 +226,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)  # so paired
+    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)  # left out, so paired
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},
@@ -244,7 +244,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
 
 
 def _key(head: str, case_id: str, trial: int) -> str:
-    """As `_digest([head, case_id, trial])`, several times as fast: there may be millions."""
+    """Like `_digest([head, case_id, trial])`, but several times as fast: there may be millions of cells."""
     text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
@@ -254,19 +254,19 @@ def _digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-# Of which cells it is kept what they asked and were answered (`store.transcripts`).
+# Which cells' requests and answers are kept (`store.transcripts`).
 
 
 Cells = Literal["all", "failed", "none"]
-REST_SHARE = 0.05  # of cells, once a sweep's transcripts are as large as they may be
+REST_SHARE = 0.05  # of cells, once a sweep's transcripts have reached their limit
 _ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and up to 1, such as sample:0.05"
 
 
 @dataclass(frozen=True)
 class Keep:
-    """Of which cells it is kept what they asked: all, those that failed, or none; of these a `share`, by their keys.
+    """Which cells' requests are kept: all, those of failed cells, or none; of these a `share`, chosen by their keys.
 
-    A cell failed where it broke off or did not resolve its case.
+    A cell failed if it broke off or did not resolve its case.
     """
 
     cells: Cells = "all"
@@ -274,7 +274,7 @@ class Keep:
 
     @classmethod
     def of(cls, text: str) -> Keep:
-        """From `store.transcripts`; raises ConfigError."""
+        """The value of `store.transcripts`, parsed; raises ConfigError."""
         for cells in get_args(Cells):
             if text == cells:
                 return cls(cells)
@@ -284,11 +284,11 @@ class Keep:
         return cls("all", float(share[1]))
 
     def rest(self) -> Keep:
-        """What is kept of further cells once there is no room for more."""
+        """What is kept of further cells after the room is used up."""
         return replace(self, share=min(self.share, REST_SHARE))
 
     def keeps(self, episode: dict[str, Any]) -> bool:
-        """Whether it is kept of the cell with this row."""
+        """Whether the requests of the cell with this row are kept."""
         if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
             return False
         return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False

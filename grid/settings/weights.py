@@ -1,4 +1,4 @@
-"""What a model in a folder of one's own is: what its files hold, not where they lie."""
+"""The identity of a model in the user's own folder: the contents of its files, not their place."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from grid.core.util import made_once
 FOLDERS = ("path", "lora")
 """The keys of a model that name folders with weights."""
 IDENTITY = "identity"
-"""The key of a model that tells it apart where neither its name nor a hub's revision does."""
-_READ = "sha256:"  # what an identity begins with that was read off the files
+"""The key of a model that identifies it if neither its name nor a hub's revision does."""
+_READ = "sha256:"  # the beginning of an identity that was computed from the files
 _DIGITS = 32
 _MADE = "sha256"
-_SHOWN_GIB = 4  # what takes longer than a few seconds to read is said
+_SHOWN_GIB = 4  # reading more takes more than a few seconds, so a line says so
 _NOT_READ = {".md", ".gitattributes"}
 _PARTS = (*ASKED, "model")
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a setting, each model in folders of its own with the digest of their files as its identity.
+    """The groups of a setting; each model in the user's own folders has the digest of their files as its identity.
 
-    A model that has an identity keeps it. One whose folder is not on this machine, or cannot be read here, gets none:
-    it is told apart by the folder's name.
+    A model that has an identity keeps it. A model whose folder is not on this machine, or cannot be read here, gets
+    none: the folder's name identifies it.
     """
     found = dict(config)
     for role in _PARTS:
@@ -40,12 +40,12 @@ def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def was_read(identity: object) -> bool:
-    """Whether an identity was read off the files, and named by nobody."""
+    """Whether an identity was computed from the files, and not given by the user."""
     return isinstance(identity, str) and identity.startswith(_READ)
 
 
 def _digest(folders: Sequence[str]) -> str | None:
-    """Of the contents of all folders in their order; None if one is not here or cannot be read."""
+    """The digest of the contents of all folders, in their order; None if a folder is not here or cannot be read."""
     together = hashlib.sha256()
     try:
         for folder in folders:
@@ -59,7 +59,7 @@ def _digest(folders: Sequence[str]) -> str | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files below a folder, by their paths inside; none that is hidden or only for people."""
+    """The files below a folder, with their paths in it; without hidden files and those that are only for people."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.is_file() and path.suffix not in _NOT_READ and not any(part.startswith(".") for part in inside.parts):
@@ -67,7 +67,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _known(files: Sequence[tuple[str, Path]]) -> str:
-    """The digest of files, read once: again only if a size or a time of change is another."""
+    """The digest of files. They are read once, and again only if a size or a time of change differs."""
     stats = [(name, path.resolve(), path.stat()) for name, path in files]
     told = [[name, str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, path, stat in stats]
     key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_DIGITS]

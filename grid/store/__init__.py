@@ -1,10 +1,11 @@
 """The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried.
 
-Read it in this order: `schema` (all columns of all tables), `writing` (a file: whole or not at all), `files` (whether
-one is as it was written, and which belong to a table), `scanning` (a batch at a time, scores and costs as columns),
-`tables` (reads it; where a cell has several rows, the latest counts), `sql` (the same in DuckDB), `compacting` (small
-files into large ones), `gathering` (several folders as one), `holding` (the lock), `runs` (what was asked for),
-`transcripts` and `steps` (as readers want them). What this file names is public; it imports `core` alone.
+Read it in this order: `schema` (all columns of all tables), `writing` (a file, completely or not at all), `files`
+(whether a file is undamaged, and which files belong to a table), `scanning` (rows a batch at a time, scores and costs
+as columns), `tables` (reading a table; if a cell has several rows, the latest counts), `sql` (the same in DuckDB),
+`compacting` (small files into large ones), `gathering` (several folders as one), `holding` (the lock), `runs` (the runs
+and their settings), `transcripts` and `steps` (requests and steps as objects). The names in this file are public; it
+imports only `core`.
 """
 
 from grid.store.compacting import compact

@@ -1,4 +1,4 @@
-"""Keep a results folder and read in it: `python -m grid.store compact results/<name>`."""
+"""Maintain a results folder and read it: `python -m grid.store compact results/<name>`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grid.store.transcripts import lines, transcript
 
 
 def main() -> int:
-    """Exit status 0, or 2 where the folder cannot be read or written, or a sweep is writing to it."""
+    """Exit status 0, or 2 if the folder cannot be read or written, or if a sweep is writing to it."""
     given = _parser().parse_args()
     try:
         check_there(given.results)

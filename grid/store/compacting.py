@@ -1,4 +1,4 @@
-"""Small files made into large ones, while others read and write."""
+"""Merging small files into large ones, while other processes read and write."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from grid.store.scanning import encoded
 from grid.store.schema import DIGESTS, IDS, TABLES
 from grid.store.writing import new_file
 
-ROWS, BYTES = 250_000, 64 * 2**20  # of a file that is large enough, and that merged ones come to
-_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 * 2**20  # of a row group, the bytes in memory: a sweep's driver has little
+ROWS, BYTES = 250_000, 64 * 2**20  # a file with half as many is not merged
+_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 * 2**20  # of a row group, in memory: a sweep's driver has little
 _BATCH = 8_192
 
 
 class StoreWarning(UserWarning):
-    """A damaged file among the tables."""
+    """The warning about a damaged file of a table."""
 
 
 def _warn(line: str) -> None:
@@ -30,15 +30,15 @@ def _warn(line: str) -> None:
 
 
 def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple[int, int]]:
-    """Merge small files; returns how many files each table had and has, damaged ones not counted.
+    """Merge small files; returns how many files each table had and has, without damaged ones.
 
-    At every moment a reader sees each row once: a merged file names those that it replaces, which do not count from
-    its renaming on and are then removed. What is merged are the very bytes whose hash was compared: a damaged file
-    is told to `say` (a warning, unless given), is neither merged nor removed, and the others are merged without it.
-    Nobody else may compact the folder at the same time; writing is free.
+    At every moment a reader sees each row once: a merged file names the files that it replaces; from the moment in
+    which it gets its name these do not count, and then they are removed. The merged bytes are exactly those whose hash
+    was compared. A damaged file is reported to `say` (by default a warning) and neither merged nor removed; the others
+    are merged without it. No other process may compact the folder at the same time; writing is allowed.
 
     Raises:
-        StoreError: a file cannot be read or has a schema version that is not, or the folder cannot be written to.
+        StoreError: a file cannot be read or has a schema version that is not read, or the folder cannot be written to.
     """
     counts = {}
     for table in TABLES:
@@ -53,7 +53,7 @@ def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple
 
 
 def _groups(found: Sequence[File]) -> Iterator[list[File]]:
-    """Small files, some together that make a large one; those of an earlier version stay as they were written."""
+    """Groups of small files that together make a large one; files of an earlier version are not merged."""
     group, rows, size = list[File](), 0, 0
     for file in found:
         if not file.of_now or file.rows >= ROWS // 2 or file.size >= BYTES // 2:
@@ -67,7 +67,7 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Make one file of several; returns how many fewer there are."""
+    """Merge several files into one; returns by how many the number of files falls."""
     whole = list[Path]()
     for file in group if len(group) > 1 else ():
         if _content(file.path) is None:
@@ -87,10 +87,10 @@ def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], o
 
 
 def _content(path: Path) -> bytes | None:
-    """A file's bytes; None where they are not those that were written.
+    """A file's bytes; None if they are not the bytes that were written.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: the file cannot be read.
     """
     try:
         with reading(path):
@@ -101,12 +101,12 @@ def _content(path: Path) -> bytes | None:
 
 
 def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
-    """The rows in their order, in tables of a row group's size; of those with the same `digest` the first.
+    """The rows in their order, in tables of a row group's size; only the first row with the same `digest`.
 
-    `texts` come as the dictionaries that they lie in: a row's config has a kilobyte, and few have one of their own.
+    `texts` come as the dictionaries in which they are stored: a row's config has a kilobyte, and most rows share it.
 
     Raises:
-        StoreError: a file broke since it was looked at, or is as it was written and yet cannot be read.
+        StoreError: a file was damaged after it was looked at, or it is undamaged and yet cannot be read.
     """
     held, rows, size, known = list[pa.RecordBatch](), 0, 0, set[str]()
     for path in paths:
@@ -131,7 +131,7 @@ def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], dige
 
 
 def _new(batch: pa.RecordBatch, digest: str, known: set[str]) -> pa.RecordBatch:
-    """The rows whose digest is not `known` yet; it is then."""
+    """The rows whose digest is not `known` yet; their digests are added to `known`."""
     fresh = []
     for name in batch[digest].to_pylist():
         fresh.append(name not in known)

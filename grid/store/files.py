@@ -1,7 +1,7 @@
-"""The files of a results folder: never changed, replaced by larger ones, put aside where they are damaged.
+"""The files of a results folder: they never change, larger ones replace them, and damaged ones are put aside.
 
-A file that was merged from others names them, so that from the moment of its renaming they do not count, whether
-they are still there or not.
+A file that was merged from others names them. From the moment in which it gets its name the others do not count any
+more, whether they still exist or not.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from grid.core.errors import StoreError, one_line
 from grid.core.places import Address, list_anew
 from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
-# One file of a table: whether its bytes are those that were written, and whether they are this version's rows.
+# One file of a table: whether its bytes are those that were written, and whether this version can read its rows.
 #
-# A file's name is the hash of its bytes. Checksums of pages, which every read verifies, do not cover what lies between
-# them, so that the whole hash is compared whenever a process meets a file for the first time or finds it changed.
+# A file's name is the hash of its bytes. Checksums of pages, which every read verifies, do not cover the bytes between
+# pages. So the whole hash is compared when a process sees a file for the first time or finds it changed.
 
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 ARROW = b"ARROW:schema"
 DAMAGE = "its bytes are not those that its name is the hash of"
 _HEX_DIGITS = 32  # of the hash, in a name
-THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more than the CPUs hold each other up
-SMALL = 2**18  # bytes of a file that is read whole: a scanner takes twice the time
-_SETTLED_SECONDS = 2.0  # a file's times are coarse: a change soon after another may not show in them
+THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more threads than CPUs would slow each other down
+SMALL = 2**18  # bytes; files up to this size are read whole, as a scanner takes twice the time
+_SETTLED_SECONDS = 2.0  # a file's times are coarse: they may not show a change soon after another
 _Mark: TypeAlias = tuple[int, int, int, int, int]
-_SIZE, _CHANGED = 2, 4  # places in a mark: of bytes, and of when a file changed, in nanoseconds
+_SIZE, _CHANGED = 2, 4  # places in a mark: the size in bytes, and the time of the last change in nanoseconds
 
 
 class VanishedError(Exception):
-    """A file that was listed is not there any more."""
+    """A file that was listed does not exist any more."""
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of a table, as it was written; `replaces` are the names of those that it was merged from.
+    """One undamaged file of a table; `replaces` are the names of the files that it was merged from.
 
-    `of_now`: it has this version's columns, no other and in their order. `content` are columns that were read as it was
-    looked at.
+    `of_now`: it has exactly this version's columns, in their order. `content` has columns that were read when the file
+    was looked at.
     """
 
     path: Path
@@ -64,17 +64,19 @@ class File:
     content: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
-VERIFIED = True  # a benchmark alone says otherwise
+VERIFIED = True  # only a benchmark sets it to False
 _seen: dict[Path, tuple[_Mark, File]] = {}
 
 
 def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
-    """A file of a table, a small one with the columns `names`, as its footer is then read once; None if it is damaged.
+    """Look at a file of a table; returns None if it is damaged. A small file comes with the columns `names`.
+
+    So the footer of a small file is read only once.
 
     Raises:
-        VanishedError: it was replaced since it was listed.
-        StoreError: it cannot be read, or is whole but of a schema version that is not read (a later one, or one before
-            OLDEST), has a column of another type, or null ids.
+        VanishedError: the file was replaced since it was listed.
+        StoreError: the file cannot be read, or it is undamaged but has a schema version that is not read (a later one,
+            or one before OLDEST), a column of another type, or null ids.
     """
     with reading(path):
         mark = _mark(path)
@@ -91,17 +93,17 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
         _seen[path] = mark, file
     try:
         return replace(file, content=content_of(reader, TABLES[table], names)) if names and small else file
-    except (pa.ArrowException, OSError):  # a page that its checksum does not fit: the file changed since it was hashed
+    except (pa.ArrowException, OSError):  # a page differs from its checksum: the file changed since
         return None
 
 
 def _trusted(path: Path, small: bool) -> bool:
-    """Whether a file is not read whole to compare its hash: a large object, whose bytes its store has verified."""
+    """Whether a file's hash need not be compared: for large objects, whose bytes the object store has verified."""
     return isinstance(path, Address) and not small
 
 
 def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
-    """Columns of a table's file, as they are in the table's schema; those that it lacks are null."""
+    """Columns of a table's file with the types of the table's schema; columns that the file lacks are null."""
     found = reader.read([name for name in names if name in reader.schema_arrow.names], use_threads=False)
     columns = [
         found[name] if name in found.column_names else pa.nulls(found.num_rows, schema.field(name).type)
@@ -111,23 +113,23 @@ def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) 
 
 
 def forget() -> None:
-    """Have every file looked at again, as after one that broke while it was read."""
+    """Have every file looked at again, for example after one broke while it was read."""
     _seen.clear()
     list_anew()
 
 
 def name_of(source: BufferedReader | BytesIO) -> str:
-    """What a file of these bytes is called, less its ending."""
+    """The name of a file with these bytes, without the ending."""
     return hashlib.file_digest(source, "sha256").hexdigest()[:_HEX_DIGITS]
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn the system's errors at a file or folder into those of the store.
+    """Turn the system's errors at a file or folder into errors of the store.
 
     Raises:
-        VanishedError: it was there and is not any more.
-        StoreError: any other error; also a link that leads nowhere.
+        VanishedError: the file or folder existed and does not exist any more.
+        StoreError: any other error; also a broken link.
     """
     try:
         yield
@@ -143,10 +145,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a folder has such an entry, be it a link that leads nowhere.
+    """Whether a path exists; a broken link counts as well.
 
     Raises:
-        StoreError: nobody can tell.
+        StoreError: this cannot be found out.
     """
     try:
         path.lstat()
@@ -159,7 +161,7 @@ def is_there(path: Path) -> bool:
 
 
 def _mark(path: Path) -> _Mark:
-    """What changes with a file, but for a disk that forgets."""
+    """Figures that change whenever the file changes, except by a fault of the disk."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(f"{path}: no file, but something else of that name; move it away")
@@ -167,7 +169,7 @@ def _mark(path: Path) -> _Mark:
 
 
 def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
-    """A whole file's reader, whose footer was read; raises StoreError where it is no Parquet file."""
+    """The reader of an undamaged file, whose footer was read; raises StoreError if it is no Parquet file."""
     content = pa.BufferReader(source.getvalue()) if isinstance(source, BytesIO) else source
     try:
         return pq.ParquetFile(content, page_checksum_verification=True)
@@ -176,10 +178,10 @@ def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
 
 
 def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) -> File:
-    """What the footer of a whole file says.
+    """An undamaged file, described by its footer.
 
     Raises:
-        StoreError: these are no rows that this version can read.
+        StoreError: this version cannot read its rows.
     """
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, b"none").decode()
@@ -188,7 +190,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
             f"{path}: schema_version={version!r} of table {table}, but this version writes {SCHEMA_VERSION!r} and "
             f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name= or use the version that wrote it"
         )
-    # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
+    # A footer whose schema was read stays in memory until garbage is collected: for most files this is not needed.
     of_now = metadata.get(ARROW) == example(table).metadata[ARROW] or footer.schema.equals(example(table).schema)
     if not of_now:
         _expect_types(path, table, footer.schema.to_arrow_schema())
@@ -203,7 +205,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
 
 @cache
 def example(table: str) -> pq.FileMetaData:
-    """The footer of a file as `new_file` writes it."""
+    """The footer of a file that `new_file` writes."""
     empty = pa.BufferOutputStream()
     metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}
     with pq.ParquetWriter(empty, TABLES[table].with_metadata(metadata)):  # a table without rows would import pandas
@@ -212,7 +214,7 @@ def example(table: str) -> pq.FileMetaData:
 
 
 def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
-    """Raise StoreError unless a file of other columns has the ids, and no column of another type."""
+    """Raise StoreError unless a file with other columns has the ids, and no column of another type."""
     for column in [*TABLES[table], *(LONG if table == "episodes" else ())]:
         if column.name in IDS[table] and column.name not in found.names:
             raise StoreError(f"{path}: column {column.name} of table {table} is missing; move it away")
@@ -227,7 +229,7 @@ Table = Literal[
 ]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"
-_PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
+_PATIENCE_SECONDS = 60.0  # how long reading is tried again while files are being replaced
 _TOGETHER = 64  # files that a thread looks at in one go
 _NAMED = 5  # damaged files in one message
 _LOSS = {
@@ -240,30 +242,30 @@ _LOSS = {
     "cases": "and what its cases asked for is not shown; results are not touched",
     "metrics": "and what a plugin's metrics mean is told again by its next run",
 }
-"""What becomes of rows that no cell is run again for."""
+"""The consequence of lost rows, for tables whose lost rows make no cell run again."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """A table's files, each in the order of names: those that count, those that were merged into them, damaged ones."""
+    """A table's files, each list in the order of names: files that count, files merged into these, damaged files."""
 
     files: Sequence[File]
     replaced: Sequence[File]
     damaged: Sequence[Path]
     needless: frozenset[str]
-    """The names of files whose rows are in another, be they there or not."""
+    """The names of files whose rows are in another file, whether they still exist or not."""
 
     @property
     def lost(self) -> list[Path]:
-        """Damaged files whose rows are in no other."""
+        """Damaged files whose rows are in no other file."""
         return [path for path in self.damaged if path.name not in self.needless]
 
 
 def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
-    """Look at every file of a table, small ones with the columns `names`; one that nobody has written to has none.
+    """Look at every file of a table, small ones with the columns `names`; a table never written to has no files.
 
     Raises:
-        StoreError: a file or folder cannot be read, or a file has a schema version that is not.
+        StoreError: a file or folder cannot be read, or a file has a schema version that is not read.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -271,7 +273,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
             paths = _listed(root / table)
             found = _looked(paths, table, names)
             break
-        except VanishedError as error:  # it was replaced by a larger one
+        except VanishedError as error:  # a larger file replaced it
             list_anew()
             if time.monotonic() > until:
                 raise StoreError(f"{error}: vanished while it was read, and others before it") from None
@@ -286,7 +288,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
 
 
 def _looked(paths: Sequence[Path], table: str, names: Sequence[str]) -> list[File | None]:
-    """Each file by `look`; few ones without threads, since starting one takes longer than they do."""
+    """Apply `look` to each file; without threads for few files, as starting a thread would take longer."""
 
     def look_at(part: Sequence[Path]) -> list[File | None]:
         return [look(path, table, names) for path in part]
@@ -302,7 +304,7 @@ def check(root: Path, *, damage: bool = True) -> None:
     """Look at every file of a results folder.
 
     Raises:
-        StoreError: one cannot be read, has a schema version that is not, or is damaged, if `damage` counts.
+        StoreError: a file cannot be read, has a schema version that is not read, or (with `damage`) is damaged.
     """
     for table in TABLES:
         found = survey(root, table)
@@ -311,14 +313,14 @@ def check(root: Path, *, damage: bool = True) -> None:
 
 
 def check_there(root: Path) -> None:
-    """Raise StoreError where a folder holds no results, or nobody can tell."""
+    """Raise StoreError if a folder has no results, or if this cannot be found out."""
     if not is_there(root / "episodes"):
         raise StoreError(f"{root}: no results here (no folder episodes)")
     _listed(root / "episodes")
 
 
 def put_aside(root: Path) -> list[str]:
-    """Move damaged files out of the tables, to `.aside`; returns a line for each. Hold the lock.
+    """Move damaged files out of the tables, to `.aside`; returns a line for each. The caller must hold the lock.
 
     Raises:
         StoreError: a folder cannot be read or written to.
@@ -338,7 +340,7 @@ def put_aside(root: Path) -> list[str]:
 
 
 def _after(table: str, path: Path, found: Survey) -> str:
-    """What becomes of the rows of a file that was put aside."""
+    """The consequence for the rows of a file that was put aside, as a part of a sentence."""
     if path not in found.lost:
         return "and its rows are in a larger file"
     return _LOSS.get(table, "and its cells run again")
@@ -351,7 +353,7 @@ def lacks(root: Path, table: str) -> bool:
 
 
 def size(root: Path, tables: Iterable[Table]) -> int:
-    """Bytes of the files of some tables.
+    """The bytes of the files of some tables.
 
     Raises:
         StoreError: a folder cannot be read.
@@ -364,7 +366,7 @@ def size(root: Path, tables: Iterable[Table]) -> int:
 
 
 def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
-    """The files of a table whose rows count, as `survey` finds them.
+    """The files of a table whose rows count, found by `survey`.
 
     Raises:
         StoreError: as `survey`; or a file is damaged.
@@ -375,7 +377,7 @@ def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
 
 
 def _refuse(lost: Sequence[Path]) -> None:
-    """Raise StoreError where rows are lost: tables without them would look like any other."""
+    """Raise StoreError if rows are lost: tables without them would look complete."""
     if lost:
         further = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise StoreError(
@@ -385,10 +387,10 @@ def _refuse(lost: Sequence[Path]) -> None:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """The files of a table, in the order of their names; none where there is no folder.
+    """The files of a table, in the order of their names; none if there is no folder.
 
-    A listing made while one file takes the place of others may be without all of them. The others were in the one
-    before: listings are made until nothing has gone since the last.
+    A listing made while one file replaces others may lack the new file and the old ones. The listing before it had the
+    old ones: so the folder is listed again until no file has disappeared since the listing before.
     """
     before, now = _entries(folder), _entries(folder)
     while not set(before) <= set(now):

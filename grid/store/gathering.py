@@ -1,4 +1,4 @@
-"""Several results folders as one, for a report over all of them."""
+"""Combining several results folders into one, for a report over all of them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
 
 _MARK = ".gathered"
-"""Lists the files that were gathered: a folder that holds others is a sweep's."""
-_TRIES = 5  # of a folder whose files are being replaced by larger ones
+"""The file that lists the gathered files: a folder with other files belongs to a sweep."""
+_TRIES = 5  # for a folder whose files are being replaced by larger ones
 
 
 def gather(target: Path, roots: Sequence[Path]) -> None:
-    """Make `target` a results folder with the rows of all `roots`: links to their files, or copies elsewhere.
+    """Make `target` a results folder with the rows of all `roots`: links to their files, or copies if links fail.
 
-    What their data sets skipped goes with them. It is made anew each time, whole or not at all. Cells that several
-    folders hold count once, as everywhere.
+    It also gets the records of what the data sets skipped. `target` is made again each time, completely or not at all.
+    Cells that are in several folders count once, as everywhere.
 
     Raises:
-        StoreError: a folder holds no results, cannot be read or written to, or `target` is one of the roots or holds
-            rows that were not gathered.
+        StoreError: a folder has no results, cannot be read or written to, or `target` is one of the roots or has rows
+            that were not gathered.
     """
     for root in roots:
         check_there(root)
@@ -57,7 +57,7 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
 
 
 def _check_target(target: Path) -> None:
-    """Raise StoreError where rows would be lost, or anything that is no results folder."""
+    """Raise StoreError if rows would be lost, or anything else that was not gathered."""
     if not is_there(target):
         return
     known: set[str] = set()
@@ -72,9 +72,9 @@ def _files(root: Path) -> list[str]:
 
 
 def _linked(draft: Path, root: Path) -> None:
-    """Link the files of a folder that count."""
+    """Link those files of a folder that count."""
     for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # a larger one took its place
+        with suppress(FileNotFoundError):  # a larger file replaced it
             _links(draft, root)
             return
     _links(draft, root)
@@ -88,7 +88,7 @@ def _links(draft: Path, root: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """A second name of a file that never changes; a copy where the file system has none such."""
+    """Make a second name (a hard link) of a file that never changes; a copy if the file system has no links."""
     if target.exists():
         return  # its name is the hash of its bytes
     if isinstance(source, Address):

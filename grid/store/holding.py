@@ -1,8 +1,9 @@
-"""Holding a results folder: one writer at a time, whose death lets go.
+"""Locking a results folder: it has one writer at a time, and becomes free if the writer dies.
 
-On a file system that is the operating system's lock, which dies with its process. An object has no lock: there the
-writer's name stands in an object that is written only if it is as it was last seen, and anew every few seconds. Who
-shares the writer's cache has the lock of its file beside, too, and need not wait until the name is too old.
+On a file system this is the operating system's lock, which ends with its process. An object store has no locks: there
+an object has the writer's name. It is only written if it has not changed since it was last read, and the writer renews
+it every few seconds. Processes with the writer's cache folder also use the lock of a file there, and so need not wait
+until the name is too old.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from grid.core.untrusted import loads
 from grid.store.writing import clear_drafts
 
 _LOCK, _OWNER, _CACHE = ".lock", ".owner", ".cache"
-_BEAT_SECONDS, _LEASE_SECONDS = 10.0, 60.0  # between two times that a name is written, and until it counts no more
+_BEAT_SECONDS, _LEASE_SECONDS = 10.0, 60.0  # between two writes of a name; the age at which it is too old
 
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Hold a results folder for one sweep; drafts of killed writers are removed.
+    """Hold the lock of a results folder for one sweep; drafts of killed writers are removed.
 
-    A file or object in it says who holds it, for people.
+    A file or object in the folder names the holder, for people.
 
     Raises:
-        StoreError: another sweep holds it, or it cannot be written to.
+        StoreError: another sweep holds the folder, or it cannot be written to.
     """
     here = beside(root)
     lock = FileLock(here / _LOCK, timeout=0)
@@ -64,7 +65,7 @@ def _held(root: Path, owner: str) -> StoreError:
 
 
 def _sign(root: Path) -> float:
-    """Say who holds the folder; returns when, by the file system's clock."""
+    """Write who holds the folder; returns the time of that, by the file system's clock."""
     try:
         (root / _OWNER).write_text(json.dumps(_myself()))
         return (root / _OWNER).stat().st_mtime
@@ -93,24 +94,24 @@ def _told(owner: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The object as it was read: who holds the folder (nobody if `cache` is empty), and what it is told apart by."""
+    """The lock's object when it was read: the folder's holder (nobody if `cache` is empty), and the object's tag."""
 
     owner: Mapping[str, Any]
     tag: Mapping[str, Any]
     seconds: float
-    """Since it was written, by this machine's clock."""
+    """The seconds since the object was written, by this machine's clock."""
 
     @property
     def cache(self) -> str:
-        """Which cache the writer has its own lock in."""
+        """The cache folder with the writer's own lock."""
         return str(self.owner.get("cache", ""))
 
 
 class _Name:
-    """The writer's name in an object store. A context manager, in which it is written anew.
+    """The writer's name in an object store. A context manager, inside which the name is renewed.
 
     Raises:
-        StoreError: another holds the folder, or it cannot be written to.
+        StoreError: another writer holds the folder, or it cannot be written to.
     """
 
     def __init__(self, root: Address, here: Path) -> None:
@@ -132,21 +133,21 @@ class _Name:
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._thread.join()
-        with suppress(OSError):  # another has it, if it was too old
+        with suppress(OSError):  # another writer has the folder, if our name was too old
             self._write({}, self._tag)
 
     def _taken(self) -> Mapping[str, Any]:
-        """Write the name where no other holds the folder; what the object is told apart by since then."""
+        """Write the name if no other writer holds the folder; returns the object's new tag."""
         seen = self._seen()
-        if seen and seen.cache not in ("", self._cache):  # whose lock is not ours to have
+        if seen and seen.cache not in ("", self._cache):  # its file lock is out of our reach
             if seen.seconds < _LEASE_SECONDS:
                 raise _held(self._root, _told(seen.owner))
-            time.sleep(2 * _BEAT_SECONDS)  # clocks may differ: it counts no more if nobody writes it
+            time.sleep(2 * _BEAT_SECONDS)  # clocks may differ: the name only counts as too old if nobody renews it
             if (now := self._seen()) is None or now.tag != seen.tag:
                 raise _held(self._root, _told(seen.owner))
         try:
             return self._write(self._owner, seen.tag if seen else None)
-        except FileExistsError:  # another was faster
+        except FileExistsError:  # another writer was faster
             raise _held(self._root, _told(found.owner) if (found := self._seen()) else "") from None
 
     def _seen(self) -> _Seen | None:
@@ -157,17 +158,17 @@ class _Name:
         owner: Any = None
         with suppress(ValueError):
             owner = loads(content.decode())
-        if not isinstance(owner, dict):  # nobody knows whether it is held
+        if not isinstance(owner, dict):  # unreadable: nobody knows whether the folder is held
             owner = {"cache": content.hex()}
         passed = (dt.datetime.now(dt.UTC) - found["last_modified"]).total_seconds()
         return _Seen(owner, _tag(found), passed)
 
     def _write(self, owner: Mapping[str, Any], tag: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Raises FileExistsError where the object is not the one with this tag; None: where there is any."""
-        marked = {**owner, "mark": uuid.uuid4().hex}  # a tag is a hash of what is written
+        """Write the object; raises FileExistsError if its tag is not `tag` (None: if there is any object)."""
+        marked = {**owner, "mark": uuid.uuid4().hex}  # makes the content unique, as a tag is a hash of the content
         try:
             return _tag(self._object.put(json.dumps(marked).encode(), mode=tag or "create"))
-        except FileExistsError:  # by this very request, if its answer was lost and it was tried again
+        except FileExistsError:  # perhaps from this request itself, if its answer was lost and it was sent again
             if (seen := self._seen()) and seen.owner == marked:
                 return seen.tag
             raise
@@ -176,7 +177,7 @@ class _Name:
         while not self._over.wait(_BEAT_SECONDS):
             try:
                 self._tag = self._write(self._owner, self._tag)
-            except FileExistsError:  # another has it; what it does first has our workers stop
+            except FileExistsError:  # another writer has the folder; its first action stops our workers
                 return
             except OSError:
                 continue
@@ -187,7 +188,7 @@ def _tag(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _cache_of(here: Path) -> str:
-    """A name of this folder of the cache, which nothing but its files tells."""
+    """The random name of this cache folder, which is only stored in a file there."""
     path = here / _CACHE
     if not path.exists():
         path.write_text(uuid.uuid4().hex)

@@ -1,4 +1,4 @@
-"""`run.json` in a results folder: how the sweep was run, and how many cells each of its settings shall have."""
+"""`run.json` in a results folder: how the sweep was run, and how many cells each setting has when all is done."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ FILE = "run.json"
 class RunRecord(TypedDict):
     """One run: its beginning (ISO 8601, UTC), its command line without secrets and folders, code, versions, machine.
 
-    `versions` are those of the driver, by package. `cpu` is the driver's; `cpus` and `gpus` (by kind) the cluster's.
-    `cut` has the lines on what bounds models' answers below what planners ask for; it is there where anything does.
+    `versions` are the driver's, by package. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the cluster's. `cut`
+    has the lines on limits that cut models' answers below what planners ask for; without such a limit there is no
+    `cut`.
     """
 
     started_at: str
@@ -35,7 +36,7 @@ class RunRecord(TypedDict):
 
 
 class PlannedSetting(TypedDict):
-    """A setting's labels and how many cells it has when all is done."""
+    """A setting's labels, and its number of cells when all is done."""
 
     model: str
     dataset: str
@@ -47,8 +48,8 @@ class PlannedSetting(TypedDict):
 class RunsRecord(TypedDict):
     """The file: every run, in the order of time, and all settings that were asked for, by their ids.
 
-    `skipped` has, by the label of a data set, how many of its records are no cases, by the reason; it is not there in
-    files that were written before it was kept.
+    `skipped` has the number of records that are no cases, by the data set's label and the reason; older files do not
+    have it.
     """
 
     runs: list[RunRecord]
@@ -57,12 +58,12 @@ class RunsRecord(TypedDict):
 
 
 def runs(root: str | Path) -> RunsRecord:
-    """What a results folder says of its runs; nothing (no runs, no settings) where there is no such file.
+    """The runs of a results folder; empty (no runs, no settings) if there is no such file.
 
     Raises:
-        StoreError: it cannot be read, or is not what a sweep writes.
+        StoreError: the file cannot be read, or no sweep has written it.
     """
-    from pydantic import TypeAdapter, ValidationError  # whoever reads tables alone need not wait for it
+    from pydantic import TypeAdapter, ValidationError  # a program that only reads tables need not wait for it
 
     path = folder_at(root) / FILE
     try:
@@ -77,7 +78,7 @@ def runs(root: str | Path) -> RunsRecord:
 
 
 def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """What data sets skipped, as the last that speaks of each says; those that skipped nothing are left out."""
+    """The records that data sets skipped, from the last part that names each; data sets without any are left out."""
     latest = {dataset: dict(reasons) for part in parts for dataset, reasons in part.items()}
     return {dataset: reasons for dataset, reasons in latest.items() if reasons}
 
@@ -88,12 +89,12 @@ def record_run(
     settings: Mapping[str, PlannedSetting],
     skipped: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
-    """Add a run, the settings it was asked for and what their data sets skipped; the file is replaced whole.
+    """Add a run, its settings and the records that their data sets skipped; the whole file is replaced at once.
 
-    Without a run (None) settings alone are added: they ran elsewhere. Hold the folder's lock.
+    Without a run (None) only settings are added: they ran elsewhere. The caller must hold the folder's lock.
 
     Raises:
-        StoreError: it cannot be read or written.
+        StoreError: the file cannot be read or written.
     """
     known = runs(root)
     found: RunsRecord = {

@@ -1,4 +1,4 @@
-"""Rows of many files, a batch at a time; every page that is read is verified."""
+"""Reading the rows of many files, a batch at a time; every page that is read is verified."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BATCH = 65_536
-_TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
+_TOGETHER = 64  # files that may be open together: an open one takes some 70 KB, however small it is
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The rows of some files for which `where` holds.
+    """The rows of some files for which `where` is true.
 
-    `texts` are columns of few different texts. Of large files they come as dictionaries, as they lie there: 19 of a
-    million rows take 0.5 s and 110 MiB so, and 8 s and 370 MiB as texts.
+    `texts` are columns with few different texts. From large files they come as dictionaries, the form in which they are
+    stored: 19 such columns of a million rows take 0.5 s and 110 MiB, and 8 s and 370 MiB as texts.
     """
 
     files: Sequence[File]
@@ -45,39 +45,39 @@ class Scan:
     texts: frozenset[str] = frozenset()
 
     def encoded(self, texts: Set[str]) -> Scan:
-        """The same rows, with these columns as dictionaries where they are read so."""
+        """The same rows, with these columns as dictionaries if their file allows it."""
         return replace(
             self, texts=frozenset(texts) & {field.name for field in self.schema if field.type == pa.string()}
         )
 
     def filter(self, where: pc.Expression) -> Scan:
-        """Those of the rows for which it holds too."""
+        """The rows for which `where` is true too."""
         return replace(self, where=where if self.where is None else self.where & where)
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-        """Columns made of those of the rows, each time in the same order.
+        """Batches of columns that are computed from the rows, each time in the same order.
 
-        Of large files few are read ahead, as they may hold much that is not asked for.
+        Few large files are read ahead, as much of their content may not be needed.
         """
         import pyarrow.dataset as ds
 
         small = [file for file in self.files if file.size <= SMALL]
         large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))
-        names = [name for name in self.schema.names if name in told]  # those that are asked for are among them
+        names = [name for name in self.schema.names if name in told]  # all that are asked for, perhaps more
         schema = encoded(self.schema, self.texts)
         form = ds.ParquetFileFormat(dictionary_columns=sorted(self.texts))
         for files in _slices(large):
             names_of, system = [str(file.path) for file in files], _system_of(files[0].path)
             data = ds.dataset(names_of, schema=schema, format=form, filesystem=system)
-            together = system is not None  # what is near in an object is asked for in one request
+            together = system is not None  # parts of an object that are close together are fetched in one request
             options = ds.ParquetFragmentScanOptions(
                 pre_buffer=together, use_buffered_stream=not together, page_checksum_verification=on_disk.VERIFIED
             )
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
             for files in _slices(small):
-                each = map if len(files) == 1 else pool.map  # a thread starts when it is first asked for something
+                each = map if len(files) == 1 else pool.map  # so that a single file starts no thread
                 tables = list(each(lambda file: _content(file, self.schema, names), files))
                 yield from self._scanned(ds.dataset(pa.concat_tables(tables).combine_chunks()), columns)
 
@@ -96,9 +96,9 @@ class Scan:
 
 
 def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] = ()) -> T:
-    """What `use` makes of a table's rows, those of cells that were run again included.
+    """Call `use` with a table's rows, including older rows of cells that ran again; returns its result.
 
-    It is called again where a file was replaced while it was read. `names` are columns that it will ask for first.
+    `use` is called again if a file was replaced while it was read. `names` are the columns that it asks for first.
 
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
@@ -117,17 +117,17 @@ def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] 
                     raise StoreError(f"{root / table}: cannot be read ({error})") from None
                 files = again
     finally:
-        pa.default_memory_pool().release_unused()  # it keeps what it has had, unasked
+        pa.default_memory_pool().release_unused()  # otherwise the pool keeps memory that it has once had
 
 
 def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
-    """A table's columns, `texts` of them as dictionaries."""
+    """A table's columns, with the columns `texts` as dictionaries."""
     form = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([field.with_type(form) if field.name in texts else field for field in schema])
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """So many files as may be open at once, and of no more rows than a batch: a row may have a kilobyte of config."""
+    """Groups of files: as many as may be open at once, with no more rows than a batch, as a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
@@ -139,7 +139,7 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
 
 
 def _system_of(path: Path) -> Any:
-    """The file system that Arrow reads a file on; None: that of this machine."""
+    """The file system on which Arrow reads a file; None for that of this machine."""
     if not isinstance(path, Address):
         return None
     from pyarrow import fs
@@ -154,9 +154,9 @@ def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
     return content_of(pq.ParquetFile(source, page_checksum_verification=on_disk.VERIFIED), schema, names)
 
 
-# `episodes` in the joined form: a column for each metric and each role's costs, out of the maps that hold them.
+# `episodes` in the joined form: a column for each metric and each role's costs, taken out of the maps.
 #
-# Files of versions 16 and 17 have these columns themselves; of a row the one or the other is there.
+# Files of versions 16 and 17 have these columns themselves: each row has either the maps or the columns.
 
 
 MAPS = (SCORES, TEXT, COSTS)
@@ -167,14 +167,14 @@ LONG_TABLES: Mapping[Long, pa.Schema] = {
     ),
     "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
 }
-"""What is made of the maps: a row for each of their entries."""
+"""The tables made of the maps: a row for each entry."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A scan of `episodes` of which columns of the joined form are asked for too.
+    """A scan of `episodes` that also has columns of the joined form.
 
-    `parts` and `fields` say of these where they stand and what they are.
+    `parts` says where the values of these columns are, `fields` gives their types.
     """
 
     scan: Scan
@@ -187,15 +187,15 @@ class Joined:
         return pa.schema([*EPISODES, *self.fields.values()])
 
     def filter(self, where: pc.Expression) -> Joined:
-        """Those of the rows for which it holds too, of columns of `episodes`."""
+        """The rows for which `where`, a filter on columns of `episodes`, is true too."""
         return replace(self, scan=self.scan.filter(where))
 
     def encoded(self, texts: Set[str]) -> Joined:
-        """As a Scan's; metrics are what they are."""
+        """As `Scan.encoded`; columns of metrics stay as they are."""
         return replace(self, scan=self.scan.encoded(texts))
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-        """As a Scan's."""
+        """As `Scan.batches`."""
         told = " ".join(map(str, columns.values()))
         long = [name for name in self.fields if name in told]
         if not long:
@@ -224,7 +224,7 @@ class Joined:
 
 
 class _Map:
-    """A batch's column of maps, whose values are taken by their keys."""
+    """A batch's column of maps, with access to the values by key."""
 
     def __init__(self, column: pa.MapArray) -> None:
         offsets = column.offsets.to_numpy()
@@ -237,7 +237,7 @@ class _Map:
         self._found: dict[str, pa.Array] = {}
 
     def of(self, part: Part, kind: pa.DataType) -> pa.Array:
-        """The values of a key, a row each; null where a row has none."""
+        """The values of a key, one for each row; null if the row's map lacks the key."""
         if part.key not in self._names:
             return pa.nulls(self._rows, kind)
         values = pc.struct_field(self._values, part.cost) if part.cost else self._values
@@ -245,7 +245,7 @@ class _Map:
         return values if part.cost else _as(values, kind)
 
     def _places(self, key: str) -> pa.Array:
-        """Where each row has the key; null where it has not."""
+        """The place of each row's entry with the key; null if the row lacks it."""
         if key not in self._found:
             places = np.full(self._rows, -1)
             own = np.flatnonzero(self._keys == self._names.index(key))
@@ -255,7 +255,7 @@ class _Map:
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values as they are stored in a map, as they are in the joined form."""
+    """Convert values from the type in a map to the type in the joined form."""
     if pa.types.is_boolean(kind):
         return pc.not_equal(values, 0.0)
     if pa.types.is_list(kind):
@@ -264,7 +264,7 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def map_array(values: Sequence[Mapping[str, Any] | Sequence[tuple[str, Any]] | None], kind: pa.MapType) -> pa.Array:
-    """Maps, or their pairs as a table's rows have them, as an array; several times as fast as Arrow's own way."""
+    """Maps, or their pairs in the form of a table's rows, as an array; several times as fast as Arrow's own way."""
     keys, items, offsets = list[str](), list[Any](), [0]
     for one in values:
         if one:
@@ -283,7 +283,7 @@ def _structs(items: Sequence[Mapping[str, Any]]) -> pa.StructArray:
 
 
 def entries(rows: pa.Table, table: Long) -> pa.Table:
-    """The entries of rows' maps in the form of LONG_TABLES; `rows` have `cell_id` and the maps."""
+    """The entries of the rows' maps in the form of LONG_TABLES; `rows` have `cell_id` and the maps."""
     schema = LONG_TABLES[table]
     if table == "costs":
         cells, roles, spent = _pairs(rows, COSTS)
@@ -295,7 +295,7 @@ def entries(rows: pa.Table, table: Long) -> pa.Table:
 
 
 def _pairs(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Of each entry of a column of maps its row's cell, its key and its value."""
+    """The row's cell, the key and the value of each entry in a column of maps."""
     column = rows[name].combine_chunks()
     offsets = column.offsets.to_numpy()
     owners = np.repeat(np.arange(len(column)), np.diff(offsets))
@@ -305,14 +305,14 @@ def _pairs(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 def refolded(rows: pa.Table, maps: Sequence[str]) -> pa.Table:
-    """Rows of the joined form, with the maps in the place of their columns."""
+    """Rows of the joined form, with their columns turned back into maps."""
     held = [folded(row) for row in rows.to_pylist()]
     columns = [map_array([row.get(name) for row in held], EPISODES.field(name).type) for name in maps]
     return pa.table([rows["cell_id"], *columns], pa.schema([EPISODES.field(name) for name in ("cell_id", *maps)]))
 
 
 def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of the joined form as a row of `episodes`; one that has none of its columns is as it was."""
+    """A row of the joined form as a row of `episodes`; a row without columns of the joined form is unchanged."""
     long = [name for name in row if name in PARTS]
     if not long:
         return row
@@ -328,10 +328,10 @@ def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class EpisodeRow(dict[str, Any]):
-    """A row of `episodes` that answers for every column of the joined form too; None for one that it has not."""
+    """A row of `episodes` that also gives every column of the joined form by name; None if it has no value."""
 
     def __missing__(self, name: str) -> Any:
-        """What its maps hold under a metric's name, or of what a role spent."""
+        """The value in the row's maps for a metric's name or a column of a role's costs."""
         if name not in PARTS:
             if name in EPISODES.names:
                 return None

@@ -1,8 +1,8 @@
 """The columns of all tables (design, 'The tables').
 
-`episodes` is narrow: what a metric is, what a role spent stands in three maps of it, by names that may be anybody's.
-So a row of a cell is whole or not there, with all that was measured of it, and a benchmark's new metric is no new
-column. `JOINED` has a column for each, as readers ask for them by name.
+`episodes` has few columns: metrics and roles' costs are in three of its maps, and plugins may add names to these. So a
+cell's row has all measurements or does not exist, and a benchmark's new metric needs no new column. `JOINED` has a
+column for each metric and cost, as readers ask for them by name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from grid.core.metric import TEXTS, Kind, Metric
 
 SCHEMA_VERSION = "18"
 OLDEST = 16
-"""The first version whose files are read: in 16 and 17 each metric and each cost is a column of its own."""
+"""The oldest version whose files are read: in 16 and 17 each metric and each cost is a separate column."""
 SCORES, TEXT, COSTS = "scores", "texts", "costs"
 """The maps of `episodes`: numbers by metric (flags are 0 and 1), texts by metric (lists as JSON), costs by role."""
 SOURCE = ("answered_by", "system_fingerprint", "provider")
-"""Who answered for the acting model, as its server says (`grid.core.engine.Source`)."""
+"""Who answered for the acting model, according to its server (`grid.core.engine.Source`)."""
 _COUNTS = (
     "llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests",
     "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
 COST = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("money", pa.float64())])
-"""What a role spent on a cell: `grid.core.types.Usage` without what nobody counted, and US dollars."""
+"""A role's costs for a cell: `grid.core.types.Usage` without tokens that nobody counted, and US dollars."""
 
 EPISODES = pa.schema(
     [
@@ -76,7 +76,7 @@ EPISODES = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row a cell. `money` is that of all roles together."""
+"""One row a cell. `money` is the sum over all roles."""
 
 STEPS = pa.schema(
     [
@@ -137,8 +137,8 @@ NODES = pa.schema(
 )
 """One row a node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child.
 
-`pre_right` and `post_right`: whether what the judge scored (r_pre, r_post) is right by the reference; null where it was
-not asked, or there is no reference.
+`pre_right` and `post_right`: whether the judged call is right according to the reference, for the judge's scores r_pre
+and r_post; null if the judge was not asked, or if there is no reference.
 """
 
 IMPROVEMENTS = pa.schema(
@@ -158,9 +158,9 @@ IMPROVEMENTS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""One row for each trajectory that was the best so far, and what all roles had used when it was found.
+"""One row for each trajectory that was the best so far, with the usage of all roles when it was found.
 
-The last one within a limit of executed calls is what the planner would have returned at that limit.
+The last row within a limit of executed calls is the trajectory that the planner would have returned at that limit.
 """
 
 ATTEMPTS = pa.schema(
@@ -205,7 +205,7 @@ MESSAGES = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""One row a request: `prompt` has the digests of its sections, in order; `altered` says what is not verbatim."""
+"""One row a request: `prompt` has the digests of its sections, in order; `altered` names what is not verbatim."""
 
 SECTIONS = pa.schema(
     [
@@ -216,7 +216,7 @@ SECTIONS = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""Parts of prompts by their content; equal rows may stand in several files, and readers take any."""
+"""Parts of prompts by their content; several files may have equal rows, and readers use any of them."""
 
 CASES = pa.schema(
     [
@@ -232,9 +232,9 @@ CASES = pa.schema(
         ("answer", pa.string()),
     ]
 )
-"""Cases by their contents (`episodes.case_digest`): what was asked for, and the reference's calls, in order.
+"""Cases by their contents (`episodes.case_digest`): the query, and the reference's calls, in order.
 
-Equal rows may stand in several files, and readers take any.
+Several files may have equal rows, and readers use any of them.
 """
 
 COMPARISONS = pa.schema(
@@ -260,9 +260,10 @@ COMPARISONS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row for two cells that were compared: `win` is 1 where the first one's trajectory is better, 0.5 for a tie, or 0.
+"""One row for two cells that were compared: `win` is 1 if the first one's trajectory is better, 0.5 for a tie, else 0.
 
-`shown_first` and `shown_second` are the same by where it stood; null where nobody was asked or said neither.
+`shown_first` and `shown_second` are the win when that trajectory was shown first or second; they are null if the
+evaluator was not asked, or if its answer was neither.
 """
 
 SCORINGS = pa.schema(
@@ -275,9 +276,9 @@ SCORINGS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row for each time that cells of a setting were scored again: with what, by whom, and what that cost.
+"""One row for each time that cells of a setting were scored again: the code, the evaluator, and the cost.
 
-Scorings of one `digest` can give no different values.
+Scorings with the same `digest` cannot give different values.
 """
 
 RESCORES = pa.schema(
@@ -288,15 +289,15 @@ RESCORES = pa.schema(
         ("why", pa.string()),
     ]
 )
-"""What a scoring says of a cell, one row a metric, beside the scores of `episodes`, which stay as they are.
+"""The results of a scoring for a cell, one row a metric; the scores in `episodes` stay as they are.
 
-`success` is among the names. `why` says why there is no value, where one was stored.
+`success` is among the names. `why` says why there is no value, if `episodes` has one.
 """
 
 METRICS = pa.schema(
     [("digest", pa.string()), *((name, pa.string()) for name in ("name", "unit", "better", "paper", "kind", "meaning"))]
 )
-"""What each name among scores means, as `grid.core.metric.Metric` has it."""
+"""The meaning of each name among scores, with the fields of `grid.core.metric.Metric`."""
 
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,
@@ -326,7 +327,7 @@ IDS = {
     "rescores": ("scoring", "cell_id", "name"),
     "metrics": ("digest", "name"),
 }
-"""Columns without a null: rows are told apart by them, and counted by them."""
+"""Columns without nulls: they identify rows, and rows are counted by them."""
 DIGESTS = {
     "sections": "digest",
     "cases": "digest",
@@ -334,17 +335,17 @@ DIGESTS = {
     "scorings": "scoring",
     "metrics": "digest",
 }
-"""Columns that name what a row holds: of rows with the same value one is enough."""
+"""Columns that identify a row's content: of several rows with the same value one is enough."""
 LATEST = ("created_at", "attempt_id")
-"""Of the rows with one `cell_key` that counts which has the greatest of these, the first first; null is the least.
+"""Of several rows with one `cell_key`, the row with the greatest values of these columns, in this order, counts.
 
-Everybody who reads goes by it: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
+Null is the smallest value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
 """
 APART = (
     *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
     *(*ASKED, "setting_id", "dataset_version", "code"),
 )  # fmt: skip
-"""What tells settings apart, beside their labels: columns of `episodes`."""
+"""Columns of `episodes` that distinguish settings, beside their labels."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
@@ -353,7 +354,7 @@ TIMES = (
 
 
 class Part(NamedTuple):
-    """Where a column of the joined form stands: which map, under which key, and of a role's costs which."""
+    """The place of a column of the joined form: its map, its key there, and which of a role's costs it is."""
 
     map: str
     key: str
@@ -373,12 +374,12 @@ SPENT: dict[Role, dict[str, str]] = {
     ACTOR: {name: name for name in _COUNTS},
     **{role: {name: f"{role}_{_SHORT.get(name, name)}" for name in _COUNTS} for role in ASKED},
 }
-"""By role, the column of each of its counts in the joined form."""
+"""The columns of each role's counts in the joined form, by role and count."""
 _OF_COSTS = {column: Part(COSTS, role, name) for role, columns in SPENT.items() for name, column in columns.items()}
 
 
 def part_of(metric: Metric) -> Part:
-    """Where a metric's values stand."""
+    """The place of a metric's values."""
     return Part(TEXT if metric.kind in TEXTS else SCORES, metric.name)
 
 
@@ -388,7 +389,7 @@ def field_of(metric: Metric) -> pa.Field:
 
 
 PARTS: dict[str, Part] = {**{metric.name: part_of(metric) for metric in OURS}, **_OF_COSTS}
-"""Where each column of the joined form stands which is none of `episodes`."""
+"""The places of all columns of the joined form that are not columns of `episodes`."""
 LONG = pa.schema([*map(field_of, OURS), *((column, pa.int64()) for column in _OF_COSTS)])
 JOINED = pa.schema([*(column for column in EPISODES if column.name not in (SCORES, TEXT, COSTS)), *LONG])
 """`episodes` with a column for each of our metrics and each role's costs."""

@@ -1,4 +1,4 @@
-"""`episodes` in the joined form for DuckDB: a column for each metric and each role's costs, by name."""
+"""`episodes` in the joined form for DuckDB, with a column for each metric and each of a role's costs."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_
 from grid.store.tables import metrics
 
 COUNTS = f"row_number() OVER (PARTITION BY cell_key ORDER BY {', '.join(f'{name} DESC' for name in LATEST)}) = 1"
-"""Whether a row of `episodes` is the one of its cell that counts, for QUALIFY."""
+"""The condition, for QUALIFY, that a row of `episodes` is the one of its cell that counts."""
 _KINDS = {"string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT"}
 _WHOLE = re.compile(r"SELECT \* FROM ('(?:[^']|'')*/episodes/\*\.parquet')")
-"""What stands in a query for all columns of all rows of a folder."""
+"""The part of a query that reads all columns of all rows of a folder."""
 
 
 def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: bool) -> str:
-    """A query of all columns of `episodes`, and of the joined form those of `names`.
+    """A query for all columns of `episodes`, and for the columns `names` of the joined form.
 
     Args:
-        source: what stands behind FROM.
-        names: columns of the joined form, of ours or of the metrics `own`.
+        source: the text after FROM.
+        names: columns of the joined form, from ours or from the metrics `own`.
         own: a plugin's metrics by name.
-        old: whether some rows are of a version that has a column for each; `source` has the columns of all.
+        old: whether some rows have a version with a column for each metric; `source` then has the columns of all files.
     """
     parts = {name: PARTS[name] if name in PARTS else part_of(own[name]) for name in names}
     kinds = {name: LONG.field(name).type if name in PARTS else field_of(own[name]).type for name in names}
@@ -41,20 +41,20 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
 
 
 def none(columns: Iterable[pa.Field]) -> str:
-    """A query that has columns and no rows: where a folder has no files of a table."""
+    """A query that has columns and no rows, for a folder without files of a table."""
     return "SELECT " + ", ".join(f'NULL::{_kind(one.type)} AS "{one.name}"' for one in columns) + " WHERE false"
 
 
 def whole(source: str, columns: Iterable[pa.Field]) -> str:
-    """Rows of files of several versions; columns that none of them has are null."""
+    """A source of rows from files of several versions; columns that no file has are null."""
     return f"(SELECT * FROM {source} UNION ALL BY NAME {none(columns)})"  # noqa: S608  names are ours
 
 
 def joined(query: str) -> str:
-    """A query over folders' files, with those columns of the joined form that it names taken out of their maps.
+    """A query over folders' files in which the columns of the joined form that it names are taken out of the maps.
 
     Args:
-        query: it reads `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other is as it was.
+        query: a query with `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other query is returned unchanged.
     """
     found = query
     for whole, files in {one[0]: one[1] for one in _WHOLE.finditer(query)}.items():
@@ -67,16 +67,16 @@ def joined(query: str) -> str:
 
 
 def named(query: str, own: Iterable[str] = ()) -> list[str]:
-    """The columns of the joined form that a query names, of ours and of a plugin's metrics `own`."""
+    """The columns of the joined form that a query names, from ours and from a plugin's metrics `own`."""
     words = set(re.findall(r"\w+", query))
     return [name for name in (*PARTS, *own) if name in words]
 
 
 def _taken(part: Part, kind: pa.DataType) -> str:
-    """What a column of the joined form is made of.
+    """The expression for a column of the joined form.
 
-    A role's count comes from a list of that count alone: `costs['actor'].input_tokens` copies all of the role's counts,
-    and takes three times as long.
+    A role's count is taken from a list of only that count: `costs['actor'].input_tokens` would copy all counts of the
+    role, and takes three times as long.
     """
     if part.map == COSTS:
         place = f"list_position(map_keys({COSTS}), '{part.key}')"
@@ -92,7 +92,7 @@ def _json(value: str, kind: pa.DataType) -> str:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """A type as DuckDB calls it."""
+    """DuckDB's name of a type."""
     if pa.types.is_list(kind):
         return f"{_kind(kind.value_type)}[]"
     if pa.types.is_map(kind):

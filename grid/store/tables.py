@@ -1,4 +1,4 @@
-"""Reading the tables: one row per cell, the latest, and which cells need not run again."""
+"""Reading the tables: the latest row of each cell, and which cells need not run again."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ _ORDER = {
     "metrics": ["digest"],
 }
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")
-_COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # by episodes: what is missing is made again
+_COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # episodes count their rows: lost ones are made again
 _WHERE = "_where"
 _QUOTED, _NAME = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[A-Za-z_]\w*+(?!\()")
-_DIGITS = 32  # of a row of metrics
+_DIGITS = 32  # of the digest of a row of metrics
 _SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in columns.values())]
 
 
 class CellIds:
-    """Ids of cells, in some sixteen bytes each."""
+    """A set of ids of cells, which takes some sixteen bytes for each."""
 
     def __init__(self, ids: Keys) -> None:
         self.ids = np.sort(ids)
@@ -76,11 +76,11 @@ class CellIds:
         return len(self.ids)
 
     def without(self, ids: Keys) -> CellIds:
-        """Those that are none of `ids`."""
+        """The ids that are not in `ids`."""
         return CellIds(self.ids[~_places(self.ids, np.sort(ids))[1]])
 
     def holds(self, ids: Sequence[str]) -> Mask:
-        """Whether each of the ids is among them."""
+        """Whether each of the given ids is in the set."""
         return _places(np.array(ids, dtype="S"), self.ids)[1]
 
     def __iter__(self) -> Iterator[str]:
@@ -98,21 +98,21 @@ def read(
 ) -> pa.Table:
     """One table of a results folder, also while a sweep writes to it.
 
-    `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
-    these rows, in the order of ids, branches and steps; `nodes` and `improvements` theirs, in the order in which they
-    were made; `messages` theirs, in the order of ids and of asking;
-    `sections`, `cases` and `comparisons` one row a digest or id; `attempts` every row, in the order of time. `scores`
-    and `costs` are those of `episodes`, one row a cell and metric, or a cell and role. An empty folder gives an empty
-    table.
+    `episodes` has one row per cell, the latest one, whatever code made it, in the order of the cells' ids. `steps`,
+    `nodes`, `improvements` and `messages` have the rows that belong to these episodes: `steps` in the order of ids,
+    branches and steps, `nodes` and `improvements` in the order in which they were made, `messages` in the order of ids
+    and requests. `sections`, `cases` and `comparisons` have one row a digest or id; `attempts` has every row, in the
+    order of time. `scores` and `costs` are made from `episodes`, with one row a cell and metric, or a cell and role. An
+    empty folder gives an empty table.
 
     Args:
         root: the folder.
-        table: its name.
-        columns: these only, in this order; no other is read but for the ids. Of `episodes` also those of the joined
-            form: a metric's name, a role's costs (`judge_input_tokens`).
-        where: the rows for which it holds, of whatever columns: `pc.field("planner") == "react"`.
-        categories: columns of few different texts, which come dictionary-encoded: small, and categories in pandas.
-        wide: all columns of the joined form, where `columns` names none.
+        table: the table's name.
+        columns: only these columns, in this order; no other is read except the ids. For `episodes` they may be columns
+            of the joined form too: a metric's name, a role's costs (`judge_input_tokens`).
+        where: a filter of rows, on any columns: `pc.field("planner") == "react"`.
+        categories: columns with few different texts, which come dictionary-encoded: small, and categories in pandas.
+        wide: all columns of the joined form, if `columns` is None.
 
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read; or there is no such
@@ -132,13 +132,13 @@ def read(
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(root, table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
-    # Before these rows, which are written first.
+    # Look at the episodes before reading these rows, as these rows are written before their episodes.
     keep = _tries(root, files_of(root, "episodes")).hold if table in _OF_TRIES else _all
     return scan(root, table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
-    """The ids of the cells that need not run again; `by="cell_key"`: their keys, whatever code made their rows."""
+    """The ids of the cells that need not run again; with `by="cell_key"` their keys, whatever code made the rows."""
     where, told = pc.scalar(True), {"none": [], "infrastructure": ["error_kind"], "all": ["status"]}[retry]
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
@@ -158,7 +158,7 @@ def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key
 
 
 def _without_rows(root: Path, table: Table, by: str) -> Keys:
-    """The cells whose rows of a table were in a file that was put aside."""
+    """The cells whose rows of a table were lost with a file that was put aside."""
     rows = read(root, "episodes", list(dict.fromkeys(["cell_id", by])), pc.field(f"n_{table}") > 0)
     found = CellIds(np.unique(_keys(read(root, table, ["cell_id"])["cell_id"])))
     without = ~_places(_keys(rows["cell_id"]), found.ids)[1]
@@ -166,7 +166,7 @@ def _without_rows(root: Path, table: Table, by: str) -> Keys:
 
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
-    """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
+    """The rows of one try of a chunk: ids, status and costs; rows that a later try has replaced are included."""
     columns = _SPENT if table == "episodes" else [name for name in TABLES[table].names if name in _SPENT]
     joined, mine = _joining(root, columns) if table == "episodes" else None, pc.field("attempt_id") == attempt_id
 
@@ -179,23 +179,23 @@ def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: 
 
 
 def newest(root: Path) -> dt.datetime | None:
-    """When the newest row of `episodes` was made; None where there is none."""
+    """When the newest row of `episodes` was made; None if there is no row."""
     found: dt.datetime | None = scan(root, "episodes", lambda data: pc.max(_table(data, ["created_at"])[0]).as_py())
     return found
 
 
 def metrics(root: str | Path) -> dict[str, Metric]:
-    """What each name among the scores of a folder means: ours, and what its sweeps declared, by name.
+    """The metrics among the scores of a folder, by name: ours, and those that its sweeps declared.
 
     Raises:
-        StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
+        StoreError: as `read`; or two sweeps declared a name differently, so that its values cannot be in one column.
     """
     return dict(_metrics(folder_at(root), files_of(root, "metrics")))
 
 
 @lru_cache(maxsize=8)
 def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
-    """As the files say, whose names are hashes of what they hold: a report asks for each of its tables."""
+    """The metrics in these files, cached as a report asks for them often; file names are hashes of the content."""
     found = dict(BY_NAME)
     columns = [name for name in TABLES["metrics"].names if name != "digest"]
     rows = read(root, "metrics", columns, ~pc.field("name").isin([*BY_NAME, *EPISODES.names])).to_pylist()
@@ -211,13 +211,13 @@ def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
 
 
 def named_in(where: pc.Expression | None) -> set[str]:
-    """The columns that an expression may name, by its text: neither its texts nor its functions."""
+    """The columns that an expression may name, found in its text without quoted texts and functions."""
     told = _QUOTED.sub("", "" if where is None else str(where))
     return {*_NAME.findall(told)} - {"and", "or", "true", "false", "null"}
 
 
 def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
-    """The files of a table whose rows count: as long as these are the same, so are its rows.
+    """The files of a table whose rows count; as long as these are the same, so are the table's rows.
 
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
@@ -226,26 +226,26 @@ def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
 
 
 def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:
-    """The rows of `metrics` that say what these names mean."""
+    """The rows of the table `metrics` for these metrics."""
     rows = [{name: getattr(metric, name) for name in TABLES["metrics"].names if name != "digest"} for metric in found]
     return [{"digest": hashlib.sha256(to_json(row).encode()).hexdigest()[:_DIGITS], **row} for row in rows]
 
 
 @dataclass(frozen=True)
 class _Joining:
-    """Which columns of the joined form are read besides those of `episodes`; `further` are metrics of a plugin's."""
+    """The columns of the joined form that are read besides those of `episodes`; `further` are a plugin's metrics."""
 
     parts: Mapping[str, Part]
     fields: Mapping[str, pa.Field]
     further: Sequence[str]
 
     def of(self, data: Scan) -> Joined | Scan:
-        """The scan, with these columns."""
+        """The scan with these columns added."""
         return Joined(data, self.parts, self.fields) if self.fields else data
 
 
 def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | None = None) -> _Joining:
-    """What is to be read for the columns `names` (None: all) and what `where` asks of.
+    """The joined columns to read for `names` (None: all) and for the columns in `where`.
 
     Raises:
         StoreError: a name is no column and no metric.
@@ -267,7 +267,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
 
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
-    """`scores` or `costs` in the order of cells' ids and of names, those of files that have a column for each too."""
+    """`scores` or `costs` in the order of cells' ids and names, also from old files with a column for each."""
     maps = [SCORES, TEXT] if table == "scores" else [COSTS]
     rows = read(root, "episodes", ["cell_id", *maps], where)
     old = pc.field(maps[0]).is_null()
@@ -281,7 +281,7 @@ def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequenc
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a reader asks for; `order` are the columns that rows are sorted by."""
+    """A reader's request; `order` are the columns by which rows are sorted."""
 
     columns: Sequence[str]
     order: Sequence[str]
@@ -290,9 +290,9 @@ class _Wanted:
     def of(
         self, data: Scan | Joined, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
     ) -> pa.Table:
-        """The rows for which `keep` and `where` hold; a batch at a time, so that the others are never held.
+        """The rows for which `keep` and `where` are true; read a batch at a time, so that no others stay in memory.
 
-        `keep` meets every row, with its ids.
+        `keep` is called with every row and its ids.
         """
         names = list(dict.fromkeys([*self.columns, *self.order]))
         ids = [name for name in _TRY if name in data.schema.names]
@@ -318,7 +318,7 @@ class _Wanted:
         return batch
 
     def _sorted(self, held: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-        """The columns in the rows' order; what is `held` is given up one by one, so that never all is there twice."""
+        """The columns in the rows' order; `held` is emptied one by one, so that no two copies of all are in memory."""
         keys = [_keys(held[name]) if name in _TRY else held[name].to_numpy() for name in self.order]
         places = np.lexsort(keys[::-1])
         del keys
@@ -329,14 +329,14 @@ class _Wanted:
 
 
 def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
-    """All rows, in the files' order: columns by name, and `further` flags."""
+    """All rows in the files' order, with columns by name and `further` computed flags."""
     fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
     columns = {name: pc.field(name) for name in fields} | dict(further)
     return pa.Table.from_batches(data.batches(columns), pa.schema(list(fields.values())))
 
 
 def _latest_of(data: Scan) -> Mask:
-    """Whether each row is the one of its cell that counts: worked out once for the same files."""
+    """Whether each row is the one of its cell that counts; computed once for the same files."""
     return _latest_in(tuple(data.files), data.schema)
 
 
@@ -353,7 +353,7 @@ def _latest(data: Scan, rows: pa.Table) -> Mask:
     when, then = LATEST
     cells, made = _keys(rows["cell_key"]), pc.fill_null(rows[when].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
-    if _repeated(cells[order], made[order]).any():  # seldom: so that only then a further column is read
+    if _repeated(cells[order], made[order]).any():  # this is rare, and only then another column is read
         tries = _keys(pc.fill_null(_table(data, [then])[then], ""))
         order = np.lexsort((tries, made, cells))
     last = np.ones(len(order), dtype=bool)
@@ -364,7 +364,7 @@ def _latest(data: Scan, rows: pa.Table) -> Mask:
 
 
 def _repeated(*columns: npt.NDArray[Any]) -> Mask:
-    """Whether each row has the values of the one before it; all but the first."""
+    """Whether each row except the first has the same values as the row before it."""
     found: Mask = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return found
 
@@ -377,7 +377,7 @@ def _first_of(data: Scan, column: str) -> Mask:
 
 
 class _Tries:
-    """Which try the latest row of each cell comes from."""
+    """The try from which the latest row of each cell comes."""
 
     def __init__(self, root: str | Path) -> None:
         rows = read(root, "episodes", _TRY, categories=["attempt_id"])
@@ -393,12 +393,12 @@ class _Tries:
 
 @lru_cache(maxsize=1)
 def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
-    """The same for all tables of a folder as long as its episodes lie in these files."""
+    """The tries of a folder, kept for all its tables as long as its episodes are in these files."""
     return _Tries(root)
 
 
 def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-    """Rows of a column; most columns of most folders hold nothing, and are not gone through."""
+    """Rows of a column; most columns of most folders are empty, and are not copied."""
     return column if column.null_count == len(column) == len(places) else column.take(places)
 
 
@@ -407,7 +407,7 @@ def _all(batch: pa.RecordBatch) -> Mask:
 
 
 def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
-    """The mask, a piece for each batch, in the batches' order."""
+    """A function that gives the part of the mask for each batch, in the batches' order."""
     place = 0
 
     def piece(batch: pa.RecordBatch) -> Mask:
@@ -419,7 +419,7 @@ def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
 
 
 def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
-    """Ids as bytes of one width: they are compared without an object for each."""
+    """Ids as bytes of one width, so that comparing them needs no object for each."""
     text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.min_max(pc.binary_length(text)).as_py()
     width = max(lengths["max"] or 0, 1)
@@ -430,7 +430,7 @@ def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
 
 
 def _places(keys: Keys, ordered: Keys) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Where each key is among sorted ones, and whether it is there at all."""
+    """The place of each key among sorted ones, and whether it is there at all."""
     if not len(ordered):
         return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
     places = np.minimum(ordered.searchsorted(keys), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""What one cell asked and was answered, put together again from the tables."""
+"""The requests and answers of one cell, put together again from the tables."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from grid.core.engine import Section
 from grid.core.errors import StoreError
 from grid.store.tables import read
 
-_BEST = 5  # options of a choice that are printed
+_BEST = 5  # how many options of a choice are printed
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request as the engine got it, and what it answered.
+    """One request as the engine got it, and the engine's answers.
 
-    `sections` are those of its prompt; None stands for one whose file was damaged and put aside. `request` is `sample`
+    `sections` are the parts of its prompt; a part is None if its file was damaged and put aside. `request` is `sample`
     (of `n` completions) or `choose`, `wanted` the kind of answer. Without `answers` and `probabilities` the engine did
-    not answer. `unreadable` says by an answer's place why it could not be used, `altered` what is not verbatim.
+    not answer. `unreadable` says why an answer could not be used, by its place; `altered` names texts that are not
+    verbatim.
     """
 
     role: str
@@ -41,15 +42,15 @@ class Request:
     altered: str | None
 
     def text(self) -> str:
-        """The prompt as plain text, as `Prompt.text` gives it."""
+        """The prompt as plain text, in the form of `Prompt.text`."""
         return "\n\n".join("(lost)" if part is None else "\n".join(part.lines()) for part in self.sections)
 
 
 def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
-    """The requests of a cell's latest try, in the order of asking; None for one whose file was damaged and put aside.
+    """The requests of a cell's latest try, in their order; a request is None if its file was damaged and put aside.
 
     Raises:
-        StoreError: no such cell, one of which it was not kept what it asked, or files that cannot be read.
+        StoreError: there is no such cell, its transcript was not kept, or files cannot be read.
     """
     mine = pc.field("cell_id") == cell_id
     episodes = read(root, "episodes", ["n_messages"], mine)["n_messages"].to_pylist()
@@ -61,10 +62,10 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
 
 
 def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
-    """As `transcript`, of several cells at once; those of which it was not kept are left out.
+    """The transcripts of several cells at once, as `transcript` gives them; cells without one are left out.
 
     Raises:
-        StoreError: files that cannot be read.
+        StoreError: files cannot be read.
     """
     mine = pc.field("cell_id").isin(pa.array(cell_ids, pa.string()))
     kept = read(root, "episodes", ["cell_id", "n_messages"], mine & pc.field("n_messages").is_valid())
@@ -85,12 +86,12 @@ def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
 
 
 def section_of(row: Mapping[str, Any]) -> Section:
-    """The part of a prompt that a row of `sections` holds."""
+    """The part of a prompt in a row of `sections`."""
     return Section(row["kind"], tuple(row["entries"]), tuple(row["options"]))
 
 
 def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
-    """The request that a row of `messages` tells of; `sections` by their digests."""
+    """The request in a row of `messages`; `sections` are given by their digests."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,
@@ -104,7 +105,7 @@ def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Reque
 
 
 def lines(requests: Sequence[Request | None]) -> Iterator[str]:
-    """The requests for people, texts as they stand."""
+    """The requests as lines for people, with unchanged texts."""
     for place, request in enumerate(requests):
         if request is None:
             yield f"--- request {place}: lost with a damaged file"
@@ -118,16 +119,16 @@ def lines(requests: Sequence[Request | None]) -> Iterator[str]:
 
 
 class Answered(Protocol):
-    """What an engine answered: a Request, or a message of an episode that is not yet a row."""
+    """An engine's answers: those of a Request, or of an episode's message that is not a row yet."""
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """Completions."""
+        """The completions."""
         ...
 
     @property
     def probabilities(self) -> tuple[float, ...] | None:
-        """Of a choice's options."""
+        """The probabilities of a choice's options."""
         ...
 
     @property
@@ -137,7 +138,7 @@ class Answered(Protocol):
 
 
 def answer_lines(message: Answered) -> Iterator[str]:
-    """Its answers for people: the best options of a choice, or the completions as they stand."""
+    """The answers as lines for people: the best options of a choice, or the unchanged completions."""
     if message.probabilities is not None:
         ranked = sorted(enumerate(message.probabilities), key=lambda option: -option[1])[:_BEST]
         yield "→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)

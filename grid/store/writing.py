@@ -1,8 +1,8 @@
-"""Writing files of a table: whole or not at all.
+"""Writing files of a table, each completely or not at all.
 
-A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader
-never sees half of one. To an object store it is sent whole, under that name. Within a chunk the episodes are written
-last, and sections before the messages that name them: an episode that can be read has its steps and all that was asked.
+A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader never
+sees half a file. To an object store it is sent whole, under that name. Within a chunk the episodes are written last,
+and sections before the messages that name them: if an episode can be read, its steps and all its requests can be, too.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _IN_TURN = (
     "metrics", "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "rescores",
     "scorings", "episodes",
 )  # fmt: skip
-_DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
+_DRAFT_SECONDS = 600.0  # a draft without a change for so long has no writer any more
 
 
 def write(root: Path, rows: Rows) -> dict[str, int]:
-    """Write a chunk's rows, table by table; returns bytes written, by table.
+    """Write a chunk's rows, table by table; returns the bytes written, by table.
 
-    `rows` maps a table's name to its rows, by the columns' names or as `values_of`; by names those of `episodes` may
-    have the columns of the joined form.
+    `rows` maps a table's name to its rows: dicts by the columns' names, or tuples of `values_of`. Dicts for `episodes`
+    may have the columns of the joined form.
 
     Raises:
-        StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole. Or a
-            row has no id.
+        StoreError: the folder cannot be written to, or its disk is full; files written before stay complete. Or a row
+            has no id.
     """
     sizes = {}
     for table in _IN_TURN:
@@ -62,12 +62,12 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
 
 
 def as_table(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows as `write` has them in a file."""
+    """Rows in the form in which `write` puts them into a file."""
     return pa.concat_tables(_tables(_columns(rows, table), TABLES[table]))
 
 
 def values_of(table: str, row: Mapping[str, Any]) -> Values:
-    """A row without its names, a tenth of the size; one of `episodes` with its maps, not in the joined form."""
+    """A row without the names, which has a tenth of the size; rows of `episodes` have the maps, not the joined form."""
     return tuple(map(row.get, _NAMES[table]))
 
 
@@ -83,7 +83,7 @@ def _columns(rows: Sequence[Mapping[str, Any]] | Sequence[Values], table: str) -
 
 
 def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The columns as one table, or as several where a column of it would hold more than 2 GiB."""
+    """The columns as one table, or as several if a column would have more than 2 GiB."""
     try:
         yield pa.Table.from_pydict(columns, schema)
     except pa.ArrowCapacityError:
@@ -96,13 +96,13 @@ def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
 
 @cache
 def _repeated(table: str) -> Sequence[str]:
-    """The columns that a dictionary of their values makes smaller: real numbers seldom repeat."""
+    """The columns that a dictionary of their values makes smaller: all but real numbers, which seldom repeat."""
     columns = example(table).schema
     return [column.path for column in map(columns.column, range(len(columns))) if column.physical_type != "DOUBLE"]
 
 
 class NewFile:
-    """A file that is being written; its `size`, in bytes, is known when it is whole."""
+    """A file that is being written; its `size`, in bytes, is known when it is complete."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer, self.size = writer, 0
@@ -114,10 +114,10 @@ class NewFile:
 
 @contextmanager
 def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[NewFile]:
-    """A file that is there, whole, when the block has ended without an error.
+    """Write a new file, which exists, complete, after the block has ended without an error.
 
-    Its columns `texts` are given as dictionaries, and are plain texts for who reads it.
-    The block must turn errors of its own reading into StoreErrors: any OSError is taken for one of writing.
+    The block gives the columns `texts` as dictionaries; readers of the file get plain texts. The block must turn errors
+    of its own reading into StoreErrors: any OSError is treated as an error of writing.
     """
     metadata = {
         VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()
@@ -143,14 +143,14 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
     except OSError as error:
         raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
     finally:
-        with suppress(OSError):  # a folder that turned read-only
+        with suppress(OSError):  # the folder may have become read-only
             draft.unlink(missing_ok=True)
 
 
 def clear_drafts(root: Path, now: float) -> None:
-    """Remove drafts of writers that were killed: those unchanged for ten minutes. Hold the lock.
+    """Remove drafts of killed writers: those unchanged for ten minutes. The caller must hold the lock.
 
-    A worker of a sweep whose driver has just died may still write to a younger one. `now` is the file system's time.
+    A worker of a sweep whose driver has just died may still write to a younger draft. `now` is the file system's time.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -167,7 +167,7 @@ def clear_drafts(root: Path, now: float) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the folder's entries survive a machine that stops, as those of an object store do."""
+    """Make the folder's entries survive a crash of the machine; in an object store they do so anyway."""
     if isinstance(folder, Address):
         return
     handle = os.open(folder, os.O_RDONLY)

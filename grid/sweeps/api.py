@@ -46,20 +46,20 @@ _ALONE = threading.RLock()
 
 @dataclass(frozen=True)
 class Results:
-    """What a sweep left in its folder, one row per cell in `episodes`, with a column for each metric and cost.
+    """The results in a sweep's folder, one row per cell in `episodes`, with a column for each metric and cost.
 
-    `complete`: every cell has a row that is no failure of infrastructure or code; None where they were only loaded.
+    `complete`: every cell has a row and none failed for infrastructure or code; None if results were only loaded.
     """
 
     folder: Path
     complete: bool | None = None
 
     def arrow(self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None) -> pa.Table:
-        """A table, or some of its columns, `episodes` in the joined form.
+        """A table, or some of its columns; `episodes` is in the joined form.
 
         Raises:
             ConfigError: there is no such table.
-            StoreError: it cannot be read, or has no such column.
+            StoreError: the table cannot be read, or has no such column.
         """
         _expect_table(table)
         if columns is not None:
@@ -69,14 +69,14 @@ class Results:
     def pandas(
         self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """As `arrow`, as a frame."""
+        """The table of `arrow` as a pandas frame."""
         frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
         return frame
 
     def duckdb(
         self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
     ) -> duckdb.DuckDBPyRelation:
-        """As `arrow`, as a relation: `.filter(...)`, `.aggregate(...)`, `.query("e", "select ... from e")`."""
+        """The table of `arrow` as a relation: `.filter(...)`, `.aggregate(...)`, `.query("e", "select ... from e")`."""
         import duckdb
 
         return duckdb.from_arrow(self.arrow(table, columns))
@@ -85,16 +85,16 @@ class Results:
         """Print the tables of `agent-grid report`.
 
         Args:
-            unknown: how cells count of which nobody can tell whether they succeeded: `left_out`, or `failure`.
+            unknown: how to count cells of which nobody can tell whether they succeeded: `left_out`, or `failure`.
         """
         from analysis.report import print_report
 
-        out = io.StringIO() if Console().is_jupyter else None  # there each piece would be an output
+        out = io.StringIO() if Console().is_jupyter else None  # in a notebook each piece would be a separate output
         print_report(self.folder, Console(file=out, force_jupyter=False), unknown=unknown)
         print(out.getvalue() if out else "", end="")
 
     def tables(self, name: str = "") -> list[Table]:
-        """The report's tables in their order, or those whose names begin so; each shows itself, and has `values`."""
+        """The report's tables in their order whose names begin with `name`; each shows itself, and has `values`."""
         from analysis import load
         from analysis.report import print_report
 
@@ -104,10 +104,10 @@ class Results:
         return [table for table in load.once(self.folder, "api tables", found) if table.name.startswith(name)]
 
     def table(self, name: str) -> Table:
-        """The one table whose name begins so: `results`, or `results simulated slate` where there are several.
+        """The one table whose name begins with `name`: `results`, or `results simulated slate` if there are several.
 
         Raises:
-            ConfigError: there is none, or there are several.
+            ConfigError: there is no such table, or there are several.
         """
         return _only("table", name, self.tables())
 
@@ -116,7 +116,7 @@ class Results:
         return self.table("differences")
 
     def figure(self, name: str) -> Drawing:
-        """The one figure of the report's page whose name begins so: `cost`; raises ConfigError as `table`."""
+        """The one figure of the report's page whose name begins with `name`: `cost`; raises ConfigError as `table`."""
         from analysis import load, summary
         from analysis.figures import drawings
 
@@ -126,7 +126,7 @@ class Results:
         return _only("figure", name, load.once(self.folder, "api figures", found))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: the first table, and what has to be known before its figures are read."""
+        """The display in a notebook: the first table, and the notes to read before its figures."""
         from markupsafe import escape
 
         from analysis.load import provenance
@@ -140,7 +140,7 @@ class Results:
         return told + "".join(table._repr_html_() for table in tables[:1]) + more
 
     def _expect_columns(self, table: store.Table | store.Long, columns: Sequence[str]) -> None:
-        """Raise StoreError for a column that a table does not have, with the one that may be meant."""
+        """Raise StoreError for a column that a table does not have, with the column that may be meant."""
         known = [*COLUMNS[table], *(store.metrics(self.folder) if table == "episodes" else ())]
         for name in columns:
             if name not in known:
@@ -151,7 +151,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     **{name: list(schema.names) for name, schema in [*TABLES.items(), *LONG_TABLES.items()]},
     "episodes": list(dict.fromkeys([*JOINED.names, *EPISODES.names])),
 }
-"""By table those of the form in which `Results` gives it; of `episodes` also the metrics that a sweep declares."""
+"""The columns of each table in the form of `Results`; `episodes` also has the metrics that a sweep declares."""
 
 
 def _expect_table(name: str) -> None:
@@ -160,7 +160,7 @@ def _expect_table(name: str) -> None:
 
 
 def _only(kind: str, name: str, parts: Sequence[T]) -> T:
-    """The part of this name, or the one whose name begins so."""
+    """The part with this name, or the only part whose name begins with it."""
     names: list[str] = [part.name for part in parts]
     found = [part for part in parts if part.name == name] or [part for part in parts if part.name.startswith(name)]
     if len(found) != 1:
@@ -171,7 +171,7 @@ def _only(kind: str, name: str, parts: Sequence[T]) -> T:
 
 
 def load(folder: str | Path) -> Results:
-    """The results in a folder, `results/NAME`; raises StoreError where there are none, or of another version."""
+    """The results in a folder, `results/NAME`; raises StoreError if there are none, or if they have another version."""
     found = folder_at(folder)
     store.check_there(found)
     store.check(found)
@@ -179,7 +179,7 @@ def load(folder: str | Path) -> Results:
 
 
 def sweep(*overrides: str) -> Results:
-    """Run what `python launch/sweep.py -m OVERRIDES` would, in this process, and give its results.
+    """Run the sweep of `python launch/sweep.py -m OVERRIDES` in this process, and return its results.
 
     Sweeps of several threads run one after another. A Ray that this process has initialised is used.
 
@@ -187,13 +187,13 @@ def sweep(*overrides: str) -> Results:
         overrides: as on the command line: `planner=react,egb_logits`.
 
     Raises:
-        GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
-            a disk that is full).
+        GridError: the sweep cannot be composed (with the key, its value and the allowed values) or did not end (no
+            model, no cluster, a full disk).
     """
     with _alone():
         from grid.sweeps.jobs import run
 
-        inline = "cluster=inline" in overrides  # there a planner is looked into while it runs
+        inline = "cluster=inline" in overrides  # there a planner is debugged while it runs
         with nullcontext() if inline else one_output() as output:
             found = settings_of(*overrides)
             config, _ = found[0]
@@ -205,9 +205,9 @@ def sweep(*overrides: str) -> Results:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One sweep at a time; the caller's own Hydra, plugins and random numbers are as before at the end.
+    """Run one sweep at a time; at the end the caller's own Hydra, plugins and random numbers are as before.
 
-    All that connecting to Ray changes is taken back where that is done.
+    The code that connects to Ray undoes its changes itself.
     """
     drawn = random.getstate()
     from hydra.core.global_hydra import GlobalHydra
@@ -218,15 +218,15 @@ def _alone() -> Iterator[None]:
         try:
             yield
         finally:
-            GlobalHydra.instance().hydra = outer  # composing puts another instance in its place
+            GlobalHydra.instance().hydra = outer  # composing replaces it by another instance
             random.setstate(drawn)
 
 
 def settings_of(*overrides: str) -> list[Setting]:
-    """The settings of a sweep, composed and looked at.
+    """The composed and checked settings of a sweep.
 
     Raises:
-        GridError: it cannot be composed.
+        GridError: the sweep cannot be composed.
     """
     from grid.sweeps.arguments import refusal
     from grid.sweeps.composing import multirun, prepared

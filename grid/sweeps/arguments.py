@@ -1,4 +1,4 @@
-"""The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key."""
+"""The command line before Hydra sees it: keys that would split a sweep, or write to other places, are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grid import plugins
 from grid.core.errors import ConfigError, GridError, nearest, one_line
 from grid.settings.setting import FURTHER, GROUPS
 
-# What cannot be composed, in one line: the key, its value and what is allowed.
+# The message about a setting that cannot be composed, in one line: the key, its value and the allowed values.
 
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
@@ -31,7 +31,7 @@ _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
-    """One line for whatever was raised before a sweep was composed and checked."""
+    """One line for any error that is raised before a sweep is composed and checked."""
     if isinstance(error, ConfigError):
         return one_line(kept(error, overrides))
     if isinstance(error, GridError):
@@ -57,7 +57,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 def _without_files() -> str:
-    """Which plugins have no YAML, as a wheel has none that its package data do not name."""
+    """The plugins without YAML: a wheel only has the YAML files that its package data name."""
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
         f"; the plugin {one.name} has no YAML in {one.conf}"
@@ -67,7 +67,7 @@ def _without_files() -> str:
 
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
-    """Hydra names the key, what it is given as, or the file; the reason may be in the error's cause."""
+    """The line for an error of Hydra, which names the key, the override or the file; the cause may have the reason."""
     if sweep := _SEVERAL.search(str(error)):
         return one_line(several(sweep[1]))
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
@@ -89,7 +89,7 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
 
-# The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key.
+# The command line before Hydra sees it: keys that would split a sweep, or write to other places, are refused.
 
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
@@ -102,7 +102,7 @@ _TAKEN = re.compile(r"hydra\.(searchpath|sweeper\.params(\..+)?)")
 
 
 def completed(arguments: Sequence[str]) -> list[str]:
-    """`--info` with what it shows where that is left out: argparse would take the override behind it."""
+    """Add `all` to an `--info` without a value: argparse would take the next override as its value."""
     found: list[str] = []
     for one, behind in zip(arguments, [*arguments[1:], "="], strict=True):
         found += [one, "all"] if one in _INFO and ("=" in behind or behind.startswith("-")) else [one]
@@ -110,9 +110,9 @@ def completed(arguments: Sequence[str]) -> list[str]:
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """All flags with their values before all overrides: argparse takes no override behind a flag that stands between.
+    """Put all flags with their values before all overrides: argparse reads no override after a flag between overrides.
 
-    So `planner=react --cfg job name=mine` is what `--cfg job planner=react name=mine` is.
+    So `planner=react --cfg job name=mine` means the same as `--cfg job planner=react name=mine`.
     """
     known = get_args_parser()._option_string_actions
     flags, overrides, rest = list[str](), list[str](), iter(arguments)
@@ -128,7 +128,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 
 def with_pilot(arguments: Sequence[str]) -> list[str]:
-    """`dry_run.pilot=N` as a value of `dry_run`, whatever else is given for it: Hydra sets no key below a boolean."""
+    """Turn `dry_run.pilot=N` into a value of `dry_run`, which replaces others: Hydra sets no key below a boolean."""
     given = [text for text in arguments if text.startswith(_PILOT)]
     if not given:
         return list(arguments)
@@ -138,10 +138,10 @@ def with_pilot(arguments: Sequence[str]) -> list[str]:
 
 
 def beside_sweeps(arguments: Sequence[str]) -> list[str]:
-    """Checked arguments, with single values below a swept group as sweeps of one: `planner=a,b planner.key=choice(1)`.
+    """Turn single values below a swept group into sweeps of one value: `planner=a,b planner.key=choice(1)`.
 
-    Hydra sets what is no sweep in the file that a group has by default, which may not have the key. A preset may sweep
-    any group.
+    Hydra would set a value that is no sweep in the group's default file, which may not have the key. A preset may sweep
+    any group. The arguments must be checked before.
     """
     given = [text for text in get_args_parser().parse_args(list(arguments)).overrides if text]
     found = dict(zip(given, OverridesParser.create().parse_overrides(given), strict=True))
@@ -168,11 +168,11 @@ def check(arguments: Sequence[str]) -> None:
     """Check the arguments of `launch/sweep.py`.
 
     Raises:
-        ConfigError: a flag or key of Hydra that a sweep does not take, a list that names a setting twice.
-        OverrideParseException: no override at all.
+        ConfigError: a flag or key of Hydra that a sweep does not accept, or a list that names a setting twice.
+        OverrideParseException: an argument that is no override at all.
     """
     parser = get_args_parser()
-    parser.error = _refuse  # argparse's own prints its usage and ends the process
+    parser.error = _refuse  # argparse's own function prints the usage and ends the process
     given = parser.parse_args(list(arguments))
     _check_flags(given)
     overrides = OverridesParser.create()
@@ -180,7 +180,7 @@ def check(arguments: Sequence[str]) -> None:
         _check_size(text)
         try:
             (override,) = overrides.parse_overrides([text])
-        except (ValueError, ArithmeticError, RecursionError) as error:  # a number of 5,000 digits, say
+        except (ValueError, ArithmeticError, RecursionError) as error:  # for example a number of 5,000 digits
             key, _, value = text.partition("=")
             raise ConfigError(key, value, f"what Hydra can read ({error})") from None
         _check_override(override)
@@ -223,18 +223,18 @@ def _check_override(override: Override) -> None:
 
 
 def _check_choice(group: str, text: str, value: object) -> None:
-    """A group is a file's name or, where files compose, a list of such; each of a sweep's values is looked at."""
+    """Check that a group is a file's name, or a list of names if files combine; checks each value of a sweep."""
     if isinstance(value, ChoiceSweep):
         for one in value.list:
             _check_choice(group, text, Override._convert_value(one))
     elif isinstance(value, list):
         if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
             raise ConfigError(group, text, f"a list that names each file of conf/{group} once")
-    elif not isinstance(value, str | dict | Glob):  # a mapping is one of values, not of files
+    elif not isinstance(value, str | dict | Glob):  # a mapping gives values, not files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
 
 
-# What `agent-grid sweep --help` prints: examples, the files to choose from, the flags.
+# The text of `agent-grid sweep --help`: examples, the files to choose from, the flags.
 
 
 _GROUPS = {
@@ -291,31 +291,31 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
     )
 
 
-# What of an override has to stand in quotes, so that Hydra's grammar reads it as text; shown as a shell takes it.
+# The parts of an override that must be quoted, so that Hydra's grammar reads them as text; written for a shell.
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""How it is said that a value has to be a text: by pydantic, and of a data set's path."""
-_MOST = 400  # characters of what is shown
-_CHARACTERS = 5  # that are named
+"""The beginnings of messages that a value has to be a text: pydantic's, and that for a data set's path."""
+_MOST = 400  # characters that are shown of an override
+_CHARACTERS = 5  # how many special characters are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
-_PAIR = re.compile(r"((?:[\w.-]+\s*)?:\s*)(.+)", re.DOTALL)  # of a mapping; its key may stand in quotes before
+_PAIR = re.compile(r"((?:[\w.-]+\s*)?:\s*)(.+)", re.DOTALL)  # a pair of a mapping; its key may be in quotes before it
 _CHOICE = re.compile(r"(choice\()(.*)(\))", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_/\-\\+.$%*@?|:\s]")
-"""What Hydra's grammar takes in a text without quotes."""
+"""The characters that Hydra's grammar allows in a text without quotes."""
 _LIVE = frozenset('"$`\\!')
-"""What a shell takes for more than itself within double quotes."""
+"""The characters that are special to a shell within double quotes."""
 _AWAKE, _ESCAPE = re.compile(r'(["\\])'), r"\\\1"
 _KINDS = {float: "a number", int: "a number", bool: "true or false", type(None): "null"}
-"""What a text may be taken for."""
+"""The names of the types as which a text may be read."""
 
 
 def unreadable(text: str, reason: str) -> ConfigError:
-    """An override that Hydra's grammar has no reading of: what has to be quoted, and how.
+    """The error for an override that Hydra's grammar cannot read: it says what has to be quoted, and how.
 
     Args:
         text: the override.
-        reason: what Hydra says; told where quotes would not help.
+        reason: Hydra's message, which is shown if quotes would not help.
     """
     key, _, value = text.partition("=")
     found = _quoted(text, lambda part: _override(f"k={part}") is None)
@@ -328,7 +328,7 @@ def unreadable(text: str, reason: str) -> ConfigError:
 
 
 def several(text: str) -> ConfigError:
-    """An override with several values where one setting is asked for."""
+    """The error for an override with several values, though only one setting is asked for."""
     key, _, value = text.partition("=")
     ways = ["with -m each is a setting"]
     if "(" not in value and (key not in (*GROUPS, *FURTHER) or key == "robustness"):
@@ -339,7 +339,7 @@ def several(text: str) -> ConfigError:
 
 
 def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
-    """The error; where an override gives a text that Hydra reads as a number or the like, one that shows it quoted."""
+    """The error; if Hydra reads a text as a number, a boolean or null, an error that shows the text in quotes."""
     wanted = error.value
     if not error.allowed.startswith(_WANTED) or type(wanted) not in _KINDS:
         return error
@@ -364,9 +364,9 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
 
 
 def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
-    """An override with quotes around what needs them, as a shell takes it, and what these texts are.
+    """An override with quotes around the texts that need them, written for a shell, and these texts.
 
-    None where quotes make no reading of it, or one that is too long to be shown.
+    None if Hydra cannot read it with quotes either, or if it is too long to be shown.
     """
     key, _, value = text.partition("=")
     if not key or not value:
@@ -381,9 +381,9 @@ def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | 
 
 
 def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str:
-    """A value with quotes around those of its parts that need them: of a list, a mapping, or several to sweep over.
+    """A value with quotes around those parts of a list, a mapping or a sweep that need them.
 
-    `texts` gets what was quoted.
+    The quoted texts are appended to `texts`.
     """
     choice = _CHOICE.fullmatch(value)
     if choice:
@@ -407,9 +407,9 @@ def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str
 
 
 def _in_quotes(text: str) -> str:
-    """A text in Hydra's quotes; of both kinds the one that makes it shorter as a shell takes it.
+    """A text in Hydra's quotes; the kind of quotes is the one with which it is shorter in a shell.
 
-    Backslashes count there before a quote alone, also before the one that ends it.
+    In such a text a backslash is only special before a quote, also before the closing one.
     """
     mark = '"' if '"' not in text and ("'" in text or _LIVE & set(text)) else "'"
     return mark + re.sub(rf"(\\*)({mark}|\Z)", _escaped, text) + mark
@@ -420,7 +420,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _for_shell(text: str) -> str:
-    """A word as a shell takes it, in quotes of one kind where that can be."""
+    """A word written for a shell, in quotes of one kind if possible."""
     if not _LIVE & set(text):
         return f'"{text}"'
     if "'" not in text:
@@ -430,7 +430,7 @@ def _for_shell(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _override(text: str) -> Override | None:
-    """An override as Hydra reads it; None where its grammar has no reading."""
+    """An override as Hydra reads it; None if its grammar cannot read it."""
     try:
         (found,) = OverridesParser.create().parse_overrides([text])
     except (HydraException, ValueError, ArithmeticError, RecursionError):
@@ -438,11 +438,11 @@ def _override(text: str) -> Override | None:
     return found
 
 
-# The command line of a sweep as others may read it: without secrets, and without where folders lie.
+# The command line of a sweep in a form that others may read: without secrets and the paths of folders.
 
 
 GIVEN: ContextVar[str] = ContextVar("given", default="")
-"""What the user typed, as `line` or `call` has it; whoever takes a command line sets it."""
+"""The user's command in the form of `line` or `call`; the code that accepts a command line sets it."""
 _HIDDEN = "***"
 _SECRET = re.compile(
     r"""([\w.@-]{0,100}(?:key|token(?!s)|secret|passw)[\w.@-]*\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,}\]]+)""", re.IGNORECASE
@@ -452,16 +452,16 @@ _FOLDER = re.compile(r"(?<![\w:/.*])(?:file://)?(?:~|/)[^,:=\[\]{}'\"]*/(?=[^,:=
 
 
 def line(program: str, arguments: Sequence[str]) -> str:
-    """A program and its arguments as a shell takes them."""
+    """A program and its arguments, written for a shell."""
     return f"{program} {shlex.join(map(masked, arguments))}".rstrip()
 
 
 def call(overrides: Sequence[str]) -> str:
-    """A call of the Python API."""
+    """A call of the Python API, as text."""
     return f"grid.sweep({', '.join(repr(masked(one)) for one in overrides)})"
 
 
 def masked(argument: str) -> str:
-    """An argument without values of keys that name a secret, users of addresses, and folders that paths begin with."""
+    """An argument without the values of secret keys, the users in addresses, and the folders at the start of paths."""
     without = _USER.sub(rf"\1{_HIDDEN}@", _SECRET.sub(rf"\1{_HIDDEN}", argument))
     return _FOLDER.sub(".../", without)

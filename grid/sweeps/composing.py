@@ -1,9 +1,9 @@
-"""Hydra's composing, where what settings share is composed once.
+"""Composing settings with Hydra, so that common parts of settings are composed only once.
 
 Hydra takes 50 to 150 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
-only in values (`planner.trajectories=3`) share them: Hydra composes the choices once, and its own second half, which
-sets values, runs on a copy for each setting. And where each of several choices changes top-level keys that no other
-one changes, Hydra composes one setting for each choice, not one for each combination of them.
+only in values (`planner.trajectories=3`) share these files: Hydra composes the choices once, and its second half, which
+sets values, runs on a copy for each setting. And if each of several choices changes top-level keys that no other choice
+changes, Hydra composes one setting for each choice, not one for each combination of choices.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from grid.text.objects import LOADER
 
 @dataclass(frozen=True)
 class Composed:
-    """One setting as Hydra composes it, without the node `hydra`; its choices of files and its overrides."""
+    """One setting that Hydra has composed, without the node `hydra`; its choices of files, and its overrides."""
 
     config: DictConfig
     choices: Mapping[str, str | None]
@@ -52,7 +52,7 @@ class Composed:
 
 
 def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
-    """A config as Hydra gives it, taken apart."""
+    """Split a config that Hydra has composed into its parts."""
     choices = {str(group): name for group, name in config.hydra.runtime.choices.items()}
     plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(plain, True)
@@ -61,11 +61,11 @@ def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What settings of equal choices have in common."""
+    """The common part of settings with equal choices."""
 
     pickled: bytes
     choices: Mapping[str, str | None]
-    plain: Mapping[str, Any]  # the config's top-level keys, with what is in them
+    plain: Mapping[str, Any]  # the config's top-level keys with their values
 
     @classmethod
     def of(cls, found: Composed) -> _Shared:
@@ -78,7 +78,7 @@ class _Shared:
 
 @contextmanager
 def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
-    """Every setting that `-m` and these overrides ask for, composed as they are taken; raises what Hydra raises."""
+    """All settings of these overrides with `-m`, each composed when the caller takes it; raises errors of Hydra."""
     from hydra_plugins.grid_sweeper import GridSweeper, register
 
     register()
@@ -94,11 +94,11 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
 
 _PLAIN_KEY = re.compile(r"[\w/]+(@\w+)?")
 _PARSED: dict[tuple[str, int, int], bytes] = {}
-"""What a file held when it was of that time (ns) and size (bytes)."""
+"""The pickled content of files, by path, time of the last change (ns) and size (bytes)."""
 
 
 class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no types
-    """Hydra's files, each parsed once. Hydra parses them anew for each setting, and changes what it loads."""
+    """Hydra's files, each parsed once. Hydra itself parses them again for each setting, and changes the results."""
 
     def __init__(self, delegate: IConfigRepository) -> None:
         super().__init__(delegate)
@@ -110,7 +110,7 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
 
     def kept_within(self, config_path: str) -> bool:
-        """Whether a file, with those that it is made of, fills the place that it is chosen for and no other."""
+        """Whether a file, with the files in its defaults list, only sets keys of its own group."""
         found = self.load_config(config_path)
         if found is None or found.header.get("package"):
             return False
@@ -138,7 +138,7 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Files:
-        """Hydra copies its files for each setting."""
+        """Return this object itself, as Hydra copies its files for each setting."""
         return self
 
 
@@ -148,7 +148,7 @@ def _parse_once(loader: ConfigLoader) -> None:
 
 
 class Composer:
-    """Composes the settings of one sweep; equal to Hydra's own `load_sweep_config` for each."""
+    """Composes the settings of one sweep; each result equals that of Hydra's own `load_sweep_config`."""
 
     def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
         self._loader, self._master = loader, master
@@ -160,7 +160,7 @@ class Composer:
         self._is_group = lru_cache(maxsize=None)(self._has_files)
 
     def compose(self, overrides: Sequence[str]) -> Composed:
-        """One setting; raises what Hydra raises."""
+        """Compose one setting; raises errors of Hydra."""
         parsed = [self._parsed(text) for text in overrides]
         values = [one for one in parsed if "." in one.key_or_group]
         rest = [one for one in parsed if "." not in one.key_or_group]
@@ -172,7 +172,7 @@ class Composer:
         return Composed(config, shared.choices, list(overrides))
 
     def _may_go_apart(self, values: Sequence[Override], rest: Sequence[Override]) -> bool:
-        """Whether values can be set after all else: no other override sets or removes what they lie in."""
+        """Whether these values can be set last: no other override sets or removes the nodes that contain them."""
         roots = {one.key_or_group.partition(".")[0] for one in values}
         others = [one for one in rest if not (isinstance(one.value(), str | list) and self._is_group(one.key_or_group))]
         return all(one.package is None for one in values) and roots.isdisjoint(one.key_or_group for one in others)
@@ -181,7 +181,7 @@ class Composer:
         key = json.dumps(overrides)
         if key not in self._shared:
             keys = [text.partition("=")[0] for text in overrides]
-            # A preset is the same in all of its settings: only what is no choice of a plain key must be alike.
+            # A preset is the same in all of its settings: overrides must be equal, except choices of plain keys.
             alike = tuple(key if _PLAIN_KEY.fullmatch(key) else text for key, text in zip(keys, overrides, strict=True))
             first = self._first.get(alike)
             found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
@@ -193,9 +193,9 @@ class Composer:
         return _Shared.of(of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides))
 
     def _put_together(self, overrides: list[str], first: list[str]) -> _Shared | None:
-        """The first setting with these keys, where each choice that differs from its own has a place of its own.
+        """The setting made of the first one with these keys: each choice that differs replaces one top-level key.
 
-        None where only one choice differs, or one might change what another one does.
+        None if only one choice differs, or if two choices may change the same key.
         """
         places = [place for place, (ours, its) in enumerate(zip(overrides, first, strict=True)) if ours != its]
         roots = [self._root(overrides[place]) for place in places]
@@ -214,7 +214,7 @@ class Composer:
         return _Shared.of(Composed(config, choices, overrides))
 
     def _root(self, override: str) -> str | None:
-        """The top-level key that is all that an override can change; None where it might change more."""
+        """The only top-level key that an override can change; None if it might change more."""
         parsed = self._parsed(override)
         if self._is_group(parsed.key_or_group) and not self._kept_within(parsed.key_or_group, parsed.value()):
             return None
@@ -229,7 +229,7 @@ class Composer:
 
 
 def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
-    """Put another config's top-level key in the place of this one's, or take it away where that has none."""
+    """Replace a config's top-level key by that of another config; remove it if the other config has none."""
     ours, its = config.__dict__["_content"], other.__dict__["_content"]
     ours.pop(key, None)
     if key in its:
@@ -237,23 +237,23 @@ def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
         ours[key] = its[key]
 
 
-# A command line's plugins: allowed before Hydra composes, their YAML put on its search path.
+# A command line's plugins: they are allowed before Hydra composes, and their YAML is put on its search path.
 
 
 FILE = "plugins.yaml"
-"""In the folder that `--config-dir` names."""
+"""The name of a file in the folder that `--config-dir` names."""
 _SEARCH_PATH = "hydra.searchpath"
 _MOST_BYTES = 100_000
 _LIST = "a list of packages: plugins=[mylab]"
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:
-    """Allow the plugins that a command line names, or its `--config-dir`, or that are installed.
+    """Allow the plugins that a command line or its `--config-dir` names, and those that are installed.
 
-    Returns its arguments with their folders of YAML on Hydra's search path, behind those that it names itself.
+    Returns the arguments with the plugins' YAML folders on Hydra's search path, after those that the arguments name.
 
     Raises:
-        ConfigError: a plugin that cannot be used, or `plugins.yaml` that cannot be read.
+        ConfigError: a plugin cannot be used, or `plugins.yaml` cannot be read.
     """
     given = get_args_parser().parse_args(list(arguments))
     names = [*_of_folder(given.config_dir), *_named(given.overrides)]
@@ -261,10 +261,10 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def _with_files(arguments: Sequence[str], overrides: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:
-    """The arguments with the search path of plugins before the other overrides, which flags must not part."""
+    """The arguments with the plugins' search path before all other overrides; no flag may come between overrides."""
     folders = [f"file://{plugin.conf}" for plugin in found.values() if plugin.conf.is_dir()]
     own = _value(_SEARCH_PATH, overrides)
-    if not folders or (own is not None and not isinstance(own, list)):  # Hydra says what is wrong
+    if not folders or (own is not None and not isinstance(own, list)):  # Hydra reports the error
         return list(arguments)
     path = ",".join(_quoted(str(one)) for one in [*(own or []), *folders])
     place = list(arguments).index(overrides[0]) if overrides else len(arguments)
@@ -308,6 +308,6 @@ def _gives(key: str, argument: str) -> bool:
 
 
 def _value(key: str, arguments: Sequence[str]) -> object:
-    """What the last argument for a key gives; None without one."""
+    """The value in the last argument for a key; None without such an argument."""
     given = [text for text in arguments if _gives(key, text)]
     return OverridesParser.create().parse_override(given[-1]).value() if given else None

@@ -1,6 +1,6 @@
-"""A dry run: what a sweep would run, and what a pilot says that it will take.
+"""A dry run: the settings that a sweep would run, and the forecast of its cost by a pilot.
 
-It stands apart from `jobs`, which is imported before a command line is known to be right: this takes seconds more.
+It stands apart from `jobs`, which is imported before a command line is known to be right: this import takes seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNKNOWN, _NOTHING = "unknown", "–"
 
 @dataclass(frozen=True)
 class Tried:
-    """Pilots by setting id, and what was measured of a cluster, where one was started.
+    """Pilots by setting id, and measurements of the cluster, if one was started.
 
     `start` and `loading` are seconds: until Ray ran and workers began, and until models were loaded.
     """
@@ -45,7 +45,7 @@ class Tried:
 
 
 def describe(checked: Checked, dry_run: bool | DryRun) -> None:
-    """Print what would run, and the forecast."""
+    """Print the settings that would run, and the forecast."""
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     done = plan.finished()
     pending = plan.missing(done)
@@ -71,7 +71,7 @@ def describe(checked: Checked, dry_run: bool | DryRun) -> None:
 def settings_table(
     checked: Checked, pending: Mapping[str, int], tried: Tried, forecasts: Mapping[str, Forecast | None]
 ) -> Table:
-    """The settings of a dry run, one a line."""
+    """The table of a dry run, one setting a line."""
     plan, settings = checked.plan, checked.plan.settings
     asked = bool(tried.sides)
     caption = "expected of the cells to run, ± twice the standard error between the cells of a pilot"
@@ -100,14 +100,14 @@ def settings_table(
 
 
 def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
-    """The seconds of each setting's cells, as if it ran alone."""
+    """The seconds that each setting's cells would take if the setting ran alone."""
     return {
         setting.id: side.seconds([setting], tried.pilots, pending) for side in tried.sides for setting in side.settings
     }
 
 
 def _unknown(tried: Tried) -> list[str]:
-    """Why nothing is known of settings, and on what times rest that are known badly."""
+    """Lines on why settings have no forecast, and on the assumptions of times that are less certain."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"unknown of {count:,} settings: {why}" for why, count in reasons.items()]
     for side in tried.sides:

@@ -1,6 +1,6 @@
-"""What ends a sweep early: US dollars that all runs of its name have cost, too many failed cells, or unknown ones.
+"""The limits that end a sweep early: US dollars spent by all runs of its name, too many failed or unknown cells.
 
-It stands apart from `session`, its one reader: who adds a limit need not know how a sweep is run.
+This module stands apart from `session`, its only user, so that you can add a limit without knowing how a sweep runs.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from grid.core.errors import Status, one_line
 from grid.metrics.scores import SUCCESS
 from grid.settings.plan import Plan
 
-_FEWEST = 50  # cells that have ended before a share of them says anything
-_REASONS = 3  # that are told
+_FEWEST = 50  # the number of ended cells from which on a share of them is meaningful
+_REASONS = 3  # how many reasons are printed
 
 
 class Spending:
-    """The US dollars of a sweep until now, as people are told. Hold the folder's lock from here to the run's end.
+    """The US dollars of a sweep until now, for messages. Hold the folder's lock from here to the run's end.
 
-    `money` is what limits its cells, None where nothing does.
+    `money` limits the sweep's cells; it is None without a limit.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
@@ -42,14 +42,14 @@ class Spending:
                 say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
 
     def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+        """Add the report of a try of a chunk."""
         if self._limits and report.usage.uncounted_answers and not self._told:
             self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
             holds = f"{keys} does not hold" if len(self._limits) == 1 else f"{keys} do not hold"
             self._say(f"{holds}: a server told no tokens of some answers, which are left out")
 
     def begins_nothing(self, settings: Iterable[str]) -> str | None:
-        """What to tell before a run of these settings for which no money is left; None where there is some."""
+        """The message before a run of these settings if no money is left for it; None if there is money."""
         money = self.money
         if money is None:
             return None
@@ -67,7 +67,7 @@ class Spending:
         )
 
     def reached(self, run: Run) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
@@ -75,7 +75,7 @@ class Spending:
         return f"budget.money={money.limit:g} is reached: no further cells are begun, {fate}"
 
     def ended(self, run: Run) -> str | None:
-        """What to tell of the money after a run; None where nothing limits it."""
+        """The message on the money after a run; None without a limit."""
         money = self.money
         if money is None:
             return None
@@ -88,10 +88,10 @@ class Spending:
 
 
 def spent(root: Path) -> tuple[float, int]:
-    """The US dollars of all tries of a results folder; of those that do not say, of the cells that do.
+    """The US dollars of all tries of a results folder, and the number of cells whose dollars are not known.
 
-    Such tries were killed before they could, or some of their cells have no price or uncounted tokens. And of how many
-    cells these are not known.
+    Some tries have no sum: they were killed before they could write one, or some of their cells have no price or
+    uncounted tokens. For these tries the sum of the cells with known dollars is taken.
     """
     tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
     untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
@@ -101,25 +101,25 @@ def spent(root: Path) -> tuple[float, int]:
 
 
 def taken(root: Path) -> dict[str, tuple[float, int]]:
-    """By setting the US dollars of the cells of a results folder that tell them, and how many these are."""
+    """The US dollars of the cells of a results folder that have them, and the number of these cells, by setting."""
     cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
     sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
     return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
 
 
 class Failures:
-    """The failed cells of a run, held against `fail_fast`: so many, or such a share of those that have ended."""
+    """The failed cells of a run, compared with `fail_fast`: a number of cells, or a share of the ended ones."""
 
     def __init__(self, limit: int | float | None) -> None:
         self._limit, self._ended, self._failed = limit, 0, 0
 
     def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+        """Add the report of a try of a chunk."""
         self._ended += report.ok + report.failed
         self._failed += report.failed
 
     def reached(self, run: Run) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
         signs = [sign for _, sign in run.signs_in_flight]
         ended = self._ended + sum(sign.ended for sign in signs)
         failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
@@ -135,10 +135,10 @@ class Failures:
 
 
 class Unknowns:
-    """Cells of a run of which nobody can tell whether they succeeded, held against `most_unknown`.
+    """The cells of a run of which nobody can tell whether they succeeded, compared with `most_unknown`.
 
-    A setting of whose cells fewer are unknown is worth what it costs, and of one without any ended cell nobody knows:
-    while there is either, the sweep goes on.
+    A setting with a smaller share of unknown cells is worth its cost, and a setting without ended cells may be: as long
+    as there is such a setting, the sweep goes on.
     """
 
     def __init__(self, limit: float | None, settings: Iterable[str]) -> None:
@@ -147,12 +147,12 @@ class Unknowns:
         self._ended, self._unknown = Counter(dict.fromkeys(settings, 0)), Counter[str]()
 
     def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+        """Add the report of a try of a chunk."""
         self._ended[report.setting_id] += report.ok + report.failed
         self._unknown[report.setting_id] += report.unknown
 
     def reached(self, run: Run) -> str | None:
-        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
         if self._limit is None:
             return None
         ended, unknown = self._ended.copy(), self._unknown.copy()
@@ -171,7 +171,7 @@ class Unknowns:
 
 
 def why_unknown(root: Path, settings: Iterable[str]) -> list[str]:
-    """Why of cells of these settings nobody can tell whether they succeeded: the most frequent reasons, a line each."""
+    """The most frequent reasons why cells of these settings are unknown (`untold`), a line each."""
     columns = [SUCCESS, "status", "error_kind", "error_message", *SILENT]
     rows = store.read(root, "episodes", columns, pc.field("setting_id").isin(list(settings))).to_pylist()
     found = Counter(map(_reason, filter(untold, rows)))

@@ -1,8 +1,8 @@
-"""A sweep in this process, one cell after another, without Ray: `cluster=inline`, to look into a planner.
+"""A sweep in this process, one cell after another, without Ray: `cluster=inline`, for debugging a planner.
 
-What it prints is on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster; no case has a limit of
-time, as it may be stopped for hours. It stands apart from `jobs`, which is imported before a command line is known to
-be right: this takes seconds more.
+The planner's prints appear on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster. No case has a
+time limit, as it may be stopped for hours. It stands apart from `jobs`, which is imported before a command line is
+known to be right: this import takes seconds.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from grid.sweeps.session import announce, complete, record, say
 
 
 def run_inline(checked: Checked, report: bool = True) -> bool:
-    """As `session.run_checked`.
+    """Run a sweep in this process; the arguments and the result are those of `session.run_checked`.
 
     Raises:
-        ConfigError: `budget.money` or `fail_fast` is given, which nothing counts here; a package that is not installed.
-        EngineError: a server that does not answer.
+        ConfigError: `budget.money` or `fail_fast` is given, which nothing counts here; or a package is not installed.
+        EngineError: a server does not answer.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     for key, given in (("budget.money", plan.dollars.get("money")), ("fail_fast", plan.fail_fast)):
@@ -62,7 +62,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
 
 
 def _to_its_end(run: Any) -> None:
-    """Run a coroutine's function, in a thread of its own where a loop runs here already, as in a notebook."""
+    """Run a coroutine function; if an event loop already runs here, as in a notebook, in a separate thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -111,7 +111,7 @@ async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
 
 
 async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probes: dict[str, Any]) -> Built:
-    """The setting with engines that are ready here, each model's one for the whole sweep."""
+    """The setting with engines that are ready in this process; each model has one engine for the whole sweep."""
     own = built.engines
     for key, roles in by_pool(setting.config).items():
         if own[roles[0]].home == "task":

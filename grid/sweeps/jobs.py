@@ -1,4 +1,4 @@
-"""Composed Hydra configs to one checked sweep, and its exit status."""
+"""Turning composed Hydra configs into one checked sweep, and its exit status."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
 
 
 def settings(composed: Iterable[Composed]) -> list[Setting]:
-    """The settings of a sweep with their data sets' folders; lines are printed of what is left out.
+    """The settings of a sweep with their data sets' folders; prints lines about settings that are left out.
 
-    Each is looked at as it is composed, so that a mistake in the first is told before the others are.
+    Each setting is checked when it is composed, so that a mistake in the first is reported before others are composed.
 
     Raises:
-        ConfigError: a key or a value that can be told wrong without a data set's files.
+        ConfigError: a key or a value is wrong, as far as that can be seen without a data set's files.
     """
     folders = Folders()
     found = folders.without_stand_ins(map(_looked_at, folders.with_files(composed)))
@@ -44,12 +44,12 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
 def run(found: Sequence[Setting], report: bool = True) -> bool:
     """Check and run a sweep's settings, and print its tables (`report`).
 
-    True where every cell has a row that is no failure of infrastructure or code.
+    Returns True if every cell has a row and none failed for reasons of infrastructure or code.
 
     Raises:
-        GridError: it cannot run, or did not end.
+        GridError: the sweep cannot run, or did not end.
     """
-    # Not before all keys are known to be right: what follows takes seconds to import.
+    # Only after all keys are known to be right, as these imports take seconds.
     from grid.settings.check import Job, check_sweep
 
     checked = check_sweep([Job(config, labels) for config, labels in found])
@@ -76,7 +76,7 @@ def _looked_at(composed: Composed) -> Setting:
 
 
 class SweepEnded(SystemExit):
-    """The sweep's own exit status, told apart from Hydra's."""
+    """The sweep's own exit status, which differs from Hydra's by its type."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -84,7 +84,7 @@ class SweepEnded(SystemExit):
 
 
 def run_jobs(composed: Iterable[Composed]) -> NoReturn:
-    """Check and run composed settings; raises SweepEnded with the exit status, or what composing one raises."""
+    """Check and run composed settings; raises SweepEnded with the exit status, or the error of composing a setting."""
     found = settings(composed)
     try:
         complete = run(found)
@@ -97,20 +97,20 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
     except KeyboardInterrupt:
         print("stopped: what is written stays; run again with the same name to go on", file=sys.stderr)
         raise SweepEnded(UNFINISHED) from None
-    except Exception:  # noqa: BLE001 - whatever it is, the sweep did not finish, and what is written stays
+    except Exception:  # noqa: BLE001 - whatever the error, the sweep did not finish, and written rows stay
         Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print_exception()
         raise SweepEnded(UNFINISHED) from None
     raise SweepEnded(RAN if complete else UNFINISHED)
 
 
 def _say(what: str, error: GridError) -> None:
-    # Not an EngineError's log, which has lines of its own.
+    # An EngineError's log keeps its lines.
     text = one_line(error) if isinstance(error, ConfigError) else shown_lines(str(error))
     print(f"{what}: {text}", file=sys.stderr)
 
 
 def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
-    """The config of one setting, its values such as rows can hold, and the labels of its groups."""
+    """The config of one setting, with plain values that rows can hold, and the labels of its groups."""
     try:
         config: Any = OmegaConf.to_container(composed.config, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
@@ -124,7 +124,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
             part[key] = _absolute(f"{group}.{key}", part[key])
     choices, robustness = dict(composed.choices), config.get("robustness")
-    # A list of settings is no single choice; their names are the keys of the composed group.
+    # Several robustness settings are no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, *FURTHER)}
     unnamed = {JUDGE: labels["model"], EVALUATOR: choices.get(f"model@{JUDGE}") or "none"}
@@ -134,7 +134,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def with_restored(label: str, judge: object) -> str:
-    """The judge's label; that decisions are set right stands in it wherever the key was set."""
+    """The judge's label; it shows `restored` in all cases, whether the key was set by an override or in a file."""
     restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
     if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
         return label
@@ -142,7 +142,7 @@ def with_restored(label: str, judge: object) -> str:
 
 
 def _absolute(key: str, path: str) -> str:
-    """As workers see it, which may stand elsewhere."""
+    """The absolute path, as workers may run in another folder."""
     try:
         return str(folder_at(path).expanduser().absolute())
     except RuntimeError as error:  # no such user
@@ -150,30 +150,30 @@ def _absolute(key: str, path: str) -> str:
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
-    """The YAML's name, with what was changed in it: `egb_logits[trajectories=3]`; what changes no result left out."""
+    """The YAML's name with its changed values, `egb_logits[trajectories=3]`; values without influence are left out."""
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        value = value.lower() if value in ("True", "False") else value  # as a list of values writes them
+        value = value.lower() if value in ("True", "False") else value  # the form in which a list of values has them
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
-            # `robustness.extraneous.k` of the setting extraneous is its k.
+            # `robustness.extraneous.k` of the setting `extraneous` becomes `k`.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
-        elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # it has no label of its own
+        elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # the options have no label of their own
             changed.append(f"{key}={value}")
-    # A judge that is the acting model has what was changed in that one in its name already.
+    # If the judge is the acting model, its name already shows that model's changes.
     return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name
 
 
-# Retrievers that stand in for one which is not installed (`stand_ins: {bm25: dense}`): one of the two runs.
+# Retrievers that replace another one if that is not installed (`stand_ins: {bm25: dense}`): one of the two runs.
 #
-# So a preset takes the embedding search of its paper (egb_slate, algorithm 1, line 5) where that can be had, and runs
-# everywhere else too. A line says which it took.
+# So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and runs
+# everywhere else too. A line says which retriever it used.
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings but for retrievers that stand in for one that runs, or cannot run and have a stand-in; lines of it.
+    """The settings with one retriever of each such pair, the original if it is installed; and lines about the others.
 
-    A retriever whose other is not asked for stays as it is.
+    If a sweep names only one of the two, that one stays.
     """
     asked = {_name(labels): config["retriever"] for config, labels in settings}
     stand_ins = {name: other for config, _ in settings for name, other in (config.get("stand_ins") or {}).items()}
@@ -194,9 +194,9 @@ def _name(labels: dict[str, str]) -> str:
     return labels["retriever"].partition("[")[0]
 
 
-# Where the files of data sets lie, in a sweep over several: `paths.NAME=FOLDER`, where `dataset.path` is of all.
+# The folders of data sets in a sweep over several: `paths.NAME=FOLDER` sets one, `dataset.path` would set all.
 #
-# A data set that has no folder is left out where others remain, and a line says so.
+# A data set without a folder is left out if others remain, and a line says so.
 
 
 Setting = tuple[dict[str, Any], dict[str, str]]
@@ -204,17 +204,17 @@ Setting = tuple[dict[str, Any], dict[str, str]]
 
 
 class Folders:
-    """The folders that a sweep's settings take, and `lines` of what was left out."""
+    """The folders of a sweep's data sets, and `lines` about data sets that were left out."""
 
     def __init__(self) -> None:
         self._lacking: dict[str, None] = {}
         self.lines: list[str] = []
 
     def with_files(self, composed: Iterable[Composed]) -> Iterator[Composed]:
-        """The settings, one by one, with their data set's folder; not those that have none.
+        """The settings, one by one, with their data set's folder; settings without a folder are left out.
 
         Raises:
-            ConfigError: none is left, or a folder is no text.
+            ConfigError: no setting is left, or a folder is no text.
         """
         left = False
         for one in composed:
@@ -240,7 +240,7 @@ class Folders:
         return found
 
     def without_stand_ins(self, settings: Iterable[Setting]) -> list[Setting]:
-        """The settings but for data sets that stand in for one which runs (`stand_ins`)."""
+        """The settings without data sets that would replace a data set which runs (`stand_ins`)."""
         found = list(settings)
         run = {_folders_name(labels) for _, labels in found}
         stand_ins = {name: other for config, _ in found for name, other in (config.get("stand_ins") or {}).items()}

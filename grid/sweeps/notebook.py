@@ -1,7 +1,7 @@
-"""A sweep in a notebook: all that is said of it is one output of its cell, which ends as one line.
+"""A sweep in a notebook: all its messages are one output of the notebook's cell, which is one line in the end.
 
-What was said before stands behind that line, folded; it is unfolded where cells are missing or have failed. It stands
-apart from `api`, which knows nothing of how a cell shows what it is given.
+The earlier messages are folded below that line; they are unfolded if cells of the sweep are missing or have failed.
+This module stands apart from `api`, which knows nothing about the display of outputs in notebooks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.console import Console
 
 from grid.core.untrusted import shown_lines
 
-_TERMINAL = "TTY_COMPATIBLE"  # of rich
+_TERMINAL = "TTY_COMPATIBLE"  # a variable of rich
 _EVERY = 0.5  # seconds between two states of the output
 _MOST = 2_000  # lines that are kept
 _ENDS = ("ran ", "nothing to run")
@@ -28,7 +28,7 @@ _TOLD = ("left out ", "warning: ")
 
 
 class Output(io.TextIOBase):
-    """What is written to it, as one output of the cell; after its end it is written to where it would have been."""
+    """A stream that shows its text as one output of the notebook's cell; after `end` text goes to the former stdout."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -38,7 +38,7 @@ class Output(io.TextIOBase):
         self._handle: Any = display(self, display_id=True)  # type: ignore[no-untyped-call]
 
     def write(self, text: str) -> int:
-        """Take in text; whole lines are shown."""
+        """Add text; only complete lines are shown."""
         if self.ended:
             return self._before.write(text)
         *lines, self._rest = (self._rest + text).split("\n")
@@ -48,7 +48,7 @@ class Output(io.TextIOBase):
         return len(text)
 
     def end(self, unfolded: bool) -> None:
-        """Show its last state; `unfolded`: with all lines."""
+        """Show the last state; `unfolded`: with all lines."""
         self.ended, self._open = True, unfolded
         self._show()
 
@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
         return "\n".join(self._told())
 
     def _told(self) -> list[str]:
-        """The line that a sweep ends with, and what it left out; of a dry run all; before the end the last line."""
+        """The last line of a sweep and lines on what it left out; all lines of a dry run; the latest until the end."""
         lines = [shown_lines(line) for line in self._lines]
         last = [line for line in lines if line.startswith(_ENDS)][-1:]
         if not self.ended:
@@ -70,7 +70,7 @@ class Output(io.TextIOBase):
     def _repr_html_(self) -> str:
         head, *more = self._told() or [""]
         every = "\n".join(map(shown_lines, self._lines))
-        if head == every.partition("\n")[0] and more:  # all of it is told
+        if head == every.partition("\n")[0] and more:  # all lines are shown in any case
             return f"<pre>{escape(every)}</pre>"
         told = "".join(f"<div>{escape(line)}</div>" for line in more)
         opened = " open" * self._open
@@ -83,15 +83,15 @@ def _is_notebook() -> bool:
 
 @contextmanager
 def one_output() -> Iterator[Output | None]:
-    """In a notebook's cell all that is printed inside goes to one output, which is given; elsewhere None.
+    """Inside, all prints go to one output of the notebook's cell, which is given; outside of notebooks None is given.
 
-    Whoever raises, or does not end it, leaves it unfolded.
+    If an error is raised, or nobody ends the output, it stays unfolded.
     """
     if not _is_notebook():
         yield None
         return
     output, before = Output(), os.environ.get(_TERMINAL)
-    os.environ[_TERMINAL] = "0"  # a kernel asks for colours and whatever else a terminal obeys
+    os.environ[_TERMINAL] = "0"  # a kernel would ask for colours and other control codes of a terminal
     try:
         with redirect_stdout(output), redirect_stderr(output):
             yield output

@@ -1,4 +1,4 @@
-"""A sweep's progress: what it prints, and what it tells in a file, for whoever follows it from elsewhere."""
+"""A sweep's progress: the lines that it prints, and a file for programs that follow it from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from grid.core.places import write_whole
 from grid.core.untrusted import shown_lines
 
-if TYPE_CHECKING:  # whoever reads the file needs none of it
+if TYPE_CHECKING:  # programs that only read the file do not need these
     from grid.cluster.fleet import Fleet
     from grid.cluster.signs import Sign
     from grid.cluster.worker import Report
@@ -30,7 +30,7 @@ RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
 
 
 class ToldSetting(TypedDict):
-    """One setting: its labels, its cells and what came of them; tokens of prompts and answers."""
+    """One setting: its labels, its counts of cells by result, and its tokens of prompts and answers."""
 
     model: str
     planner: str
@@ -46,7 +46,7 @@ class ToldSetting(TypedDict):
 
 
 class Told(TypedDict):
-    """The file: seconds since the start, the time of the day in seconds, counts of cells, and rates."""
+    """The file: `seconds` since the start, the Unix time of the update, counts of cells, and rates."""
 
     state: str
     updated_at: FiniteFloat
@@ -70,8 +70,8 @@ def read_told(folder: Path) -> Told:
     """The progress that a sweep last wrote to its results folder.
 
     Raises:
-        OSError: it is not there or cannot be read.
-        ValidationError: it is cut, or no document of a sweep's.
+        OSError: the file does not exist or cannot be read.
+        ValidationError: the file is cut off, or is no document of a sweep.
     """
     return _TOLD.validate_json((folder / FILE).read_bytes())
 
@@ -97,7 +97,7 @@ def _clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-# A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow.
+# A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that other programs can follow.
 
 
 _FILE_EVERY = 2.0  # seconds between two states of the file
@@ -107,7 +107,7 @@ _IDLE_EVERY = 30.0  # the same while no chunk ends
 
 @dataclass
 class Tally:
-    """One setting's cells: those to run, and what came of them; tokens of prompts and answers."""
+    """One setting's cells: the number to run, the counts by result, and the tokens of prompts and answers."""
 
     labels: Mapping[str, str]
     cells: int
@@ -118,15 +118,15 @@ class Tally:
 
 
 class SweepProgress:
-    """Settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
+    """A display of settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
 
-    Cells of chunks that still run count as well, as soon as their workers say that they have ended.
+    Ended cells of chunks that still run count too, as soon as their workers have reported them.
 
     Args:
         console: where the line is shown.
         root: the results folder; `progress.json` there is replaced every few seconds.
-        settings: those with cells to run.
-        pending: how many, by setting id.
+        settings: the settings with cells to run.
+        pending: the number of these cells, by setting id.
     """
 
     def __init__(self, console: Console, root: Path, settings: Sequence[Setting], pending: Mapping[str, int]) -> None:
@@ -150,7 +150,7 @@ class SweepProgress:
 
     @property
     def done(self) -> int:
-        """Cells that have ended."""
+        """The number of cells that have ended."""
         return self._sum("done")
 
     def __enter__(self) -> SweepProgress:
@@ -170,7 +170,7 @@ class SweepProgress:
         self._file(0.0)
 
     def update(self, report: Report, signs: Sequence[tuple[str, Sign]] = ()) -> None:
-        """Take in what a try of a chunk reports; `signs`: as for `tick`."""
+        """Add the report of a try of a chunk; `signs`: as for `tick`."""
         self._signs = signs
         tally = self._settings[report.setting_id]
         tally.done += report.cells
@@ -183,22 +183,22 @@ class SweepProgress:
         self._show(_PLAIN_EVERY)
 
     def tick(self, fleet: Fleet, in_flight: int, signs: Sequence[tuple[str, Sign]]) -> None:
-        """Show that time passes, and what the replicas do, while no chunk ends.
+        """Show the time and the work of the replicas, while no chunk ends.
 
         Args:
-            fleet: of replicas.
-            in_flight: cells that run.
-            signs: what workers of chunks that still run said last, with the ids of their settings.
+            fleet: the fleet of replicas.
+            in_flight: the number of cells that run.
+            signs: the last signs of workers whose chunks still run, with the ids of their settings.
         """
         self._in_flight, self._signs = in_flight, signs
         self._show(_IDLE_EVERY, fleet.told())
 
     def say(self, text: str) -> None:
-        """A line of its own, above the live one."""
+        """Print a separate line, above the live one."""
         self._console.print(shown_lines(text), markup=False, soft_wrap=True)
 
     def document(self) -> Told:
-        """What `progress.json` holds."""
+        """The content of `progress.json`."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = self.done / seconds
         return {
@@ -221,7 +221,7 @@ class SweepProgress:
         }
 
     def _tallies(self) -> list[Tally]:
-        """With the cells that have ended of chunks that have not."""
+        """The counts of all settings, with ended cells of chunks that still run."""
         found = {key: replace(one) for key, one in self._settings.items()}
         for key, sign in self._signs:
             one = found[key]
@@ -242,7 +242,7 @@ class SweepProgress:
             self._console.print(line(self.document()) + more, soft_wrap=True)
 
     def _file(self, every: float) -> None:
-        """Replace the file, whole; a disk that takes no more is the store's to report."""
+        """Replace the whole file at once; a full disk is reported by the store."""
         if time.monotonic() - self._filed < every:
             return
         self._filed = time.monotonic()

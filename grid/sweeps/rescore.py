@@ -1,4 +1,4 @@
-"""A results folder scored again: which cells, with what, and what is written of it beside the first scores."""
+"""Scoring a results folder again: which cells, by what code, and the rows written beside the first scores."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _SPENT = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True)
 class Judge:
-    """Who is asked what a model has to say: its label, its config with how it is asked, its engine, what it costs.
+    """The model that is asked for judgements: its label, its config (with the way of asking), its engine and price.
 
-    `most`: US dollars that it may take, where it has a price.
+    `most`: the US dollars that it may cost, if it has a price.
     """
 
     label: str
@@ -69,8 +69,8 @@ class Judge:
 class Compared(NamedTuple):
     """One metric of one cell, in both scorings.
 
-    `state`: `new` has a value now alone, `gone` had one then and its scorer gives none now, `unknown` had one then and
-    cannot be computed, `why` says why. Of what differs otherwise `why` says what is another thing now.
+    `state`: `new` has a value only now, `gone` had a value then and its scorer gives none now, `unknown` had a value
+    then and cannot be computed now, for the reason in `why`. For all other differences `why` says what has changed.
     """
 
     dataset: str
@@ -87,9 +87,9 @@ class Compared(NamedTuple):
 
 @dataclass
 class Rescored:
-    """What came of a folder: all that was compared, cells that never had scores, and what the judge took.
+    """The result for a folder: all comparisons, the number of cells that never had scores, and the judge's costs.
 
-    `imported` cells are left as they are: what scored them is not here.
+    `imported` cells are left as they are: the code that scored them is not here.
     """
 
     compared: list[Compared] = field(default_factory=list)
@@ -100,20 +100,21 @@ class Rescored:
 
     @property
     def wrong(self) -> list[Compared]:
-        """What differs though nothing changed."""
+        """The values that differ though nothing has changed."""
         return [one for one in self.compared if one.why == NOTHING_CHANGED]
 
 
 async def rescore(
     root: Path, judge: Judge | None = None, done: Callable[[int], object] = lambda cells: None
 ) -> Rescored:
-    """Score all cells of a folder again, and write what came of it beside the first scores.
+    """Score all cells of a folder again, and write the results beside the first scores.
 
-    What a judge said before of a cell, with the same code and data, is not asked again. `done` is told of cells.
+    A judge is not asked again about a cell that it has judged with the same code and data. `done` is called with the
+    number of cells that were just scored.
 
     Raises:
-        ConfigError: a judge whom none of the data sets asks, or whose price is not known where `most` is given.
-        EngineError, UnfinishedError: the judge does not answer, or has spent all that it may; what it said is written.
+        ConfigError: no data set asks the judge, or its price is not known though `most` is given.
+        EngineError, UnfinishedError: the judge does not answer, or has spent all that it may; its answers are written.
         StoreError: the folder cannot be read or written to, or a sweep holds it.
     """
     if judge and judge.most is not None and judge.price is None:
@@ -125,7 +126,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting that one config made, and what scores them; without it the reason."""
+    """The cells of a setting with one config, and the built setting that scores them, or why there is none."""
 
     episodes: list[dict[str, Any]]
     setting: Setting
@@ -134,19 +135,19 @@ class _Group(NamedTuple):
 
     @property
     def examines(self) -> bool:
-        """Whether its data set has something to ask an evaluator."""
+        """Whether its data set asks an evaluator."""
         return self.built is not None and (self.built.compares_texts or EXAMINED in self.built.dataset.provides)
 
 
 class _Work:
-    """One time of scoring."""
+    """One scoring of a folder."""
 
     def __init__(self, root: Path, judge: Judge | None, done: Callable[[int], object]) -> None:
         self._root, self._judge, self._done = root, judge, done
         self._found, self._spent, self._commit = Rescored(), Usage(), git_commit()
 
     async def run(self) -> Rescored:
-        """All that came of it."""
+        """Score the folder; returns all results."""
         ran = ~pc.field("engine").isin([*RECORDED])
         rows = store.read(self._root, "episodes", _EPISODE, ran)
         self._found.imported = len(store.read(self._root, "episodes", ["cell_id"], ~ran))
@@ -182,7 +183,7 @@ class _Work:
         return _Group(scored, replace(setting, code={name: code[name] for name in SCORERS if name in code}), built)
 
     def _declare(self, built: Built | None) -> None:
-        """Write what a setting's names mean; raises ConfigError where one means another thing in the folder."""
+        """Write the meaning of a setting's metrics; raises ConfigError if a name has another meaning in the folder."""
         there = store.metrics(self._root)
         own = {name: metric for name, metric in built.metrics.items() if name not in KNOWN} if built else {}
         together([("its data set or planner", own.values()), (f"results in {self._root}", there.values())])
@@ -190,14 +191,14 @@ class _Work:
         store.write(self._root, {"metrics": store.metric_rows(fresh)})
 
     def _digest(self, group: _Group) -> str:
-        """Of all that can change a value."""
+        """The digest of all that can change a value."""
         judge, version = self._judge, group.built.version if group.built else group.why
         asked = [judge.label, dict(judge.config), judge.engine.version] if judge else None
         text = to_json([group.setting.id, dict(group.setting.code), version, _plugins(), asked])
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def _known(self, digest: str) -> dict[str, Again]:
-        """By cell what was found with the same code, data and judge."""
+        """The earlier results with the same code, data and judge, by cell."""
         mine = store.read(self._root, "scorings", ["scoring"], pc.field("digest") == digest)["scoring"].to_pylist()
         where, found = pc.field("scoring").isin(pa.array(mine, pa.string())), dict[str, Again]()
         for row in store.read(self._root, "rescores", where=where).to_pylist() if mine else []:
@@ -212,7 +213,7 @@ class _Work:
     async def _part(
         self, group: _Group, part: Sequence[dict[str, Any]], digest: str, known: Mapping[str, Again]
     ) -> None:
-        """Score some cells, and write what came of those that are not known."""
+        """Score some cells, and write the results of those that are not known."""
         seeds, fresh, before = _seeds(group, part), list[Compared](), self._spent
         waiting = iter(_stored(self._root, part, group.built is not None and needs_requests(group.built)))
 
@@ -259,7 +260,7 @@ class _Work:
         return money({EVALUATOR: self._judge.price}, {EVALUATOR: spent}) if self._judge else 0.0
 
     def _write(self, group: _Group, digest: str, fresh: Sequence[Compared], before: Usage) -> None:
-        """What is said of cells for the first time, and by whom; `before` is what the judge had taken then."""
+        """Write the cells' new results, and who scored them; `before` is the judge's usage before these cells."""
         name, judge, setting = uuid.uuid4().hex, self._judge, group.setting
         spent = Usage(**{name: count - vars(before)[name] for name, count in vars(self._spent).items()})
         counts, asked = spent.known(), judge is not None and group.examines
@@ -317,7 +318,7 @@ def _by_config(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What robustness settings draw from, by cell; nothing where there are none."""
+    """The seeds of the robustness settings' disturbances, by cell; empty without robustness settings."""
     if group.built is None or not group.built.robustness:
         return {}
     ids, trials = list({row["case_id"]: None for row in part}), 1 + max(row["trial"] for row in part)
@@ -326,7 +327,7 @@ def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _stored(root: Path, part: Sequence[Mapping[str, Any]], requests: bool) -> Iterator[Stored]:
-    """Cells with what is kept of them, of what they asked where `requests` are needed."""
+    """Cells with all that is stored of them, including their transcripts if `requests` are needed."""
     ids = [row["cell_id"] for row in part]
     mine = pc.field("cell_id").isin(pa.array(ids, pa.string()))
     steps: dict[str, list[dict[str, Any]]] = {cell: [] for cell in ids}

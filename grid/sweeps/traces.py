@@ -1,8 +1,9 @@
-"""Episodes as traces of OpenTelemetry, made of the tables' rows: while a sweep runs, or of a folder as it is.
+"""Episodes as traces of OpenTelemetry, made of the tables' rows: while a sweep runs, or of a finished folder.
 
-A cell takes no part in it: a thread of the driver reads what workers have written, and sends it to the collector that
-the variables OTEL_EXPORTER_OTLP_* name. Counts are those of the rows. Only an episode has times; what is within it has
-its beginning, a microsecond apart, so that the order is right, and no duration.
+Cells do nothing for it: a thread of the driver reads the rows that workers have written, and sends them to the
+collector that the variables OTEL_EXPORTER_OTLP_* name. Counts are those of the rows. Only an episode has times; the
+spans within it begin a microsecond apart from the episode's beginning on, so that their order is right, and have no
+duration.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 _AT_ONCE = 100
-"""Episodes that are read, and sent, together; a request has a few thousand spans."""
+"""The number of episodes that are read and sent together; they have a few thousand spans."""
 _SPANS = 512
 _LOOK_SECONDS = 2.0
 _SHARE = 20
-"""Looking takes at most a twentieth of the time: a large folder is looked at less often."""
+"""Looking takes at most one part in so many of the time: a large folder is looked at less often."""
 _LAST_SECONDS = 10.0
-"""How long the end of a sweep waits for a collector that took what it was sent before."""
+"""How long the end of a sweep waits for a collector that has accepted all spans before."""
 _EPISODES = [
     "cell_id", "attempt_id", "setting_id", "sweep", "model", "engine", "planner", "dataset", "robustness", "case_id",
     "trial", "seed", "status", "error_kind", "success", "n_steps", "n_messages", "tool_calls", "branches", "money",
@@ -62,17 +63,17 @@ _MESSAGES = ["cell_id", "message", "role", "decision", "request", "seed", "n", "
 
 
 def expect_exporter() -> None:
-    """Raise ConfigError where the exporter is not installed."""
+    """Raise ConfigError if the exporter is not installed."""
     try:
         found = find_spec("opentelemetry.exporter.otlp.proto.http")
-    except ModuleNotFoundError:  # a package above it
+    except ModuleNotFoundError:  # a parent package is missing
         found = None
     if found is None:
         raise ConfigError("tracing", "otel", "installed: pip install 'agent-grid[otel]'")
 
 
 def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent: None) -> tuple[int, int]:
-    """Send all episodes of a folder: how many a collector took, and how many there are.
+    """Send all episodes of a folder; returns how many the collector accepted, and how many there are.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -86,10 +87,10 @@ def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent:
 
 
 class Follower:
-    """Sends a sweep's episodes as their rows are written, from a thread of its own; nothing waits for it.
+    """Sends a sweep's episodes when their rows are written, in a separate thread; nothing waits for it.
 
-    What a collector does not take is sent again later, and never held: it is in the tables. With `none` it does
-    nothing.
+    Episodes that the collector does not accept are sent again later; they are not kept in memory, as the tables have
+    them. With `none` the follower does nothing.
     """
 
     def __init__(self, root: Path, tracing: Tracing, say: Callable[[str], object]) -> None:
@@ -107,7 +108,7 @@ class Follower:
         self.close()
 
     def close(self) -> None:
-        """Send the last ones if the collector answers, for ten seconds at most, and say what was not sent."""
+        """Send the last episodes if the collector answers, for ten seconds at most; print how many were not sent."""
         if self._sender is None or self._over.is_set():
             return
         self._over.set()
@@ -133,7 +134,7 @@ class Follower:
                 began = time.monotonic()
                 try:
                     self._look()
-                except GridError as error:  # of a file that was replaced meanwhile, or is put aside at the run's end
+                except GridError as error:  # a file was replaced meanwhile, or will be put aside at the run's end
                     self._failure = one_line(error, 300)
                 pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - began))
         except Exception as error:  # noqa: BLE001 - a sweep goes on without its traces
@@ -160,7 +161,7 @@ def _ids(root: Path, after: dt.datetime | None) -> list[Ids]:
 
 @dataclass
 class Sender:
-    """Makes spans of rows and sends them; `answers`: whether the collector took the last ones, or was sent none."""
+    """Makes spans of rows and sends them; `answers`: whether the collector accepted the last ones, if any."""
 
     root: Path
     content: bool
@@ -170,11 +171,11 @@ class Sender:
     def __post_init__(self) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is counted, and said once
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # failures are counted, and reported once
         self._exporter: Any = OTLPSpanExporter()
 
     def send(self, ids: Sequence[Ids]) -> bool:
-        """Send episodes; whether a collector took them all."""
+        """Send episodes; returns whether the collector accepted all of them."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         spans = list(_spans(self.root, [cell for cell, _ in ids], self.content))
@@ -186,7 +187,7 @@ class Sender:
         return True
 
     def give_up(self) -> None:
-        """Send nothing more; what waits for a collector to answer is let go."""
+        """Send nothing more; spans that wait for an answer of the collector are dropped."""
         self._exporter.shutdown()
 
 
@@ -218,7 +219,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode, by the GenAI conventions; what these have no name for begins with `agent_grid.`."""
+    """The spans of one episode, by the GenAI conventions; attributes without a name there begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
@@ -232,7 +233,7 @@ class _Trace:
         self._root = self._new()
 
     def episode(self) -> ReadableSpan:
-        """The whole of it: an agent that was invoked, with its success as an evaluation."""
+        """The span of the whole episode: the invocation of an agent, with its success as an evaluation."""
         from opentelemetry.sdk.trace import Event
 
         row, names = self._row, self._names
@@ -262,7 +263,7 @@ class _Trace:
         return self._span(f"invoke_agent {row['planner']}", told, events=events, failed=row["status"] != "ok")
 
     def request(self, message: Mapping[str, Any], words: Request | None) -> ReadableSpan:
-        """What a model was asked, in the order of asking."""
+        """The span of one request to a model."""
         row, names = self._row, self._names
         model = row["model"] if message["role"] == ACTOR else row.get(message["role"]) or row["model"]
         told = {
@@ -281,7 +282,7 @@ class _Trace:
         return self._span(f"chat {model}", told, self._new(), client=True)
 
     def decision(self, step: Mapping[str, Any]) -> Iterator[ReadableSpan]:
-        """What was decided, and the tool that was called for it."""
+        """The span of one decision, and the span of its tool call, if there was one."""
         names, tool, own = self._names, step["chosen_tool"], self._new()
         told = {f"agent_grid.{name}": step[name] for name in _DECIDED}
         told[names.GEN_AI_USAGE_INPUT_TOKENS] = step["input_tokens"]
@@ -314,7 +315,7 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span: `own` is None of the episode's; of others the time is that of their order."""
+        """A span; `own` is its context, None for the episode's span. The times of other spans only show their order."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -342,13 +343,13 @@ def _number(text: str, size: int) -> int:
 
 
 def _said(role: str, texts: Sequence[str]) -> str:
-    """Messages as the conventions have them."""
+    """Messages in the format of the conventions."""
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts])
 
 
 @cache
 def _resource() -> Any:
-    """The service's name and whatever OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say."""
+    """The service's name, and the attributes in OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME."""
     from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 
     return Resource({SERVICE_NAME: "agent-grid"}).merge(OTELResourceDetector().detect())

@@ -1,4 +1,4 @@
-"""Asking the model for what a stage wants: checked by rules, repaired, kept in a journal, never asked for twice."""
+"""Asking the model for a stage's items: answers are checked by rules, repaired, journalled, never asked for twice."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from grid.text.objects import UnreadableError
 from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 
-# A stage's file: every answer of the model on a line, with what it cost and which rules it broke.
+# A stage's file: every answer of the model on a line, with its cost and the rules that it broke.
 
 
 Key = tuple[str, int, str]
-"""Item, attempt, prompt."""
+"""The item, the attempt, and the digest of the prompt."""
 
 
 class Broken(BaseModel):
-    """A rule that an answer breaks: the gate's name, and a text that says how it is mended."""
+    """A rule that an answer breaks: the gate's name, and a text that says how to repair the answer."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     gate: str
@@ -44,9 +44,9 @@ class Broken(BaseModel):
 class Line(BaseModel):
     """One answer.
 
-    `prompt` is 16 hexadecimal digits of all that was asked and how, tokens are null where the server told none, `money`
-    US dollars (null: the price or the tokens are not known), `answer` the text as it came; `refused` are the rules that
-    it breaks, empty where it was kept.
+    `prompt` is a digest, 16 hexadecimal digits, of the request and its parameters. Tokens are null if the server
+    reported none. `money` is in US dollars (null: the price or the tokens are not known), `answer` is the unchanged
+    text, and `refused` are the rules that it breaks, empty if it was kept.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -63,17 +63,17 @@ class Line(BaseModel):
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
+        """The key by which the line is found."""
         return self.item, self.attempt, self.prompt
 
 
 class Journal:
-    """The answers of one stage; each is on the disk before anything follows from it.
+    """The answers of one stage; each is on the disk before it is used.
 
-    A line that was cut off, where a process died as it wrote, is removed, and said.
+    A last line that was cut off, because a process died while it wrote, is removed, and a message says so.
 
     Raises:
-        DataError: a line that is none, or two of one question.
+        DataError: a line is not valid, or two lines have the same question.
         StoreError: the file cannot be written.
     """
 
@@ -88,7 +88,7 @@ class Journal:
         return self.lines.get(key)
 
     def add(self, line: Line) -> None:
-        """Write one more answer to the end."""
+        """Append one more answer."""
         self.lines[line.key] = line
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Journal:
             raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
 
     def close(self, refused: Mapping[Key, list[Broken]]) -> None:
-        """Write the file anew, in the order of its keys, with what rules now say of the answers that were used."""
+        """Rewrite the file in the order of its keys, with the rules that the used answers break now."""
         for key, broken in refused.items():
             self.lines[key] = self.lines[key].model_copy(update={"refused": broken})
         write(self.path, b"".join(_written(self.lines[key]) for key in sorted(self.lines)))
@@ -128,7 +128,7 @@ class Journal:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a whole file, or leave the one that is there; raises StoreError."""
+    """Write a file completely, or leave the existing one unchanged; raises StoreError."""
     draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,20 +147,20 @@ def as_line(value: Any) -> bytes:
 
 
 def _written(line: Line) -> bytes:
-    return json.dumps(line.model_dump()).encode() + b"\n"  # in ASCII: an answer may hold half a surrogate pair
+    return json.dumps(line.model_dump()).encode() + b"\n"  # in ASCII: an answer may contain half a surrogate pair
 
 
-# What a stage wants of one answer: its prompt, its schema, and the rules that read it.
+# The request for one item of a stage: its prompt, its schema, and the rules that check the answer.
 
 
 T = TypeVar("T")
 NO_JSON, CHARACTERS, FORM = "JSON", "characters", "form"
-_SHOWN = 20  # rules that a repair names at most
+_SHOWN = 20  # the largest number of rules that a repair names
 
 
 @dataclass(frozen=True)
 class Checked(Generic[T]):
-    """What an answer holds that breaks no rule, and the rules that the rest of it breaks."""
+    """The products in an answer that break no rule, and the rules that its other products break."""
 
     kept: tuple[T, ...]
     broken: tuple[Broken, ...]
@@ -168,15 +168,15 @@ class Checked(Generic[T]):
 
 @dataclass(frozen=True)
 class Item(Generic[T]):
-    """One answer that a stage wants.
+    """One answer that a stage needs.
 
     Args:
-        key: its name within the stage.
-        sections: the prompt, up to what is wanted of this item.
-        form: the lines that say of which form the answer is.
-        schema: the JSON schema of the same.
-        check: what an answer of that form holds; raises ValidationError for one of another form.
-        wanted: how many products one answer holds.
+        key: the item's name within the stage.
+        sections: the prompt, up to the task of this item.
+        form: the lines that describe the form of the answer.
+        schema: the JSON schema of this form.
+        check: a function that reads an answer of this form; raises ValidationError for an answer of another form.
+        wanted: the number of products that one answer should have.
     """
 
     key: str
@@ -188,7 +188,7 @@ class Item(Generic[T]):
 
 
 def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
-    """An item's prompt; behind an answer that was refused, with the rules that it broke, and with it as a draft."""
+    """An item's prompt; after an answer was refused, with that answer as a draft and the rules that it broke."""
     sections = [*item.sections]
     if draft is not None:
         sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
@@ -201,7 +201,7 @@ def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None 
 
 
 def read(item: Item[T], text: str) -> Checked[T]:
-    """What an answer holds."""
+    """Read an answer: its products, and the rules that it breaks."""
     try:
         answer = only_one(text, lambda value: value if isinstance(value, dict) else None, "it holds no JSON object")
     except UnreadableError as error:
@@ -225,7 +225,7 @@ def _flat(value: Json) -> Json:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Every text in a value, names too."""
+    """Every text in a value, including the names of objects' keys."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield name
@@ -242,7 +242,7 @@ def _told(error: Any) -> str:
     return one_line(f"The answer has the form that is asked for: {place or 'the object'}: {error['msg']}.", 200)
 
 
-# Asking the model for what a stage wants: checked by rules, repaired, and never asked for twice.
+# Asking the model for a stage's items: answers are checked by rules, repaired, and never asked for twice.
 
 
 R = TypeVar("R")
@@ -252,9 +252,9 @@ _DIGITS = 16
 
 @dataclass
 class Settled(Generic[T]):
-    """An item after its last attempt: the one that holds the most counts, of equals the first.
+    """An item after its last attempt: the attempt with the most products counts, the first one among equals.
 
-    `dropped` are rules that its products break beside those of other items.
+    `dropped` are rules that its products break together with products of other items.
     """
 
     item: Item[T]
@@ -263,23 +263,23 @@ class Settled(Generic[T]):
 
     @property
     def best(self) -> int:
-        """The attempt that counts."""
+        """The index of the attempt that counts."""
         return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
 
     def draft(self) -> str | None:
-        """The last answer, to be mended; not one that repeats an earlier one: it would only be copied again."""
+        """The last answer, to be repaired; None if it repeats an earlier answer, as it would only be copied again."""
         answers = [line.answer for line, _ in self.tries]
         return answers[-1] if answers and answers[-1] not in answers[:-1] else None
 
     @property
     def products(self) -> tuple[T, ...]:
-        """What it holds that breaks no rule."""
+        """The products that break no rule."""
         return self.tries[self.best][1].kept
 
 
 @dataclass(frozen=True)
 class How:
-    """How the model is asked: part of every question, as `model` is, its config."""
+    """The parameters of every request, `model` (the model's config) among them; they are part of the digests."""
 
     model: Mapping[str, Any]
     seed: int
@@ -291,25 +291,25 @@ class How:
 
 @dataclass
 class Stage:
-    """What one stage asked and got."""
+    """The requests and results of one stage."""
 
     name: str
     journal: Journal
     settled: list[Settled[Any]] = field(default_factory=list)
     asked: int = 0
-    """Answers that this process asked for."""
+    """The number of answers that this process asked for."""
 
 
 class Asker:
-    """Runs stages one after another: each is asked for what its file does not have.
+    """Runs stages one after another; the model is only asked for answers that a stage's file does not have.
 
     Args:
-        folder: of the stages' files.
+        folder: the folder of the stages' files.
         how: how the model is asked.
-        engine: makes the engine ready, when the first answer is wanted.
-        price: of its tokens, where it is known.
+        engine: makes the engine ready when the first answer is needed.
+        price: the price of the model's tokens, if it is known.
         say: shows a line to the user.
-        progress: shows how far the present stage is.
+        progress: shows the progress of the present stage.
     """
 
     def __init__(
@@ -329,11 +329,11 @@ class Asker:
         self._gate = asyncio.Semaphore(how.at_once)
 
     async def run(self, name: str, lanes: Iterable[Coroutine[Any, Any, list[R]]]) -> list[R]:
-        """A stage's products: its lanes run side by side, and their lists are joined in the lanes' order.
+        """Run a stage's lanes side by side; returns its products, the lanes' lists joined in the lanes' order.
 
         Raises:
-            UnfinishedError: nothing of what was asked for was kept.
-            EngineError: the model does not answer. What was answered is kept.
+            UnfinishedError: none of the products was kept.
+            EngineError: the model does not answer. Earlier answers are kept.
         """
         stage = Stage(name, Journal(self._folder / f"{name}.jsonl", self._say))
         self.stages.append(stage)
@@ -345,10 +345,10 @@ class Asker:
         return [product for task in tasks for product in task.result()]
 
     def end(self) -> None:
-        """Close the present stage's file, and say what came of it.
+        """Close the present stage's file, and print a line about the stage's results.
 
         Raises:
-            UnfinishedError: nothing of what was asked for was kept.
+            UnfinishedError: none of the products was kept.
         """
         stage = self.stages[-1]
         lines: dict[Key, list[Broken]] = {
@@ -365,7 +365,7 @@ class Asker:
             raise UnfinishedError(_nothing(stage, wanted))
 
     async def settle(self, item: Item[T]) -> Settled[T]:
-        """Ask for an item until an answer breaks no rule, or as often as is allowed."""
+        """Ask for an item until an answer breaks no rule, or until no further repair is allowed."""
         stage = self.stages[-1]
         found = Settled(item, [])
         stage.settled.append(found)
@@ -403,7 +403,7 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer and what it cost, or why there is none and never will be."""
+        """The answer and its cost, or the reason why there can be no answer."""
         async with self._gate:
             engine = await self._ready()
             try:
@@ -421,14 +421,14 @@ class Asker:
         return self._engine
 
     def _digest(self, prompt: Prompt, seed: int) -> str:
-        """Of all that was asked and how; the model and the settings among it."""
+        """The digest of a request: its prompt, its parameters and the model."""
         how = [self._how.model, self._how.temperature, self._how.max_tokens, seed]
         text = to_json([*(section.digest for section in prompt.sections), prompt.answer.schema, how])  # type: ignore[union-attr]
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
-    """The products that keep a rule beside those before them; the others are dropped."""
+    """The products that do not break a rule together with the products before them; the others are dropped."""
     found = []
     for one in settled:
         for product in one.products:
@@ -441,7 +441,7 @@ def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> l
 
 
 def _nothing(stage: Stage, wanted: int) -> str:
-    """What a stage says that kept nothing."""
+    """The message of a stage that kept no product."""
     gates = Counter(
         gate for one in stage.settled for _, checked in one.tries for gate in {broken.gate for broken in checked.broken}
     )
@@ -456,13 +456,13 @@ def _nothing(stage: Stage, wanted: int) -> str:
     )
 
 
-# Rules that several stages keep: names, texts, and whether a value stands in a text.
+# Rules that several stages use: on names, on texts, and on values that must occur in a text.
 
 
 NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"
 FIELD = r"[a-z][a-z0-9]*(_[a-z0-9]+){0,4}"
 LONGEST = 64  # characters of a name
-_FEW_RUNS = 3  # of three words, that two texts have in common by chance
+_FEW_RUNS = 3  # runs of three words that two texts may share by chance; fewer do not count
 TYPES = ("string", "integer", "number", "boolean", "date")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATES = re.compile(
@@ -487,12 +487,12 @@ def broken(gate: str, text: str) -> Broken:
 
 
 def normal(text: str) -> str:
-    """A text without what does not tell two apart: case, punctuation, endings and stop words; numbers stay."""
+    """A text in a form for comparisons, without case, punctuation, endings and stop words; numbers stay."""
     return " ".join([*stems(text), *re.findall(r"\d+", text)])
 
 
 def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
-    """Whether a text is a prompt's example, or has much of its wording: small models repeat it with other values."""
+    """Yield a broken rule if a text repeats a prompt's example or much of its wording, as small models do."""
     said = _runs(text)
     for example in examples:
         there = _runs(example)
@@ -509,7 +509,7 @@ def _runs(text: str) -> set[tuple[str, ...]]:
 
 
 def name_problems(name: str) -> Iterator[Broken]:
-    """What is wrong with a tool's name."""
+    """The rules that a tool's name breaks."""
     if not re.fullmatch(NAME, name) or len(name) > LONGEST:
         yield broken("name", f"Tool names are snake_case of two to five words; {name!r:.60} is not.")
     elif set(name.split("_")) <= _VAGUE:
@@ -517,7 +517,7 @@ def name_problems(name: str) -> Iterator[Broken]:
 
 
 def stands_in(value: Json, text: str) -> bool:
-    """Whether a text states a value: words and codes as they are, numbers and dates in any form; truths always."""
+    """Whether a text has a value: words and codes literally, numbers and dates in any form; booleans always count."""
     if isinstance(value, bool):
         return True
     if isinstance(value, int | float):
@@ -534,7 +534,7 @@ def stands_in(value: Json, text: str) -> bool:
 
 
 def fits(value: Json, kind: str) -> bool:
-    """Whether a value is of an argument's type."""
+    """Whether a value has an argument's type."""
     match kind:
         case "integer":
             return type(value) is int

@@ -42,11 +42,11 @@ Say = Callable[[str], None]
 
 
 async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """The stages up to whole cases, queries first: the library with `sizes.tools` of each topic, and the cases.
+    """Run the stages up to complete cases, queries first; returns the library (`sizes.tools` a topic) and the cases.
 
     Raises:
-        UnfinishedError: a stage kept nothing.
-        ConfigError: the retriever.
+        UnfinishedError: a stage kept no product.
+        ConfigError: the retriever cannot be used.
         EngineError, DataError, StoreError: as `construct`.
     """
     near = nearby(wanted.retriever, say)
@@ -68,7 +68,7 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
 
 
 async def _outlines(asker: Asker, wanted: Construction) -> list[Outline]:
-    """Queries and their plans in words, topics in turn, so that a larger set begins as a smaller one does."""
+    """Queries and their plans in words; topics take turns, so that a larger set begins with the same queries."""
     domain, sizes = wanted.domain, wanted.sizes
     drawn = {
         topic: shapes.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows * sizes.queries)
@@ -102,7 +102,7 @@ async def _grounded(
 
 
 async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Grounded], say: Say) -> list[ToolRecord]:
-    """The plans' tools with their categories; one that no answer sorted is in the topic of its first query."""
+    """The plans' tools with their categories; a tool that no answer sorted gets the topic of its first query."""
     made = [(tool, one.plan.topic) for one in grounded for tool in one.made]
     every = [tool for tool, _ in made]
     batches = [every[start : start + AT_A_TIME] for start in range(0, len(every), AT_A_TIME)]
@@ -123,9 +123,9 @@ async def _merged(
     near: Nearby,
     say: Say,
 ) -> tuple[list[ToolRecord], list[Workflow]]:
-    """The library after the merges, and the plans that call what their tools became.
+    """The library after the merges, and the plans with the merged tools.
 
-    Plans that call the same tools in the same order have the key of the first: their cases are a cluster.
+    Plans that call the same tools in the same order get the key of the first such plan: their cases are a cluster.
     """
     apart = neighbours([one.plan for one in grounded])
     groups = list(together(library, near))
@@ -143,7 +143,7 @@ async def _merged(
 
 
 async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolRecord]) -> list[ToolRecord]:
-    """The library with as many further tools of each topic as `sizes.tools` asks for (figure 13)."""
+    """The library, with further tools so that each topic has `sizes.tools` of them (figure 13)."""
     lacking = {
         topic: (wanted.sizes.tools - len(own), own)
         for topic in wanted.domain.topics
@@ -157,7 +157,7 @@ async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolReco
     return found
 
 
-# The tools of plans: near ones of the library are used again, others made (egb_slate §3.3, figure 11).
+# The tools of plans: near tools of the library are used again, others are made (egb_slate §3.3, figure 11).
 
 
 _CHOICE = (
@@ -183,7 +183,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Grounded:
-    """A plan with its tools; `made` are those that were not in the library before."""
+    """A plan with its tools; `made` are the tools that were not in the library before."""
 
     plan: Workflow
     text: str
@@ -193,7 +193,7 @@ class Grounded:
 async def of_outlines(
     asker: Asker, domain: Domain, outlines: Sequence[Outline], nearby: Nearby
 ) -> list[Settled[Grounded]]:
-    """The tools of plans, one plan after another: each is offered the nearest of what those before have made."""
+    """Choose the tools of plans, one plan after another; each is offered the nearest tools made for earlier plans."""
     found: list[Settled[Grounded]] = []
     library: list[ToolRecord] = []
     for outline in outlines:
@@ -287,13 +287,13 @@ def _schema(outline: Outline) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# Tools by category, and those of a category that do the same made one (egb_slate §3.3, figure 14).
+# Sorting tools into categories, and merging tools of a category that do the same (egb_slate §3.3, figure 14).
 
 
 AT_A_TIME = 15
-"""Tools that are categorised in one answer: 10 to 20 (figure 14)."""
+"""The number of tools that one answer categorises: 10 to 20 in the paper (figure 14)."""
 TOGETHER = 40
-"""Tools of a category that one answer is shown to merge; of a larger category, those nearest to each other."""
+"""The most tools of a category that one request to merge shows; in a larger category, tools near to each other."""
 Pair = frozenset[str]
 _CATEGORIES = TypeAdapter(dict[str, str])
 
@@ -308,7 +308,7 @@ class _MergedAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class Merge:
-    """What tools of a category became, by their names: those that stay as they are have none here."""
+    """The merged tools of a category, by the names of the tools that they replace; unchanged tools are not in it."""
 
     into: Mapping[str, ToolRecord]
 
@@ -316,7 +316,7 @@ class Merge:
 async def categorised(
     asker: Asker, domain: Domain, number: int, tools: Sequence[ToolRecord]
 ) -> list[Settled[ToolRecord]]:
-    """Some tools with their categories: each is of one of the domain's topics."""
+    """Some tools with their categories, each of which is one of the domain's topics."""
     topics = [f"- {topic}: {about}" for topic, about in domain.topics.items()]
     sections = (
         Section("role", ("You sort the tools of a service. A tool is where what it is mainly for belongs.",)),
@@ -339,7 +339,7 @@ async def categorised(
 
 
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
-    """What is merged at a time, and its key: the tools of a category, of a large one `TOGETHER` near ones."""
+    """The groups of tools for one request to merge, with keys: a category, or `TOGETHER` near tools of a large one."""
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]
         number = 0
@@ -353,7 +353,7 @@ def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[st
 async def merged(
     asker: Asker, domain: Domain, key: str, tools: Sequence[ToolRecord], apart: Set[Pair]
 ) -> list[Settled[Merge]]:
-    """Which of some tools do the same, and the tool that each such group becomes; `apart` are never one."""
+    """Ask which tools do the same, and for the tool that replaces each group; pairs in `apart` are never merged."""
     sections = (
         Section(
             "role",
@@ -386,7 +386,7 @@ async def merged(
 
 
 def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
-    """The names of tools that neighbouring substeps of a plan call: as one tool they would be called twice in a row."""
+    """Pairs of tools that neighbouring substeps of a plan call: if merged, one would be called twice in a row."""
     return {
         Pair((one.tool.name, other.tool.name))
         for plan in plans
@@ -396,7 +396,7 @@ def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
 
 
 def rewritten(plan: Workflow, library: Mapping[str, ToolRecord]) -> Workflow:
-    """A plan that calls what its tools have become, by their names."""
+    """A plan in which each tool is replaced by the tool that `library` has under its name."""
     steps = tuple(
         (text, tuple(replace(sub, tool=library[sub.tool.name] if sub.tool else None) for sub in substeps))
         for text, substeps in plan.steps
@@ -431,7 +431,7 @@ def _merging_schema(names: Sequence[str]) -> dict[str, Any]:
     return object_schema({"merged": groups}, ["merged"])
 
 
-# The tools of a growing library that are nearest to a text: by embeddings, or by words (egb_slate §3.3).
+# Finding the tools of a growing library that are nearest to a text: by embeddings, or by words (egb_slate §3.3).
 
 
 class Nearby(Protocol):
@@ -443,12 +443,12 @@ class Nearby(Protocol):
 
 
 def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
-    """What a file of conf/retriever finds tools by: `dense` or `bm25`.
+    """The search for tools that a file of conf/retriever describes: `dense` or `bm25`.
 
-    Where the embedding model cannot be had, tools are found by words, and `say` is told why.
+    If the embedding model cannot be loaded, tools are found by words, and `say` gets the reason.
 
     Raises:
-        ConfigError: another retriever, or a key that it has not.
+        ConfigError: another retriever is named, or a key that it does not have.
     """
     found = make("retriever", config)
     if isinstance(found, BM25):
@@ -464,14 +464,14 @@ def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
 
 
 def by_words(text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-    """By BM25."""
+    """The nearest tools by BM25."""
     named = {tool.name: tool for tool in library}
     index = BM25().index({name: tool.spec() for name, tool in named.items()})
     return [named[tool.name] for tool in index.nearest(text)[:count]] if named else []
 
 
 class ByMeaning:
-    """By the cosine of sentence embeddings; each tool's is made once."""
+    """The nearest tools by the cosine of sentence embeddings; each tool's embedding is computed once."""
 
     def __init__(self, embedder: Embedder, query_prefix: str) -> None:
         self._embedder, self._prefix = embedder, query_prefix

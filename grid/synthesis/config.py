@@ -1,4 +1,4 @@
-"""What is constructed: the keys of a command line, checked, the domain that it names, and its workflows' shapes."""
+"""The settings of a construction: the checked keys of a command line, the domain, and the workflows' shapes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _plain(text: str) -> str:
 
 
 def slug(topic: str) -> str:
-    """A topic as ids have it."""
+    """A topic in the form for ids."""
     return re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")
 
 
@@ -54,7 +54,7 @@ _Text = Annotated[str, Field(max_length=500), AfterValidator(_plain)]
 
 
 class Domain(_Strict):
-    """What a set is about: whoever asks, and topics by name with what belongs to them."""
+    """The domain of a set: its users, and its topics, by name with a description."""
 
     name: _Text
     description: _Text
@@ -63,7 +63,7 @@ class Domain(_Strict):
 
 
 class Sizes(_Strict):
-    """How much is asked for: tools and workflows of a topic, queries of a workflow, what stands beside plans' tools."""
+    """The sizes: tools and workflows a topic, queries a workflow, equivalents and distractors of the plans' tools."""
 
     tools: Annotated[int, Field(ge=1, le=1000)]
     workflows: Annotated[int, Field(ge=1, le=1000)]
@@ -73,7 +73,7 @@ class Sizes(_Strict):
 
 
 class Construction(_Strict):
-    """All keys: what is asked for and how. `label` is the model's name."""
+    """All keys of a construction. `label` is the model's name."""
 
     model: dict[str, Any]
     label: str
@@ -92,10 +92,10 @@ class Construction(_Strict):
 
 
 def read(arguments: Sequence[str]) -> Construction:
-    """The construction that `KEY=VALUE` arguments ask for.
+    """The construction that `KEY=VALUE` arguments describe.
 
     Raises:
-        ConfigError: the key, its value and what is allowed.
+        ConfigError: a key is wrong; the error has the key, its value and what is allowed.
     """
     config = _merged(arguments)
     for key in ("model", "domain", "out"):
@@ -117,7 +117,7 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The file's keys with those given, files of groups in their place."""
+    """The keys of conf/construct.yaml with the given values, and with the files of groups put in."""
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")
@@ -146,9 +146,9 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(config: DictConfig, argument: str) -> DictConfig:
-    """The config with one more value, which is put into it; raises ConfigError."""
+    """The config with one more value set in it; raises ConfigError."""
     key, _, value = argument.lstrip("+").partition("=")
-    shown_value = "(not shown)" if key.startswith("model.") else value  # somebody may have written a secret there
+    shown_value = "(not shown)" if key.startswith("model.") else value  # the value may be a secret
     try:
         return cast(DictConfig, OmegaConf.unsafe_merge(config, OmegaConf.from_dotlist([argument.lstrip("+")])))
     except OmegaConfBaseException as error:
@@ -169,7 +169,7 @@ def _group(group: str, name: str) -> Any:
 
 
 def _domain(name: object) -> Domain:
-    """The domain of a file of `conf/domain`, or of a path."""
+    """The domain in a file of `conf/domain`, or in the file at a path."""
     files = {file.stem: file for file in (CONF / "domain").glob("*.yaml")}
     path = files.get(str(name)) or Path(str(name)).expanduser()
     allowed = f"a YAML file with {', '.join(Domain.model_fields)}, or one of {', '.join(sorted(files))}"
@@ -187,26 +187,26 @@ def _domain(name: object) -> Domain:
         raise config_error("domain.", error, [*Domain.model_fields]) from None
 
 
-# Shapes of workflows (egb_slate, figures 10 and 12): drawn, for a model's habits would tell where tools are called.
+# Shapes of workflows (egb_slate, figures 10 and 12): they are drawn, as a model's habits would reveal the tool calls.
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Who asks, how complex the plan is, and for each high-level step whether each of its substeps calls a tool."""
+    """The user, the complexity of the plan, and for each substep of each high-level step whether it calls a tool."""
 
     user: str
     complexity: Complexity
     steps: tuple[tuple[bool, ...], ...]
 
     def numbered(self) -> Iterator[tuple[str, bool]]:
-        """Number `i.j` of each substep, and whether it calls a tool."""
+        """The number `i.j` of each substep, and whether it calls a tool."""
         for i, substeps in enumerate(self.steps, 1):
             for j, calls in enumerate(substeps, 1):
                 yield f"{i}.{j}", calls
 
 
 def drawn(seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int) -> list[Shape]:
-    """The shapes of a topic's workflows: users take turns, complexities are drawn by their shares, the rest evenly."""
+    """The shapes of a topic's workflows: users take turns, complexities are drawn by their shares, all else evenly."""
     rng = random.Random(derive_seed(seed, "complexity", topic))
     kinds = rng.choices([*shares], weights=[*shares.values()], k=count)
     return [

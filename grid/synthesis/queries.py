@@ -1,4 +1,4 @@
-"""Queries: of users who have a workflow's goal; or before any tool, with plans in words (egb_slate §3.2, §3.3)."""
+"""Queries of users: for a workflow's goal, or before there are tools, with plans in words (egb_slate §3.2, §3.3)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WORDS: Mapping[Complexity, tuple[int, str]] = {
         "several wishes that hang together, exceptions, deadlines and priorities, in five or more sentences",
     ),
 }
-"""The least words of a query, and what it holds, by complexity."""
+"""The smallest number of words of a query, and a description of its content, by complexity."""
 _VALUE = 100
-ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
+ANY_TEXT = {"type": "string"}  # without a limit: for one of 1,200 characters xgrammar compiles half a minute
 EXAMPLE: Mapping[str, Any] = {
     "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
@@ -57,9 +57,9 @@ class _Query(BaseModel):
 
 @dataclass(frozen=True)
 class Query:
-    """What a user writes; `key` is the case's id, `values` are the first call's arguments.
+    """A user's query; `key` is the case's id, `values` are the first call's arguments.
 
-    None where the query was there before the tools: then the stage of the substeps finds them in it.
+    `values` is None if the query was written before the tools: then the stage of the substeps finds them in its text.
     """
 
     key: str
@@ -69,7 +69,7 @@ class Query:
 
 
 async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) -> list[Settled[Query]]:
-    """Queries of a workflow, one after another."""
+    """Ask for the queries of a workflow, one after another."""
     found: list[Settled[Query]] = []
     for number in range(count):
         before = [query for one in found for query in one.products]
@@ -101,16 +101,16 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
 
 
 class Said(Protocol):
-    """What has a query's text."""
+    """An object with a query's text."""
 
     @property
     def text(self) -> str:
-        """As the user writes it."""
+        """The text that the user writes."""
         ...
 
 
 def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
-    """A rule that refuses a query that is, but for its form, one before it."""
+    """A rule that refuses a query that repeats an earlier one, except for its form."""
     texts = {normal(query.text) for query in before}
 
     def rule(query: Said) -> Broken | None:
@@ -124,7 +124,7 @@ def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
 
 
 def value_schema(argument: ArgumentRecord) -> dict[str, Any]:
-    """Of a value of an argument's type."""
+    """The JSON schema of a value of an argument's type."""
     if argument.type == "date":
         return {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
     return text_schema(_VALUE) if argument.type == "string" else {"type": argument.type}
@@ -137,7 +137,7 @@ def _takes(tool: ToolRecord | None) -> str:
 
 
 def described(argument: ArgumentRecord) -> str:
-    """An argument's name, type and meaning, as prompts show it."""
+    """An argument's name, type and meaning, in the form for prompts."""
     return f"{argument.name}, {argument.type}: {argument.description.rstrip('.')}"
 
 
@@ -176,11 +176,11 @@ def _schema(first: ToolRecord) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# Queries before there is any tool: what users of a topic ask for (egb_slate §3.2, figure 9).
+# Queries of a topic's users, written before there are tools (egb_slate §3.2, figure 9).
 
 
 _LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3, "advanced": 4}
-"""Different identifiers, dates, amounts and quantities: words with a digit."""
+"""The least number of different identifiers, dates, amounts and quantities (words with a digit) of a query."""
 _WISH_RULES = (
     "Rules:",
     AS_A_PERSON,
@@ -196,7 +196,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Wish:
-    """A query, by whom, and of which shape its plan will be."""
+    """A query, with its topic and with the shape that its plan will have, which names the user."""
 
     key: str
     topic: str
@@ -205,7 +205,7 @@ class Wish:
 
 
 async def of_topic(asker: Asker, domain: Domain, topic: str, shapes: Sequence[Shape]) -> list[Settled[Wish]]:
-    """The queries of a topic, one of each of the `shapes`, one after another."""
+    """Ask for the queries of a topic, one of each of the `shapes`, one after another."""
     found: list[Settled[Wish]] = []
     for number, shape in enumerate(shapes):
         before = [wish for one in found for wish in one.products]
@@ -260,7 +260,7 @@ def _wish_checking(
     return check
 
 
-# Plans before there is any tool: a query taken apart into steps and substeps, in words (egb_slate §3.3, figure 10).
+# Plans before there are tools: a query is divided into steps and substeps, in words (egb_slate §3.3, figure 10).
 
 
 _OUTLINE_RULES = (
@@ -291,7 +291,7 @@ class Outline:
         return [number for number, calls in self.wish.shape.numbered() if calls]
 
     def lines(self) -> Iterator[str]:
-        """The plan as prompts show it."""
+        """The lines of the plan in a prompt."""
         calling = {*self.calling}
         for number, text in self.texts.items():
             yield (
@@ -302,7 +302,7 @@ class Outline:
 
 
 async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outline]]:
-    """The plan of a query."""
+    """Ask for the plan of a query."""
     shape = wish.shape
     sections = (
         Section(
@@ -326,7 +326,7 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
 
 
 def _numbers(shape: Shape) -> list[str]:
-    """Of steps and substeps, in their order."""
+    """The numbers of steps and substeps, in order."""
     found = list[str]()
     for i, substeps in enumerate(shape.steps, 1):
         found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]

@@ -37,7 +37,7 @@ from grid.synthesis import by_queries, config, plans, queries, substeps, tools
 from grid.synthesis.asking import Asker, How, Line, Settled, Stage, as_line, kept, write
 from grid.synthesis.config import Construction, read
 
-# The whole construction: its stages in their order, and the files that `dataset=slate` reads.
+# The whole construction: its stages in order, and the files that `dataset=slate` reads.
 
 
 STAGES = "stages"
@@ -46,15 +46,15 @@ SETTINGS = "construction.json"
 
 
 def asked(wanted: Construction) -> How:
-    """How the model is asked; how requests are batched and what they cost is no part of it."""
+    """The parameters of the model's requests, without the batching of requests and without prices."""
     model = {key: value for key, value in unpriced(wanted.model).items() if key != "serving"}
     return How(model, wanted.seed, wanted.repairs, wanted.temperature, wanted.max_tokens, wanted.at_once)
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write what the set is made with; raises ConfigError where the folder holds one that is made otherwise.
+    """Write the settings of the set; raises ConfigError if the folder has a set with other settings.
 
-    Sizes and repairs may change: what was answered before is used as far as it is asked for again.
+    Sizes and repairs may change: earlier answers are used for all requests that are made again.
     """
     how = asked(wanted)
     settings: dict[str, Any] = {
@@ -64,7 +64,7 @@ def expect_same(wanted: Construction) -> None:
         "complexity": {key: value for key, value in wanted.complexity.items() if value},
         "temperature": how.temperature,
         "max_tokens": how.max_tokens,
-        **({"order": wanted.order} if wanted.order != "tools" else {}),  # sets were made before there was another
+        **({"order": wanted.order} if wanted.order != "tools" else {}),  # older sets do not have it
     }
     path = wanted.out / SETTINGS
     if not path.exists():
@@ -82,7 +82,7 @@ def expect_same(wanted: Construction) -> None:
 
 
 def _flat(key: str, value: object) -> dict[str, object]:
-    """Values by dotted key; lists are values."""
+    """Values by dotted keys; a list is one value."""
     if not isinstance(value, dict):
         return {key: value}
     parts = (_flat(f"{key}.{name}" if key else str(name), part) for name, part in value.items())
@@ -91,10 +91,10 @@ def _flat(key: str, value: object) -> dict[str, object]:
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """Hold a folder for one construction.
+    """Hold the lock of a folder for one construction.
 
     Raises:
-        StoreError: another process has it, or it cannot be written to.
+        StoreError: another process holds the folder, or it cannot be written to.
     """
     lock = FileLock(out / ".lock", timeout=0)
     try:
@@ -117,19 +117,19 @@ async def construct(
     say: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> Asker:
-    """Run all stages, and write the set; returns what each stage asked and got.
+    """Run all stages, and write the set; returns the asker with the requests and results of each stage.
 
     Raises:
-        UnfinishedError: a stage kept nothing.
+        UnfinishedError: a stage kept no product.
         EngineError: the model does not answer.
-        DataError, StoreError: a stage's file.
+        DataError, StoreError: a stage's file cannot be read or written.
     """
     asker = Asker(wanted.out / STAGES, asked(wanted), engine, price, say, progress)
     make = by_queries.cases if wanted.order == "queries" else _cases
     library, cases = await make(asker, wanted, say)
     library = await _beside(asker, wanted, library, cases)
     names = sorted(library, key=lambda tool: tool.name)
-    random.Random(derive_seed(wanted.seed, "order")).shuffle(names)  # so that places tell nothing
+    random.Random(derive_seed(wanted.seed, "order")).shuffle(names)  # so that a tool's place tells nothing about it
     for name, records in ((TOOLS, names), (CASES, cases)):
         write(wanted.out / name, b"".join(as_line(record.model_dump()) for record in records))
     return asker
@@ -138,7 +138,7 @@ async def construct(
 async def _cases(
     asker: Asker, wanted: Construction, say: Callable[[str], None]
 ) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """The stages up to whole cases, tools first: the library of the topics, and the cases."""
+    """Run the stages up to complete cases, tools first; returns the library of the topics, and the cases."""
     domain, sizes = wanted.domain, wanted.sizes
     topics = [*domain.topics]
     made = await asker.run("tools", (tools.of_topic(asker, domain, topic, sizes.tools) for topic in topics))
@@ -192,14 +192,14 @@ async def _beside(
     return found
 
 
-# What came of a construction, as tables.
+# The results of a construction, as tables.
 
 
 _PADDING = (0, 1, 0, 0)
 
 
 def stages(found: Sequence[Stage]) -> Table:
-    """What each stage was asked for, kept, repaired and refused, and what its answers cost."""
+    """The table of stages: products asked for, kept, repaired and refused, and the cost of the answers."""
     table = Table(
         title="Stages",
         box=SIMPLE,
@@ -223,7 +223,7 @@ def stages(found: Sequence[Stage]) -> Table:
 
 
 def gates(found: Sequence[Stage]) -> Table:
-    """Which rules refused what: answers that broke each, and items that ended so."""
+    """The table of rules: how many answers broke each rule, and for how many items that was so in the end."""
     table = Table(
         title="Gates",
         box=SIMPLE,
@@ -248,7 +248,7 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """What a reviewer of a benchmark would measure, as far as the set is large enough for it."""
+    """The figures that a reviewer of a benchmark would measure, if the set is large enough for them."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
     table = Table(
@@ -258,7 +258,7 @@ def quality(dataset: Slate) -> Table:
         table.add_column(column, justify="left" if column == "figure" else "right")
     for group in groups(dataset):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of few items in a fold
+            warnings.simplefilter("ignore")  # about folds with few items
             try:
                 for figure in group:
                     table.add_row(figure.name, f"{figure.value:.3g} {figure.unit}".strip(), figure.target)
@@ -292,7 +292,7 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0, 1 where it could not be finished, 2 for what cannot run."""
+    """Exit status 0, 1 if the construction could not be finished, 2 if it cannot run."""
     parser = argparse.ArgumentParser(
         prog="python -m grid.synthesis.slate",
         description=__doc__,
@@ -315,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(wanted: Construction) -> None:
-    # Not before all keys are known to be right: what follows takes longer to import.
+    # Only after all keys are known to be right, as these imports take longer.
     from grid.cluster.answering import Answering, loaded
     from grid.core.engine import ACTOR, SAMPLE, SIMULATOR
     from grid.engines.hosted import Probe
@@ -332,7 +332,7 @@ def _run(wanted: Construction) -> None:
     def say(line: str) -> None:
         console.print(shown_lines(line), markup=False)
 
-    probes = (Probe(SIMULATOR, wanted.temperature),)  # words, as those of who plays a tool
+    probes = (Probe(SIMULATOR, wanted.temperature),)  # free text, as of a model that plays a tool
     asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster, probes)
     with held(wanted.out), ExitStack() as stack:
         expect_same(wanted)
@@ -345,7 +345,7 @@ def _run(wanted: Construction) -> None:
 
 
 def _quality(console: Console, wanted: Construction) -> None:
-    """The figures of the set as a benchmark, read from its files."""
+    """Print the figures of the set as a benchmark, read from its files."""
     from grid.datasets.slate.dataset import Slate
 
     dataset = Slate(path=str(wanted.out))

@@ -1,4 +1,4 @@
-"""A case's substeps, its reference calls with their arguments, and what these return (egb_slate §3.3, §3.4)."""
+"""A case's substeps, its reference calls with their arguments, and the calls' outcomes (egb_slate §3.3, §3.4)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from grid.worlds.lookup import build_entries, means
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
-"""Share of a case's calls behind the first that take an earlier result."""
-# Its numbers are none of a plan's: small models repeat what stands under a number of theirs.
+"""The least share of a case's later calls (all but the first) that take an earlier result."""
+# Its numbers occur in no plan: small models would copy the example's text for a number of their own plan.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
     "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
@@ -55,7 +55,7 @@ _ANSWER = TypeAdapter(dict[str, _Written])
 
 @dataclass(frozen=True)
 class Outlined:
-    """A query with the texts of its substeps and its reference calls, by the substep's number."""
+    """A query with the texts of its substeps and its reference calls, by the substeps' numbers."""
 
     query: Query
     texts: Mapping[str, str]
@@ -63,7 +63,7 @@ class Outlined:
 
 
 async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[Outlined]]:
-    """The substeps of one case."""
+    """Ask for the substeps of one case."""
     plan = query.workflow
     later = [number for number, _ in plan.calls[1 if query.values is not None else 0 :]]
     sections = (
@@ -198,7 +198,7 @@ def _schema(query: Query) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# The stage that writes what the calls return, each case's as one coherent whole (egb_slate §3.4, figure 15).
+# The stage that writes the calls' outcomes, those of a case together so that they agree (egb_slate §3.4, figure 15).
 
 
 _VALUE = 120
@@ -219,7 +219,7 @@ Tools = Mapping[str, ToolRecord]
 
 
 async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools) -> list[Settled[CaseRecord]]:
-    """The outcomes of one case, which they make whole."""
+    """Ask for the outcomes of one case, which complete it."""
     kinds = _taken(outlined, tools)
     sections = (
         Section("role", ("You play the tools of a service: you write what calls of them return.", *_OUTCOME_RULES)),
@@ -240,7 +240,7 @@ async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools
 
 
 def coherent() -> Callable[[CaseRecord], Broken | None]:
-    """A rule that refuses a case in which a call returns something else than in a case before it."""
+    """A rule that refuses a case in which a call returns something else than in an earlier case."""
     known: dict[str, Mapping[str, Json]] = {}
 
     def rule(case: CaseRecord) -> Broken | None:
@@ -260,7 +260,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
 
 
 def _taken(outlined: Outlined, tools: Tools) -> dict[tuple[str, str], str]:
-    """Step and field of the results that later calls take, with the type that they need; a text where they differ."""
+    """The results (step and field) that later calls take, with the needed type; a string if the needed types differ."""
     kinds: dict[tuple[str, str], str] = {}
     for call in outlined.calls.values():
         types = {one.name: one.type for one in tools[call.tool].arguments}
@@ -327,7 +327,7 @@ def _problems(
 
 
 def _contradictions(calls: Mapping[str, ToolCall], given: Mapping[str, Mapping[str, Json]]) -> Iterator[Broken]:
-    """Calls that mean the same and return something else: the simulator would answer one with the other's outcome."""
+    """Calls with the same meaning and different outcomes: the simulator would answer one with the other's outcome."""
     try:
         entries = build_entries(calls, given)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The stages that write tools: those of the topics, equivalents, and distractors (egb_slate §3.3, figure 13)."""
+"""The stages that write tools: the topics' tools, equivalents, and distractors (egb_slate §3.3, figure 13)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from grid.synthesis.config import Domain, slug
 from grid.text.words import stems
 
 AT_A_TIME = 5
-_MOST = 3  # arguments, and result fields
-_WORDS = range(5, 41)  # of a tool's description
+_MOST = 3  # the most arguments, and the most result fields, of a tool
+_WORDS = range(5, 41)  # allowed numbers of words of a tool's description
 _LENGTH, _SHORT = 200, 100
 RULES = (
     "Rules:",
@@ -55,7 +55,7 @@ EXAMPLE = ToolRecord(
     results=["rain_in_mm", "forecast_id"],
 )
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
-"""The example as an answer has it."""
+"""The example in the form of an answer."""
 _FORM = (
     "Answer with JSON only, as in this example of another domain, which is not to be repeated:",
     to_json({"tools": [SHOWN]}),
@@ -69,7 +69,7 @@ class _Argument(BaseModel):
 
 
 class Written(BaseModel):
-    """A tool as an answer has it."""
+    """A tool in the form of an answer."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class Written(BaseModel):
     results: list[str]
 
     def record(self, category: str) -> ToolRecord:
-        """The tool as the library has it; one that breaks no rule of `tool_problems`."""
+        """The tool in the form of the library; it must break no rule of `tool_problems`."""
         return ToolRecord(
             name=self.name,
             category=category,
@@ -104,7 +104,7 @@ class _Equivalent(BaseModel):
 
 
 def notes(domain: Domain) -> Section:
-    """What every prompt says of the domain."""
+    """The section on the domain, which is in every prompt."""
     return Section("notes", (f"Domain: {domain.name}. {domain.description}", f"Users: {', '.join(domain.users)}."))
 
 
@@ -117,7 +117,7 @@ def line(tool: ToolRecord) -> str:
 async def of_topic(
     asker: Asker, domain: Domain, topic: str, count: int, there: Sequence[ToolRecord] = ()
 ) -> list[Settled[ToolRecord]]:
-    """So many tools of a topic, a few at a time; each request shows those before, and those that are `there`."""
+    """Ask for `count` tools of a topic, a few at a time; each request shows the tools so far, and those in `there`."""
     found: list[Settled[ToolRecord]] = []
     for number in range(math.ceil(count / AT_A_TIME)):
         known = [*there, *(tool for one in found for tool in one.products)]
@@ -141,7 +141,7 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Distractors near one tool; `style` is how many words descriptions of plans' tools have."""
+    """Ask for distractors near one tool; `style` is the range of words in descriptions of the plans' tools."""
     sections = (
         Section(
             "role",
@@ -174,7 +174,7 @@ async def near(
 async def equivalent(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord]
 ) -> list[Settled[ToolRecord]]:
-    """A second tool with the function of one."""
+    """Ask for a second tool with the same function as one tool."""
     names = [one.name for one in host.arguments]
     sections = (
         Section(
@@ -206,7 +206,7 @@ async def equivalent(
 
 
 def distinct(taken: Sequence[ToolRecord] = ()) -> Callable[[ToolRecord], Broken | None]:
-    """A rule that refuses a tool whose name or description one before it has."""
+    """A rule that refuses a tool with the name or description of an earlier one."""
     names, texts = {tool.name for tool in taken}, {normal(tool.description) for tool in taken}
 
     def rule(tool: ToolRecord) -> Broken | None:
@@ -242,7 +242,7 @@ def _checking(
 
 
 def tool_problems(tool: Written) -> Iterator[Broken]:
-    """What is wrong with a tool, whatever there is beside it."""
+    """The rules that a tool breaks on its own, whatever other tools there are."""
     yield from name_problems(tool.name)
     name = f"{tool.name:.60}"
     for label, names in (("arguments", [one.name for one in tool.arguments]), ("results", tool.results)):
@@ -304,18 +304,18 @@ def _same(tool: _Equivalent, host: ToolRecord, library: Sequence[ToolRecord]) ->
 
 
 def pattern_schema(pattern: str) -> dict[str, Any]:
-    """Of a text that a pattern describes whole."""
+    """The JSON schema of a text that matches a pattern as a whole."""
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
 def _schema(count: int) -> dict[str, Any]:
-    """Of so many tools."""
+    """The JSON schema of `count` tools."""
     tools = {"type": "array", "items": tool_schema(), "minItems": count, "maxItems": count}
     return object_schema({"tools": tools}, ["tools"])
 
 
 def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """Of a tool, with `more` before what it always has; where there are `names`, its own is one of them."""
+    """The JSON schema of a tool, with the properties `more` first; its name is one of `names`, if any are given."""
     argument = {"name": pattern_schema(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
     arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
     results = {"type": "array", "items": pattern_schema(FIELD), "minItems": 1, "maxItems": _MOST}

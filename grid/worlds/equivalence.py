@@ -1,10 +1,10 @@
 """When two argument values mean the same (egb_slate §3.4, semantic equivalence matching).
 
-Dates in several forms, numbers with their units, booleans, case, white space, hyphens between letters and the order of
-lists do not matter. A date that lacks its year (or its time) equals one that agrees in all that both state. Where a
-value alone may mean two things, the argument's name and description decide: a bare `09/28` is a day only where they
-speak of a date and not of what expires, and 9 is `9 kg` only where they state the unit. Texts in other words differ: of
-these a model may be asked (`LookupSimulator.asking`).
+Differences in these do not matter: the form of dates, numbers with their units, booleans, case, white space, hyphens
+between letters, and the order of lists. A date without a year (or a time) equals a date that agrees with it in
+everything that both state. If a value alone may mean two things, the argument's name and description decide: a bare
+`09/28` is a day only if they speak of a date and not of an expiry, and 9 is `9 kg` only if they state the unit. Texts
+in other words count as different: a model may be asked about these (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from functools import lru_cache
 
 from grid.core.types import Json
 
-# Dates and times as people write them, by a grammar that needs nothing but the standard library.
+# Dates and times as people write them, read with the standard library alone.
 #
-# What SLATE's scorer says must not depend on a package's version or on today's year, and its published form is one
-# file. Read are, in any order and each once, whatever the case:
+# The verdict of SLATE's scorer must not depend on a package's version or on today's year, and its published form is one
+# file. The following parts are read, in any order, each at most once, in upper or lower case:
 #
 # - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be one), `09-28` at the beginning, `September
-# 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`, those with a name also without their year; - a time: `15:00`,
-# `15:00:30`, `3 pm`, `3:00 p.m.`; beside a day also with a zone (`Z`, `+02:00`), which does not count; - a weekday
-# beside either.
+# 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; days with a month's name also without their year; - a time: `15:00`,
+# `15:00:30`, `3 pm`, `3:00 p.m.`; next to a day also with a zone (`Z`, `+02:00`), which does not count; - a weekday
+# next to a day or a time.
 #
-# Everything else is no moment.
+# Any other text is no moment.
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -38,7 +38,7 @@ _MONTH = (
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?!\w)\.?"
 )
 _ALONE = r"(?![\w:])(?!\s?[ap]\.?m\b)"
-"""Behind a number that belongs to no time."""
+"""Follows a number that is not part of a time."""
 _DAY = rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_ALONE}"
 _YEAR = rf"(?:,?\s+'?(?P<year>\d{{4}}|\d\d){_ALONE})?"
 _FORMS = tuple(
@@ -64,14 +64,14 @@ _TIMES = tuple(
 _WEEKDAY = re.compile(r"(?<!\w)(mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?(?!\w)\.?")
 _BETWEEN = re.compile(r"(?:[\s,;]|\bat\b|\bon\b)*")
 _PIVOT = 69
-"""Years of two digits from here on are of the last century (as POSIX has it)."""
+"""Two-digit years from this one on belong to the last century (as in POSIX)."""
 _LEAP = 2000
-"""The year of a day without one, which may be the 29th of February."""
+"""The year that is used for a day without a year, which may be the 29th of February."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A date, a time of day, or both; None where the text does not say. `weekday` is 0 to 6 from Monday."""
+    """A date, a time of day, or both; a part is None if the text does not state it. `weekday` is 0 to 6 from Monday."""
 
     year: int | None
     day: tuple[int, int] | None
@@ -89,7 +89,7 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """The date or time that a casefolded text is, with what it leaves open; None where it is neither."""
+    """The date or time that a casefolded text gives, with parts that may be open; None if it gives neither."""
     dated, text = _taken(text, *_FORMS)
     timed, text = _taken(text, *_TIMES)
     weekday, text = _taken(text, _WEEKDAY)
@@ -101,12 +101,12 @@ def read_moment(text: str) -> Moment | None:
     except ValueError:
         return None
     if timed and timed.groupdict().get("zone") and not dated:
-        return None  # it may as well be a span of hours
+        return None  # it may also be a span of hours
     return Moment(year, day, time, second, _DAYS.index(weekday[1][:3]) if weekday else None)
 
 
 def _taken(text: str, *forms: re.Pattern[str]) -> tuple[re.Match[str] | None, str]:
-    """Where the first form that stands in a text does, and the text without it."""
+    """The match of the first form that the text contains, and the text without it."""
     for form in forms:
         if match := form.search(text):
             return match, f"{text[: match.start()]} {text[match.end() :]}"
@@ -114,7 +114,7 @@ def _taken(text: str, *forms: re.Pattern[str]) -> tuple[re.Match[str] | None, st
 
 
 def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]:
-    """Year, and month and day; raises ValueError where there is no such day."""
+    """The year, and the month and day; raises ValueError if there is no such day."""
     written, name, day = parts.get("year"), parts.get("name"), int(parts["day"] or 0)
     month = _MONTHS.index(name[:3]) + 1 if name else int(parts["month"] or 0)
     year = int(written) if written else None
@@ -127,7 +127,7 @@ def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]
 
 
 def _time(parts: Mapping[str, str | None]) -> tuple[tuple[int, int], int | None]:
-    """Hour and minute, and the second; raises ValueError where there is no such time."""
+    """Hour and minute, and the second; raises ValueError if there is no such time."""
     hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if hour > 12:
@@ -154,13 +154,13 @@ _MOST = 200  # items of a list that is compared regardless of order
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its unit (of those in `grid.worlds.equivalence`), None where the text gives none."""
+    """A number with its unit (one of those in `grid.worlds.equivalence`); None if the text gives no unit."""
 
     value: Decimal
     unit: str | None
 
     def agrees(self, other: Quantity, about: str) -> bool:
-        """Whether the numbers are equal and so are the units, or `about` tells what is left out."""
+        """Whether the numbers are equal, and the units are equal or follow from `about` where they are left out."""
         if self.value != other.value:
             return False
         units = {self.unit, other.unit}
@@ -173,7 +173,7 @@ Canonical = bool | Quantity | Moment | str | None
 def equivalent(left: Json, right: Json, about: str = "", depth: int = 0) -> bool:
     """Whether two values mean the same: symmetric and reflexive, not transitive.
 
-    Dates may lack their year and numbers their unit, and then equal several that differ from one another.
+    A date without a year, or a number without a unit, may equal several values that differ from one another.
 
     `about` is the argument's name and description. `depth` counts the levels above; values nested deeper than 16 levels
     equal only themselves.
@@ -205,20 +205,20 @@ def is_text(value: Json, about: str = "") -> bool:
 
 
 def words_in(text: str) -> int:
-    """How many of the parts between a text's blanks are words: letters only, so that no code or path has any."""
+    """How many parts between a text's blanks are words: they have letters only, so that no code or path counts."""
     return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
 
 @lru_cache(maxsize=4096)
 def _of_a_day(about: str) -> bool:
-    """Whether an argument takes a day, as far as its name and description tell, and not a month of a year."""
+    """Whether an argument is a day, judging by its name and description, and not a month of a year."""
     return bool(_OF_A_DAY.search(about)) and not _OF_A_MONTH.search(about)
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
-    """A scalar's meaning; equal for scalars that mean the same, but for partial dates and units.
+    """A scalar's meaning. Scalars that mean the same have equal meanings, except for partial dates and units.
 
-    `dated`: two digits and two digits are a month and a day.
+    `dated`: whether two digits and two digits are read as a month and a day.
     """
     if isinstance(value, str):
         return _canonical_text(value, dated)
@@ -244,14 +244,14 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
 
 
 def _has_unit(before: str | None, behind: str | None) -> bool:
-    """Whether the words around a number are a unit or none at all."""
+    """Whether the words around a number are a unit, or there are none."""
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
 
 
 def _as_list(value: Json, items: int) -> list[Json]:
-    """A list, or text that lists its items; compared with a list of one, a value is that one item."""
+    """A list, or the items of a text that lists them; compared with a list of one item, a value is itself that item."""
     if isinstance(value, list):
         return value
     if isinstance(value, str) and items != 1:
@@ -261,7 +261,7 @@ def _as_list(value: Json, items: int) -> list[Json]:
 
 
 def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) -> bool:
-    """Whether the items can be paired off (pairing greedily would not do: partial dates match several)."""
+    """Whether the items can be paired off. Greedy pairing would not be enough, because partial dates match several."""
     if len(left) != len(right) or len(left) > _MOST:
         return left == right
     if not left:
@@ -271,13 +271,13 @@ def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) ->
 
 
 def paired_off(alike: Sequence[Sequence[bool]]) -> int:
-    """How many rows can each have a column of their own that is like them (augmenting paths)."""
+    """The largest number of rows that can each have their own matching column (augmenting paths)."""
     row_of: dict[int, int] = {}
     column_of: dict[int, int] = {}
     for start in range(len(alike)):
         reached: dict[int, int] = {}  # column: the row that it was reached from
         rows = [start]
-        for row in rows:  # which grows
+        for row in rows:  # the list grows meanwhile
             new = [column for column, like in enumerate(alike[row]) if like and column not in reached]
             reached |= dict.fromkeys(new, row)
             free = next((column for column in new if column not in row_of), None)
@@ -289,7 +289,7 @@ def paired_off(alike: Sequence[Sequence[bool]]) -> int:
 
 
 def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
-    """Give each row on the path that ends in a free column the next column of it."""
+    """Reassign columns along the path that ends in a free column, so that each row on it gets the next column."""
     while column is not None:
         row = reached[column]
         row_of[column], column_of[row], column = row, column, column_of.get(row)
@@ -343,10 +343,10 @@ _UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]
 
 
 def understood(unit: str | None, about: str) -> bool:
-    """Whether a bare number of an argument means this unit.
+    """Whether a bare number as the argument's value has this unit.
 
-    Money and shares may always go without; others where the argument's name or description states this unit and no
-    other of its kind.
+    Money and shares may always be written without a unit. Other units may be left out if the argument's name or
+    description states this unit and no other unit of its kind.
     """
     if unit is None or unit in _LOOSE:
         return True
@@ -355,6 +355,6 @@ def understood(unit: str | None, about: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _stated(about: str) -> frozenset[str]:
-    """The units in a text; a single letter counts in brackets or at the end of a name (`length_m`)."""
+    """The units in a text; a single letter counts only in brackets or at the end of a name (`length_m`)."""
     words = ["".join(found) for found in _UNIT.findall(_CAMEL.sub("_", about).casefold().replace("_", " _"))]
     return frozenset(UNITS[word] for word in words if word in UNITS)

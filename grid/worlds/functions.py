@@ -1,4 +1,4 @@
-"""Tools that are Python's: pure functions of JSON values, and objects whose state is a snapshot."""
+"""Tools that are Python code: pure functions of JSON values, and objects whose state is a snapshot."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from grid.worlds.schema import ERROR
 
 Function: TypeAlias = Callable[..., Any]
 Outcome: TypeAlias = tuple[str, str]
-"""A tool, and what it returned as JSON."""
+"""A tool, and its result as JSON."""
 
 
 def called(function: Function, call: ToolCall) -> Observation:
-    """What a function returns for a call; a failure where the arguments do not fit, or it refuses them.
+    """What a function returns for a call; a failure if the arguments do not fit or the function refuses them.
 
-    It refuses them by ValueError, LookupError or ArithmeticError.
+    A function refuses them with ValueError, LookupError or ArithmeticError.
 
     Raises:
-        ToolError: it raises anything else, or returns what is no JSON.
+        ToolError: it raises any other error, or returns a value that is not JSON.
     """
     try:
         found = _checked(function)(**call.arguments)
@@ -50,7 +50,7 @@ def called(function: Function, call: ToolCall) -> Observation:
 
 @dataclass(frozen=True)
 class FunctionWorld:
-    """Tools that are functions. The state is what was obtained; the case is resolved once `goal` is among it."""
+    """Tools that are functions. The state is the set of outcomes so far; the case is resolved once it has `goal`."""
 
     functions: Mapping[str, Function]
     goal: Outcome
@@ -61,7 +61,7 @@ class FunctionWorld:
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """What the function returns, which is then obtained; raises as `called`."""
+        """The state with the function's outcome, and the observation of it; raises as `called`."""
         obtained = own_state(state, frozenset)
         function = self.functions.get(call.tool)
         observation = called(function, call) if function else _failure(f"there is no tool {call.tool}")
@@ -72,12 +72,12 @@ class FunctionWorld:
         return self.goal in own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: what is asked for is an outcome."""
+        """None: the goal is an outcome, not an answer."""
         return None
 
 
 def outcome(call: ToolCall, observation: Observation) -> Outcome:
-    """What a call obtained."""
+    """The outcome of a call."""
     return call.tool, json.dumps(observation.content[RESULT], sort_keys=True)
 
 
@@ -90,26 +90,26 @@ def _checked(function: Function) -> Function:
     return validate_call(function)
 
 
-# Objects of Python classes as a world's state: each kept as a snapshot, and a call made on a copy.
+# Objects of Python classes as a world's state: each is kept as a snapshot, and a call is made on a copy.
 #
-# A snapshot is bytes that this project pickled itself, never anything that was read from a file or a model: it is
-# small, has a size that can be limited, and shares nothing with any other.
+# A snapshot is bytes that this project pickled itself, never anything that was read from a file or a model. It is
+# small, its size can be limited, and it shares nothing with any other snapshot.
 
 
 MOST_BYTES = 250_000
-"""A larger snapshot is refused."""
+"""Larger snapshots are refused."""
 MOST_ARGUMENTS = 100_000
 """Characters of a call's arguments as JSON."""
 MOST_SHOWN = 50_000
-"""Characters of an observation; what is above is cut."""
+"""Characters of an observation; the rest is cut."""
 
 
 class UncontrolledError(Exception):
-    """An object that cannot be made, or that cannot be kept: too large, or nested too deeply."""
+    """An object cannot be made, or cannot be kept: it is too large, or nested too deeply."""
 
 
 class Invoked(NamedTuple):
-    """What a call left and returned: the object behind it, its result as text, and as an observation."""
+    """A call's outcome: the object after it, and its result as text and as an observation."""
 
     snapshot: bytes
     text: str
@@ -117,10 +117,10 @@ class Invoked(NamedTuple):
 
 
 def taken(make: Callable[[], object]) -> bytes:
-    """A snapshot of what a function makes.
+    """A snapshot of the object that a function makes.
 
     Raises:
-        UncontrolledError: it breaks, or the object is too large.
+        UncontrolledError: the function breaks, or the object is too large.
     """
     try:
         return _kept(make())
@@ -129,10 +129,10 @@ def taken(make: Callable[[], object]) -> bytes:
 
 
 def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invoked:
-    """Call a method of a copy of an object.
+    """Call a method on a copy of an object.
 
-    An exception is a failed observation with `error`, and what the method did before it stays, as it would in the
-    object itself. Where the object cannot be kept behind the call, it is as it was before.
+    An exception gives a failed observation with `error`. Changes that the method made before it stay, as they would in
+    the object itself. If the object cannot be kept after the call, it stays as it was before.
     """
     written = to_json(dict(arguments))
     if len(written) > MOST_ARGUMENTS:
@@ -155,13 +155,13 @@ def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invok
 
 
 def refused(snapshot: bytes, why: str) -> Invoked:
-    """A call that is not made."""
+    """The outcome of a call that is not made."""
     text = f"Error during execution: {why}"
     return Invoked(snapshot, text, Observation({ERROR: text[:MOST_SHOWN]}, failed=True))
 
 
 def same_public_state(one: bytes, other: bytes) -> bool:
-    """Whether all public attributes of the second are equal to those of the first; not where that cannot be told."""
+    """Whether all public attributes of the second are equal to those of the first; False if that cannot be decided."""
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
@@ -181,7 +181,7 @@ def _copy(snapshot: bytes) -> Any:
 
 
 def _own_precision() -> AbstractContextManager[object]:
-    """What a method sets for all decimal numbers of the process is set back behind it."""
+    """A context whose end undoes what a method set for all decimal numbers of the process."""
     stack = ExitStack()
     stack.enter_context(localcontext())
     if mpmath := sys.modules.get("mpmath"):
@@ -190,7 +190,7 @@ def _own_precision() -> AbstractContextManager[object]:
 
 
 def _text(result: object) -> str:
-    """A result as BFCL has it: texts as they are, objects as JSON where possible, all else as Python shows it."""
+    """A result as text, as in BFCL: texts as they are, objects as JSON if possible, all else as Python shows it."""
     if type(result) is str:
         return result
     if type(result) is dict:
@@ -202,14 +202,14 @@ def _text(result: object) -> str:
 
 
 def _failed(result: object) -> bool:
-    """Whether a result is an error, or a list of nothing but one."""
+    """Whether a result is an error, or a list whose only item is one."""
     if isinstance(result, list) and len(result) == 1:
         return _failed(result[0])
     return isinstance(result, dict) and ERROR in result
 
 
 def _content(result: object, text: str) -> dict[str, Json]:
-    """A result as an observation: an object's own fields, other values as `result`, and text where it is no JSON."""
+    """A result as an observation: an object's own fields, other values as `result`, or its text if it is not JSON."""
     try:
         value = loads(json.dumps(result, default=str))
     except (TypeError, ValueError, RecursionError):

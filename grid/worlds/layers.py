@@ -1,4 +1,4 @@
-"""Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's."""
+"""Worlds around other worlds: a robustness setting changes some calls, and the inner world runs all others."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from grid.worlds.schema import ERROR
 
 @dataclass(frozen=True)
 class Layer:
-    """All is as in the world that it is around; states are that world's."""
+    """A world that behaves like the world that it is around; its states are that world's."""
 
     inner: World
 
     @property
     def branches(self) -> bool:
-        """Whether the inner world does."""
+        """Whether the inner world branches."""
         return self.inner.branches
 
     def start(self) -> State:
-        """The inner world's."""
+        """The inner world's start."""
         return self.inner.start()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """What the inner world makes of a call."""
+        """The inner world's outcome of a call."""
         return await self.inner.apply(state, call)
 
     def resolved(self, state: State) -> bool:
@@ -36,15 +36,15 @@ class Layer:
         return self.inner.resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """What a state says in answer."""
+        """The answer in a state."""
         return self.inner.answer(state)
 
     def next_turn(self, state: State) -> State:
-        """The state behind the user's next message, where the inner world is a conversation."""
+        """The state after the user's next message, if the inner world is a conversation."""
         return cast(Conversation, self.inner).next_turn(state)
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all is right up to now, where the inner world is a conversation."""
+        """Whether all is right up to now, if the inner world is a conversation."""
         return cast(Conversation, self.inner).turn_resolved(state)
 
     def over(self, state: State) -> bool:
@@ -52,29 +52,29 @@ class Layer:
         return over(self.inner, state)
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state behind the planner's own end of the work."""
+        """The state after the planner itself ended the work."""
         return ended(self.inner, state, answer)
 
 
 def over(world: World, state: State) -> bool:
-    """Whether nothing can be done any more, where the world can tell."""
+    """Whether nothing can be done any more; False for a world that cannot say."""
     return can(type(world), Ending) and cast(Ending, world).over(state)
 
 
 def ended(world: World, state: State, answer: str | None) -> State:
-    """The state behind the planner's own end of the work; the same state where that is nothing to the world."""
+    """The state after the planner itself ended the work; the same state if the world does not need to know."""
     return cast(Ending, world).ended(state, answer) if can(type(world), Ending) else state
 
 
 async def close(world: World) -> None:
-    """End what lives in a world, where anything does."""
+    """End whatever lives in a world, a process for example, if there is anything."""
     inner = bare(world)
     if can(type(inner), Closing):
         await cast(Closing, inner).close()
 
 
 async def settle(world: World, state: State) -> None:
-    """Let a world look at what is left behind the last state, where it has to."""
+    """Let a world look at what is left after the last state, if it needs to."""
     inner = bare(world)
     if can(type(inner), Settling):
         await cast(Settling, inner).settle(state.inner if isinstance(state, RejectState) else state)
@@ -88,16 +88,16 @@ def bare(world: World) -> World:
 
 
 def within(world: World, change: Callable[[World], World]) -> World:
-    """The world with another one in the place of what is `bare`, in the same layers."""
+    """The world in the same layers, with its innermost world (`bare`) replaced by what `change` makes of it."""
     if not isinstance(world, Layer):
         return change(world)
     return replace(world, inner=within(world.inner, change))
 
 
-# A world that records calls and answers nothing: for tasks whose tools nobody has (agent_planning_benchmark §3.1).
+# A world that records calls and answers nothing, for tasks whose tools nobody has (agent_planning_benchmark §3.1).
 #
-# A call comes back with no fields, so that planners who go step by step can go on, and learn nothing. The broken tool
-# of a task fails again. Nothing is ever resolved: what a plan is worth is for a scorer to say.
+# A call returns no fields, so that planners that go step by step can go on and learn nothing. The broken tool of a task
+# fails again. Nothing is ever resolved: a scorer decides how good a plan is.
 
 
 BROKEN = "The tool is out of order."
@@ -105,7 +105,7 @@ BROKEN = "The tool is out of order."
 
 @dataclass(frozen=True)
 class RecordingWorld:
-    """A state is the calls so far, as texts; `broken` is the tool that fails."""
+    """A world whose state is the calls so far, as texts; `broken` is the tool that fails."""
 
     broken: str | None = None
     branches: ClassVar[bool] = True
@@ -115,7 +115,7 @@ class RecordingWorld:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The calls with this one, and an outcome without fields."""
+        """The calls including this one, and an outcome without fields."""
         calls = (*own_state(state, tuple), call.text())
         failed = call.tool == self.broken
         return calls, Observation({"error": BROKEN} if failed else {}, failed)
@@ -129,7 +129,7 @@ class RecordingWorld:
         return None
 
 
-# The tool by which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1).
+# The tool with which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1).
 
 
 REJECT_TOOL = ToolSpec(
@@ -138,15 +138,15 @@ REJECT_TOOL = ToolSpec(
     "missing. No other call is made then.",
     (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
 )
-"""Offered with solvable and unsolvable cases alike, so that it tells nothing."""
+"""Offered with solvable and unsolvable cases alike, so that the offer gives nothing away."""
 
 Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
-"""What resolves a case: to refuse it and call nothing else; to resolve it and not refuse; whichever of the two."""
+"""What resolves a case: to refuse it and call nothing else; to resolve it and not refuse; or either of the two."""
 
 
 @dataclass(frozen=True)
 class RejectState:
-    """The inner world's state, whether any tool was `called`, failed calls among them, and the request `refused`."""
+    """The inner world's state; whether any tool was `called`, even if it failed; whether the request was `refused`."""
 
     inner: State
     called: bool = False
@@ -155,9 +155,9 @@ class RejectState:
 
 @dataclass(frozen=True)
 class RejectingWorld(Layer):
-    """A world in which a request can be refused, which ends the work: calls behind it fail and change nothing.
+    """A world in which a request can be refused. A refusal ends the work: later calls fail and change nothing.
 
-    `removed` are tools that there are no more. A call that failed was made all the same, and the state says so.
+    `removed` are tools that no longer exist. A failed call counts as made all the same, and the state says so.
     """
 
     wanted: Wanted
@@ -168,7 +168,7 @@ class RejectingWorld(Layer):
         return RejectState(self.inner.start())
 
     async def apply(self, state: State, call: ToolCall) -> tuple[RejectState, Observation]:
-        """A refusal, or what the inner world makes of a call before one."""
+        """A refusal, or the inner world's outcome of a call before any refusal."""
         before = own_state(state, RejectState)
         if before.refused:
             ended = {"status": "the request was refused"}
@@ -182,17 +182,17 @@ class RejectingWorld(Layer):
         return replace(called, inner=after), observation
 
     def resolved(self, state: State) -> bool:
-        """Whether what is `wanted` was done."""
+        """Whether the `wanted` outcome was reached."""
         own = own_state(state, RejectState)
         return self._settled(own, self.wanted != "refusal" and self.inner.resolved(own.inner))
 
     def answer(self, state: State) -> str | None:
-        """The inner world's; None behind a refusal."""
+        """The inner world's answer; None after a refusal."""
         own = own_state(state, RejectState)
         return None if own.refused else self.inner.answer(own.inner)
 
     def next_turn(self, state: State) -> RejectState:
-        """The state behind the user's next message: what was refused stays so."""
+        """The state after the user's next message: a refusal stays."""
         own = own_state(state, RejectState)
         return replace(own, inner=super().next_turn(own.inner))
 
@@ -202,11 +202,11 @@ class RejectingWorld(Layer):
         return self._settled(own, self.wanted != "refusal" and super().turn_resolved(own.inner))
 
     def over(self, state: State) -> bool:
-        """Whether the inner world's work is over; a refusal is ended by the planner itself."""
+        """Whether the inner world's work is over. After a refusal it is the planner itself that ends the work."""
         return super().over(own_state(state, RejectState).inner)
 
     def ended(self, state: State, answer: str | None) -> RejectState:
-        """The inner world's end of the work."""
+        """The state with the inner world's state after the end of the work."""
         own = own_state(state, RejectState)
         return replace(own, inner=super().ended(own.inner, answer))
 
@@ -228,5 +228,5 @@ class RetrievingWorld(World, Protocol):
     """A world that answers searches from the paragraphs that are found for them."""
 
     def reading(self, paragraphs: int) -> World:
-        """The same world, in which a search has at most so many paragraphs to go by, the best ones."""
+        """The same world, in which a search uses at most so many paragraphs, the best ones."""
         ...

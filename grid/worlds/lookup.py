@@ -1,4 +1,4 @@
-"""The lookup simulator of egb_slate §3.4: (tool, arguments) to outcome, and a default outcome for all else."""
+"""The lookup simulator of egb_slate §3.4: (tool, arguments) to outcome, and a default outcome for every other call."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from grid.worlds.equivalence import equivalent, is_text, words_in
 
 @dataclass(frozen=True)
 class Entry:
-    """One reference call with concrete arguments, the substeps that make it, and what it returns.
+    """One reference call with concrete arguments, the substeps that make it, and its outcome.
 
-    `open_arguments` are not compared: nothing that an agent sees tells their value. `parameters` are the tool's, by
-    name: what they say of an argument decides what its value means.
+    `open_arguments` are not compared, because an agent sees nothing from which it could know their values. `parameters`
+    are the tool's, by name: the meaning of an argument's value depends on the parameter's name and description.
     """
 
     substeps: frozenset[str]
@@ -38,10 +38,10 @@ class Entry:
         return f"{name} {parameter.description}" if parameter else name
 
     def may_be_judged(self, name: str, value: Json) -> bool:
-        """Whether it is no matter of rules what a value of an argument means: free text here and there.
+        """Whether a model may judge what a value of an argument means: the value and the entry's own are free texts.
 
-        The tool declares a text and lists no values, and the entry's has two words at least: a name of one word, a code
-        or an identifier never is.
+        This is so if the tool declares a text and lists no values, and the entry's value has at least two words. A name
+        of one word, a code or an identifier is never judged.
         """
         parameter, own = self.parameters.get(name), self.call.arguments[name]
         free = parameter is not None and parameter.type == "string" and not parameter.values
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class SameFunction:
-    """That a tool does exactly what `tool` does; `arguments` maps its own argument names to that tool's."""
+    """A record that a tool does exactly what `tool` does; `arguments` maps its own argument names to that tool's."""
 
     tool: str
     arguments: Mapping[str, str]
@@ -60,7 +60,7 @@ class SameFunction:
 
 @lru_cache(maxsize=4096)
 def default_outcome(tool: str) -> Observation:
-    """What any call that matches no entry returns: context-free, and without information."""
+    """The outcome of any call that matches no entry: it depends on no context and carries no information."""
     return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
 
 
@@ -68,13 +68,13 @@ def default_outcome(tool: str) -> Observation:
 class LookupSimulator:
     """A case's tools, played from its table of reference calls.
 
-    The state is the set of substeps whose outcome was obtained, by whatever path. The case is resolved when it
-    holds every substep of `resolution`; it starts with those of `begun`. An argument that a call gives and an entry
-    lacks is no fault where the tool declares it optional; of several entries the call then means the one that lacks the
-    fewest.
+    The state is the set of substeps whose outcome was obtained, on any path. The case is resolved when the state has
+    every substep of `resolution`; it starts with those of `begun`. An argument that a call gives and an entry lacks is
+    no fault if the tool declares it optional; if several entries match, the call means the one that lacks the fewest
+    arguments.
 
-    With `same`, a call that means no entry by the rules means those from which it differs in free texts alone, each of
-    which is said to mean the same.
+    With `same`, a call that means no entry by the rules means the entries from which it differs only in free texts, if
+    `same` says of each of these texts that it means the same.
     """
 
     entries: tuple[Entry, ...]
@@ -85,15 +85,15 @@ class LookupSimulator:
     branches: ClassVar[bool] = True
 
     def asking(self, same: Same) -> LookupSimulator:
-        """The same tools, with somebody who judges free texts."""
+        """The same tools, with `same` to judge free texts."""
         return replace(self, same=same)
 
     def start(self) -> frozenset[str]:
-        """What was obtained before; else nothing."""
+        """The substeps obtained before; empty if there are none."""
         return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
+        """The outcome of the first entry that the call means; the tool's default outcome if it means none."""
         obtained = own_state(state, frozenset)
         stated = by_reference_names(call, self.same_function)
         groups = candidates(self.entries, stated)
@@ -105,7 +105,7 @@ class LookupSimulator:
         return obtained.union(*(entry.substeps for entry in meant)), meant[0].outcome
 
     def missed(self, call: ToolCall) -> Observation:
-        """What a call that means no entry returns."""
+        """The outcome of a call that means no entry."""
         return default_outcome(call.tool)
 
     def resolved(self, state: State) -> bool:
@@ -113,12 +113,12 @@ class LookupSimulator:
         return self.resolution <= own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: outcomes are obtained, no question is answered."""
+        """None: outcomes are obtained, but no question is answered."""
         return None
 
 
 def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
-    """A call as one of the tool that its own repeats; itself where it repeats none."""
+    """A call translated to the tool whose function its own tool repeats; unchanged if its tool repeats none."""
     same = same_function.get(call.tool)
     if same is None:
         return call
@@ -126,9 +126,9 @@ def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]
 
 
 def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
-    """The entries that a call may mean as far as its tool and its arguments' names tell.
+    """The entries that a call may mean, judging by its tool and its arguments' names.
 
-    Grouped by how many arguments they lack, the fewest first.
+    They are grouped by how many of the call's arguments they lack, the fewest first.
     """
     possible: dict[int, list[Entry]] = {}
     for entry in entries:
@@ -138,13 +138,13 @@ def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
 
 
 def by_rules(groups: Iterable[Sequence[Entry]], call: ToolCall) -> list[Entry]:
-    """Of the first group that has any, the entries that a call means by the rules."""
+    """The entries that a call means by the rules, from the first group that has any."""
     found = ([entry for entry in group if not any(_differing(entry, call.arguments))] for group in groups)
     return next(filter(None, found), [])
 
 
 def concrete_calls(world: World) -> Mapping[str, ToolCall]:
-    """By substep the reference calls with concrete arguments, as a world that looks them up expects them."""
+    """Map each substep to its reference call with concrete arguments; empty if the world does not look calls up."""
     entries = world.entries if isinstance(world, LookupSimulator) else ()
     return {substep: entry.call for entry in entries for substep in entry.substeps}
 
@@ -155,13 +155,13 @@ def means(entry: Entry, arguments: Mapping[str, Json]) -> bool:
 
 
 def _more(entry: Entry, arguments: Mapping[str, Json]) -> set[str]:
-    """The arguments that the entry lacks; an empty one is none."""
+    """The call's arguments that the entry lacks; an empty argument does not count."""
     known = entry.call.arguments.keys() | entry.open_arguments
     return {name for name, value in arguments.items() if name not in known and value not in (None, "")}
 
 
 def _differing(entry: Entry, arguments: Mapping[str, Json]) -> Iterator[str]:
-    """The entry's arguments that are not given, or by the rules otherwise."""
+    """The entry's arguments that are missing from the call, or whose values differ by the rules."""
     for name, value in entry.call.arguments.items():
         if name in entry.open_arguments:
             continue
@@ -170,7 +170,7 @@ def _differing(entry: Entry, arguments: Mapping[str, Json]) -> Iterator[str]:
 
 
 async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Json], same: Same) -> list[Entry]:
-    """Of the first group that has any, the entries from which a call differs in nothing but the wording of texts."""
+    """The entries from which a call differs only in the wording of texts, from the first group that has any."""
     for group in groups:
         if found := [entry for entry in group if await _reworded(entry, arguments, same)]:
             return found
@@ -178,7 +178,7 @@ async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Jso
 
 
 async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
-    """Nothing is asked where anything else differs, and nothing more after a no."""
+    """Whether all differences are rewordings. `same` is not asked if anything else differs, nor again after a no."""
     names = list(_differing(entry, arguments))
     if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
         return False
@@ -195,13 +195,13 @@ def build_entries(
     open_arguments: Mapping[str, frozenset[str]] | None = None,
     tools: Mapping[str, ToolSpec] | None = None,
 ) -> tuple[Entry, ...]:
-    """The table of a case: reference calls (substep id to call) made concrete, equal calls as one entry.
+    """The table of a case: reference calls (substep id to call) made concrete, with equal calls as one entry.
 
     Args:
         calls: substep id to reference call.
-        outcomes: substep id to what its call returns.
+        outcomes: substep id to the outcome of its call.
         open_arguments: substep id to the arguments that are not compared.
-        tools: those called, by name, as far as they are known.
+        tools: the called tools by name, as far as they are known.
 
     Raises:
         ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.

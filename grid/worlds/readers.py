@@ -1,4 +1,4 @@
-"""Who answers the questions of a world that searches: rules, a model, or the reference itself."""
+"""Readers that answer the questions of a world that searches: by rules, by a model, or from the reference itself."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from grid.text.answers import normalised
 from grid.text.words import STOPWORDS, terms
 from grid.worlds.simulated import Response, Simulator
 
-# Paragraphs of running text, and which of them are nearest to a question.
+# Paragraphs of running text, and a search for those nearest to a question.
 
 
 class Paragraph(NamedTuple):
-    """A paragraph and what it is about."""
+    """A paragraph and its title, which says what it is about."""
 
     title: str
     text: str
 
     @property
     def shown(self) -> str:
-        """As a text that is searched, and read."""
+        """The text that is searched and read."""
         return f"{self.title}: {self.text}"
 
 
 class Corpus:
-    """Paragraphs, and a scorer of all of them (each as `Paragraph.shown`); remembers the answers it has given.
+    """Paragraphs, and a scorer of all of them (each as `Paragraph.shown`). The corpus remembers answers it has given.
 
-    `matching`: a score that is not above 0 says that nothing is shared, as with BM25.
+    `matching`: whether a score that is not above 0 means that question and paragraph share nothing, as with BM25.
     """
 
     def __init__(self, paragraphs: Sequence[Paragraph], scorer: Scorer, *, matching: bool = True) -> None:
@@ -55,18 +55,18 @@ class Corpus:
         return tuple(self.paragraphs[i] for i in best(scores, count) if not self._matching or scores[i] > 0)
 
 
-# A reader without a language model: the span of the nearest sentence that has the kind that a question asks for.
+# A reader without a language model: it picks from the nearest sentence a span of the kind that a question asks for.
 #
-# Sentences are weighed by the rare words that they share with the question; what kind of span is wanted (a date, a
-# number, a place, a name, yes or no, or the sentence itself) follows from the question's own words. It is
-# deterministic, training-free and weak: a stand-in for a model in the role `simulator`, so that planners can be run
-# without one.
+# Sentences are weighed by the rare words that they share with the question. The wanted kind of span (a date, a number,
+# a place, a name, yes or no, or the sentence itself) follows from the question's own words. The reader is
+# deterministic, needs no training and is weak: a stand-in for a model in the role `simulator`, so that planners can run
+# without a model.
 
 
 Kind: TypeAlias = Literal["sentence", "truth", "year", "date", "number", "place", "name"]
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-"""Numbers that stand in words, from 2 on."""
+"""Numbers written as words, from 2 on."""
 YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 DATE = re.compile(rf"\b[0-9]{{1,2}} (?:{_MONTHS})(?: [0-9]{{4}})?\b|\b(?:{_MONTHS}) [0-9]{{1,2}}(?:, [0-9]{{4}})?\b")
 NUMBER = re.compile(
@@ -104,13 +104,13 @@ _NO_NAMES = STOPWORDS | {
     "also",
 }
 _FIRST = 400
-"""Sentences that are looked at, those of the nearest paragraphs."""
+"""Sentences that are looked at, from the nearest paragraphs."""
 _LEAST = 0.35
-"""The share of a question's weight that a sentence must have for its paragraph to say anything about it."""
+"""The share of a question's weight that a sentence needs to count as saying something about the question."""
 _NAMED = 0.4
-"""What a sentence gains where the question names what its paragraph is about."""
+"""The gain of a sentence if the question names the subject of its paragraph."""
 _NEAR = 0.5
-"""How fast a span loses with its distance, in characters, to the question's words."""
+"""How fast a span loses with its distance, in characters, from the question's words."""
 
 
 class _Sentence(NamedTuple):
@@ -125,7 +125,7 @@ class _Span(NamedTuple):
 
 
 def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
-    """A span of a paragraph that may answer a question; None where no sentence says enough about it."""
+    """A span of a paragraph that may answer a question; None if no sentence says enough about the question."""
     asked, kind = set(terms(question)), kind_of(question)
     sentences = [found for found in _weighed(question, asked, paragraphs) if found.score >= _LEAST]
     if not sentences:
@@ -142,27 +142,27 @@ def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
 
 
 def kind_of(question: str) -> Kind:
-    """What kind of span a question asks for: a name where nothing says otherwise."""
+    """The kind of span that a question asks for; a name if nothing indicates another kind."""
     found = [kind for pattern, kind in _AT_FIRST if pattern.match(question)]
     found += [kind for pattern, kind in _ANYWHERE if pattern.search(question)]
     return found[0] if found else "name"
 
 
 def is_date(words: Sequence[str]) -> bool:
-    """Whether what looks like a name is a month, or a part of a date."""
+    """Whether the words, which look like a name, are a month or a part of a date."""
     return words[0] in _MONTHS.split("|") and all(word.isdecimal() for word in words[1:])
 
 
 def bare(title: str) -> str:
-    """A title without what tells it from others, as in `The Guest (film)`."""
+    """A title without the addition that distinguishes it from others, as in `The Guest (film)`."""
     return re.sub(r"\s*\([^()]*\)$", "", title) or title
 
 
 def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) -> list[_Sentence]:
-    """The sentences by the share of the question's weight that they and their titles have, the best first.
+    """The sentences, sorted by the share of the question's weight that they and their titles have, the best first.
 
-    A word weighs as it is rare among the paragraphs; one that none has weighs as the rarest. Sentences of a paragraph
-    whose title the question has gain.
+    A word weighs more the rarer it is among the paragraphs; a word in none of them weighs as much as the rarest.
+    Sentences of a paragraph gain if the question contains the paragraph's title.
     """
     sentences = [(one, text) for one in paragraphs for text in _EXTRACTION_SENTENCE.split(one.text)][:_FIRST]
     held = Counter(term for one in paragraphs for term in set(terms(one.shown)) & asked)
@@ -180,13 +180,13 @@ def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) ->
 
 
 def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
-    """Yes where the best sentence's paragraph has nearly all of the question's words."""
+    """Yes if the best sentence's paragraph has nearly all of the question's words."""
     held = set(terms(sentences[0].paragraph.shown))
     return "yes" if len(asked & held) >= 0.8 * len(asked) else "no"
 
 
 def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
-    """The spans of a kind in a sentence; a year may stand for a date, the paragraph's title for a name."""
+    """The spans of a kind in a sentence; a year may serve as a date, and the paragraph's title as a name."""
     text = sentence.text
     if kind in _FIGURES:
         yield from _matches(_FIGURES[kind], text)
@@ -210,12 +210,12 @@ def _matches(pattern: re.Pattern[str], text: str) -> Iterator[_Span]:
 
 
 def _told(span: str, question: str) -> bool:
-    """Whether the question itself has a span."""
+    """Whether the question itself contains a span."""
     return not normalised(span) or f" {normalised(span)} " in f" {normalised(question)} "
 
 
 def _nearness(span: _Span, sentence: str, asked: set[str]) -> float:
-    """How near the question's words stand to a span, from 0; words of a name that the question has count less."""
+    """How near a span is to the question's words, at most 1; words of a span that the question has count against it."""
     places = [match.start() for match in re.finditer(r"\w+", sentence) if set(terms(match[0])) & asked]
     gap = min((abs(place - span.start) for place in places), default=len(sentence))
     own = len(set(terms(span.text)) & asked) / max(len(terms(span.text)), 1)
@@ -226,66 +226,66 @@ NOT_FOUND = "No paragraph that was found answers this question. Ask another, or 
 NOT_TOLD = "This cannot be told from the question. Ask another, or take another tool"
 _UNREADABLE = "The answer could not be read"
 _SHOWN = 4_000
-"""Characters of a paragraph that a model is shown."""
+"""Characters of a paragraph that are shown to a model."""
 _LONGEST = 2_000
 """Characters of an answer; the rest is cut."""
 
 
 class Found(NamedTuple):
-    """What came of a question: its answer, or (None) why there is none, as an unfinished sentence."""
+    """A question's result: its answer, or None and the reason why there is no answer, as an unfinished sentence."""
 
     answer: str | None
     why: str = ""
 
 
 class Reader(Protocol):
-    """Whoever answers questions. The same question has the same answer, whoever asks."""
+    """A reader of questions. The same question gets the same answer, whoever asks."""
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """The answer to a question by the paragraphs that were found for it, the nearest first."""
+        """The answer to a question from the paragraphs that were found for it, the nearest first."""
         ...
 
     async def reason(self, question: str) -> Found:
-        """The answer to a question by the question alone."""
+        """The answer to a question from the question alone."""
         ...
 
 
 @dataclass(frozen=True)
 class ByRules:
-    """Rules on words, names, numbers and dates: no language model, and nobody tells them an answer."""
+    """Rules on words, names, numbers and dates: they use no language model, and nothing tells them an answer."""
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """What `extracted` finds."""
+        """The answer that `extracted` finds."""
         answer = extracted(question, paragraphs)
         return Found(answer, "" if answer else NOT_FOUND)
 
     async def reason(self, question: str) -> Found:
-        """What `concluded` finds."""
+        """The answer that `concluded` finds."""
         answer = concluded(question)
         return Found(answer, "" if answer else NOT_TOLD)
 
 
 @dataclass(frozen=True)
 class ByModel:
-    """A model in the role `simulator`. It sees the question and the paragraphs, and nothing of the case."""
+    """A model in the role `simulator`. It sees the question and the paragraphs, and nothing else of the case."""
 
     simulator: Simulator
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """Nothing is asked where nothing was found."""
+        """The model's answer; the model is not asked if no paragraph was found."""
         if not paragraphs:
             return Found(None, NOT_FOUND)
         return _read(await self.simulator.read(question, [one.shown[:_SHOWN] for one in paragraphs]), NOT_FOUND)
 
     async def reason(self, question: str) -> Found:
-        """As it reasons."""
+        """The model's answer, by reasoning."""
         return _read(await self.simulator.read(question, None), NOT_TOLD)
 
 
 class Evidence(NamedTuple):
-    """What the reference says of one of its calls: the answer, and the title of the paragraph that holds it.
+    """What the reference says about one of its calls: the answer, and the title of the paragraph that contains it.
 
-    Without a title it needs none.
+    A call without a title needs no paragraph.
     """
 
     answer: str
@@ -294,16 +294,16 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class ByReference:
-    """The reference itself: for engines that are told it, and for the oracle. No language model ever meets it.
+    """The reference itself: for engines that are told it, and for the oracle. No language model ever sees it.
 
-    Its own questions have the answers that it has for them, where a search found the paragraph that holds them. All
-    others have none.
+    The reference's own questions get its answers, provided that a search found the paragraph that contains the answer.
+    All other questions get no answer.
     """
 
     evidence: Mapping[str, Evidence] = field(repr=False)
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """The reference's answer, where its paragraph is among those that were found."""
+        """The reference's answer, if its paragraph is among those that were found."""
         known = self.evidence.get(question)
         if known is None or not known.title or all(one.title != known.title for one in paragraphs):
             return Found(None, NOT_FOUND)
@@ -327,7 +327,7 @@ def _read(played: Response | None, otherwise: str) -> Found:
 
 
 def _text(value: Json) -> str:
-    """A response as a text on one line; empty where it says nothing."""
+    """A response as a text on one line; empty if it says nothing."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -337,11 +337,11 @@ def _text(value: Json) -> str:
     return " ".join((value if isinstance(value, str) else to_json(value)).split())[:_LONGEST]
 
 
-# A reasoner without a language model: it compares what a question itself says of the two that it names.
+# A reasoner without a language model: it compares what a question itself says about the two names in it.
 #
-# "Annie Morton was born on 8 October 1970, Terry Richardson on 14 August 1965. Who is older?" The names are those that
-# the question's last sentence has or, where it has fewer than two, the first ones of all; what is said of a name is the
-# text from where it is named up to the next name. Yes and no, and which of two, are all that it can tell.
+# "Annie Morton was born on 8 October 1970, Terry Richardson on 14 August 1965. Who is older?" The names are those in
+# the question's last sentence or, if it has fewer than two, the first two of the whole question. The text about a name
+# goes from where it is named to the next name. The reasoner can only answer yes or no, or choose one of the two.
 
 
 _SENTENCE = re.compile(r"(?<=[.!?;:])[\"”']?\s+")
@@ -386,7 +386,7 @@ _GRAMMAR = frozenset(
 
 
 def concluded(question: str) -> str | None:
-    """An answer to a question by what it says; None where no rule applies."""
+    """An answer to a question from what the question says; None if no rule applies."""
     facts, asked = _split(question)
     names = _named(asked) if len(_named(asked)) >= 2 else _named(question)
     if len(names) < 2:
@@ -407,13 +407,13 @@ def concluded(question: str) -> str | None:
 
 
 def _split(question: str) -> tuple[str, str]:
-    """What is said, and the last sentence, which asks."""
+    """The facts, and the last sentence, which asks; both are the whole question if it has only one sentence."""
     parts = [part for part in _SENTENCE.split(question.strip()) if part]
     return (" ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (question, question)
 
 
 def _named(text: str) -> list[str]:
-    """The names in a text, each once, in their order; a word of grammar at its beginning is none."""
+    """The names in a text, each once, in their order; grammar words at a name's beginning are removed."""
     found = []
     for name in (part for match in NAME.finditer(text) for part in match[0].rstrip(".").split(" and ")):
         words = name.split(" ")
@@ -425,14 +425,14 @@ def _named(text: str) -> list[str]:
 
 
 def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
-    """By name the text behind its first mention, up to the other name."""
+    """The text after each name's first mention, up to the other name, by name."""
     places = sorted((place, name) for name in names if (place := facts.find(name)) >= 0)
     ends = [*(place for place, _ in places[1:]), len(facts)]
     return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=False)}
 
 
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
-    """The name whose first value is the least (`sign` 1) or the greatest; None where a value is lacking, or equal."""
+    """The name whose first value is the least (`sign` 1) or greatest; None if a value is missing or both are equal."""
     values = {name: _dated(text) if dated else _number(text) for name, text in said.items()}
     known = [(sign * value, name) for name, value in values.items() if value is not None]
     if len(known) < len(said) or known[0][0] == known[1][0]:
@@ -441,7 +441,7 @@ def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
 
 
 def _dated(text: str) -> float | None:
-    """The first date as a number of days, or the first year's first day; None without any."""
+    """The first date as a number of days, or the first day of the first year; None if there is neither."""
     match = DATE.search(text)
     if match and YEAR.search(match[0]):
         try:
@@ -460,7 +460,7 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """Of what is the same: whether a name or a number is said of both. Else whether more than half of the topic is."""
+    """Whether both share a name or number if asked what is the same, else whether each has over half the topic."""
     if words & _SAME:
         numbers = ([str(_COUNTS.get(one, one)) for one in NUMBER.findall(text)] for text in said.values())
         one, other = ({*_named(text), *found} for text, found in zip(said.values(), numbers, strict=True))
@@ -470,7 +470,7 @@ def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:
-    """The name of which more of the topic is said; None where it is as much of both."""
+    """The name whose text has more of the topic; None if both have equally much."""
     (one, first), (other, second) = ((name, len(topic & set(terms(text)))) for name, text in said.items())
     if first == second:
         return None

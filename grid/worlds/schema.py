@@ -12,18 +12,18 @@ from grid.core.types import ToolCall, ToolSpec
 from grid.core.world import State, World
 
 ERROR = "error"
-"""The field that an observation of a failed call has, and no other."""
+"""The field that only observations of failed calls have."""
 READ_AS = "read_as"
-"""The field of an observation that says which identifiers were put in the place of given ones."""
+"""The field of an observation that says which identifiers were used in place of the given ones."""
 
 
 class Vocabulary:
-    """All names of one kind that there are, each once, in their order.
+    """All names of one kind, each once, in their order.
 
     Attributes:
-        noun: what one of them is.
+        noun: the word for one of them.
         names: all of them.
-        parts: the same in parts, each of which other vocabularies may share.
+        parts: the same names in parts; other vocabularies may share each part.
     """
 
     def __init__(self, noun: str, names: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class Vocabulary:
         self.parts: tuple[tuple[str, ...], ...] = (self.names,)
 
     def with_names(self, more: Iterable[str]) -> Vocabulary:
-        """The same with more names behind them, without going through those that there are."""
+        """The same vocabulary with more names at its end, made without going through the names that it has."""
         new = tuple(name for name in dict.fromkeys(more) if name not in self)
         if not new:
             return self
@@ -43,7 +43,7 @@ class Vocabulary:
         return found
 
     def place(self, name: str) -> int:
-        """Where a name stands; raises KeyError where there is none."""
+        """The position of a name; raises KeyError if there is no such name."""
         return self._places[name]
 
     def __contains__(self, name: object) -> bool:
@@ -58,12 +58,12 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a call expects as one of its arguments.
+    """The names that a call expects as one of its arguments.
 
     Attributes:
         vocabulary: all names of the kind.
-        here: those of them that the call's own input has, each once.
-        sort: identifiers of the schema, names of entities, or texts that facts hold.
+        here: the names among them that occur in the call's own input, each once.
+        sort: identifiers of the schema, names of entities, or texts in facts.
     """
 
     vocabulary: Vocabulary
@@ -80,21 +80,21 @@ class SchemaWorld(World, Protocol):
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """What can be called."""
+        """The tools that can be called."""
         ...
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """By parameter what a call in a state expects there.
+        """The names that a call in a state expects, for each parameter that must be a known name.
 
-        In the order in which they are to be read: what is expected of one may follow from the arguments before it. None
-        of a call that something else is wrong with.
+        The parameters come in the order in which they are to be read: what is expected of one may follow from the
+        arguments before it. Empty if something else is wrong with the call.
         """
         ...
 
 
 def mends(world: World) -> bool:
-    """Whether a world puts other arguments in the place of given ones, and says so in the field READ_AS.
+    """Whether a world replaces given arguments by others, and says so in the field READ_AS.
 
-    A world that may has a property of this name.
+    A world that may do so has a property of this name.
     """
     return bool(getattr(world, "mends", False))

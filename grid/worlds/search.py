@@ -43,12 +43,12 @@ _LONGEST = 20_000
 
 
 class RefusedError(Exception):
-    """Why a call cannot be carried out, as an unfinished sentence."""
+    """Says why a call cannot be carried out, as an unfinished sentence."""
 
 
 @dataclass(frozen=True)
 class AskedState:
-    """The questions that were answered so far, each with its result, and the final answer; None before it is given."""
+    """The questions that were answered so far, each with its result, and the final answer (None before it is given)."""
 
     results: tuple[tuple[str, str], ...] = ()
     answer: str | None = None
@@ -56,18 +56,18 @@ class AskedState:
 
 @dataclass(frozen=True)
 class QuestionWorld:
-    """A case's tools over a corpus, whose state is what was answered so far.
+    """A case's tools over a corpus, whose state is the questions and answers so far.
 
-    A successful call gives {"result": the answer}. One that has no answer has failed, {"error": why}, and leaves no
-    result. `answered`: the case is answered by `finish(answer)`, a numbered line for each part (`parts_of` reads it);
-    then nothing more can be asked. Otherwise an outline says where the work ends, and its answer is the results that no
-    later question takes up, in their order.
+    A successful call gives {"result": the answer}. A call that gets no answer has failed with {"error": why} and leaves
+    no result. With `answered`, `finish(answer)` answers the case, with a numbered line for each part (`parts_of` reads
+    it); after that, nothing more can be asked. Without it, an outline says when the work ends, and the case's answer is
+    the results that no later question uses, in their order.
 
     Attributes:
-        corpus: what is searched.
+        corpus: the paragraphs that are searched.
         wanted: the parts' answers, in their order; never empty.
-        evidence: what the reference says of its own calls, for `by_reference` alone.
-        paragraphs: how many of them a search has to go by.
+        evidence: what the reference says about its own calls, for `by_reference` alone.
+        paragraphs: how many paragraphs a search uses.
         answered: which of the two rules holds.
         reader: who answers.
     """
@@ -85,19 +85,19 @@ class QuestionWorld:
         return replace(self, reader=ByModel(simulator))
 
     def by_reference(self) -> QuestionWorld:
-        """The same tools, answered as the reference has it."""
+        """The same tools, answered from the reference."""
         return replace(self, reader=ByReference(self.evidence))
 
     def reading(self, paragraphs: int) -> QuestionWorld:
-        """The same tools, with so many paragraphs a search."""
+        """The same tools, with so many paragraphs per search."""
         return replace(self, paragraphs=paragraphs)
 
     def start(self) -> AskedState:
-        """Nothing asked."""
+        """No question asked."""
         return AskedState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[AskedState, Observation]:
-        """Answer one question; whatever is wrong with a call is the observation's `error`."""
+        """Answer one question; anything that is wrong with a call goes into the observation's `error`."""
         before = own_state(state, AskedState)
         try:
             if before.answer is not None:
@@ -115,7 +115,7 @@ class QuestionWorld:
         return after, Observation({RESULT: found.answer})
 
     def answer(self, state: State) -> str | None:
-        """The answer that was given; where an outline ends the work, the results that nothing takes up."""
+        """The given answer; if an outline ends the work, the results that no later question uses."""
         asked = own_state(state, AskedState)
         if self.answered:
             return asked.answer
@@ -147,7 +147,7 @@ def _question(call: ToolCall) -> str:
 
 
 def _final(call: ToolCall) -> str:
-    """The answer that a finish gives; raises RefusedError where it gives none."""
+    """The answer that a finish gives; raises RefusedError if it gives none."""
     answer = call.arguments.get(ANSWER)
     if not isinstance(answer, str) or not answer.strip():
         raise RefusedError(f"{FINISH} needs an {ANSWER}: results of earlier steps, or words")
@@ -162,6 +162,6 @@ def _check_references(text: str, name: str) -> None:
 
 
 def _taken_up(asked: AskedState, place: int) -> bool:
-    """Whether a later question holds a result."""
+    """Whether a later question contains a result."""
     held = re.compile(rf"(?<!\w){re.escape(asked.results[place][1])}(?!\w)")
     return any(held.search(question) for question, _ in asked.results[place + 1 :])

@@ -1,4 +1,4 @@
-"""Tools that nobody can call as they are (answered from records, by a model, or made up), and somebody to talk to."""
+"""Tools that cannot be called directly (records, a model or inventions answer for them), and users to talk to."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from grid.core.world import State, World, own_state
 
 
 class Response(NamedTuple):
-    """What a tool's server answers: an error (empty: none), or a response."""
+    """The answer of a tool's server: an error (empty if there is none), or a response."""
 
     error: str
     response: Json
 
 
 class Documentation(NamedTuple):
-    """What whoever plays a tool is shown of it: lines of its documentation, and of recorded calls."""
+    """The lines that a player of a tool is shown: lines of its documentation, and of recorded calls."""
 
     lines: Sequence[str]
     examples: Sequence[str] = ()
 
 
 class Simulator(Protocol):
-    """Whoever plays tools: the role `simulator`."""
+    """A player of tools: the role `simulator`."""
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response, the same whoever asks; None where no answer can be read, after all retries."""
+        """A call's response, the same whoever asks; None if no answer can be read, after all retries."""
         ...
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question by paragraphs that were found for it, or (None) by reasoning; None as `respond`."""
+        """The answer to a question, from paragraphs found for it or (None) by reasoning; None as for `respond`."""
         ...
 
 
@@ -40,45 +40,45 @@ class Played(World, Protocol):
     """The world of a dataset that provides SIMULATED."""
 
     def played_by(self, simulator: Simulator) -> World:
-        """The same world, with a model that answers what no record does."""
+        """The same world, with a model that answers calls for which there is no record."""
         ...
 
 
 @runtime_checkable
 class Referenced(World, Protocol):
-    """A world whose tools can answer as the reference has it, for engines that are told the reference."""
+    """A world whose tools can answer from the reference, for engines that are told the reference."""
 
     def by_reference(self) -> World:
-        """The same world; tools answer the reference's own calls as recorded there, and fail for all others.
+        """The same world. Its tools answer the reference's own calls as recorded there, and fail for all others.
 
-        A search still has to find the paragraph that the reference rests on.
+        A search still has to find the paragraph on which the reference's answer rests.
         """
         ...
 
 
 class Server(Protocol):
-    """What a dataset knows of its tools' responses."""
+    """A dataset's knowledge of its tools' responses."""
 
     def recorded(self, call: ToolCall) -> Response | None:
-        """What was recorded for a call; None where nothing was."""
+        """The response recorded for a call; None if there is none."""
         ...
 
     def made_up(self, call: ToolCall) -> Response:
-        """A response for want of a better one, the same for equal calls."""
+        """An invented response for when there is no better one, the same for equal calls."""
         ...
 
     def about(self, tool: str) -> Documentation:
-        """What a model that plays the tool is shown."""
+        """What is shown to a model that plays the tool."""
         ...
 
 
 @dataclass(frozen=True)
 class ServedWorld:
-    """Tools without state, answered by a server: recorded calls first, then the simulator, else made up.
+    """Tools without state, answered by a server: from recorded calls first, then by the simulator, else invented.
 
-    The state is the set of tools that were called with success. A case is resolved when all of `resolution` were, by
-    whatever arguments. A call of a tool that is none of `tools`, or with other arguments than its own, fails as a
-    Python function would. Of a response `most` characters are shown.
+    The state is the set of tools that were called with success. A case is resolved when all tools of `resolution` were,
+    with any arguments. A call of a tool that is not in `tools`, or with arguments that the tool does not have, fails as
+    it would for a Python function. At most `most` characters of a response are shown.
     """
 
     tools: Mapping[str, ToolSpec]
@@ -93,11 +93,11 @@ class ServedWorld:
         return replace(self, simulator=simulator)
 
     def start(self) -> frozenset[str]:
-        """Nothing called."""
+        """No tool called."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """What the tool answers."""
+        """The state after the call, and the tool's answer."""
         called = own_state(state, frozenset)
         error = self._misfit(call)
         response = Response(error, None) if error else await self._response(call)
@@ -105,15 +105,15 @@ class ServedWorld:
         return called if observation.failed else called | {call.tool}, observation
 
     def resolved(self, state: State) -> bool:
-        """Whether all of the resolution were called with success."""
+        """Whether all tools of the resolution were called with success."""
         return self.resolution <= own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: who asked is told what a planner's `finish` says."""
+        """None: the planner's `finish` tells the user the answer."""
         return None
 
     def _misfit(self, call: ToolCall) -> str:
-        """Why a call does not fit its tool; empty where it does."""
+        """Why a call does not fit its tool; empty if it does."""
         spec = self.tools.get(call.tool)
         if spec is None:
             return f"No such function name: {call.tool:.80}"
@@ -138,7 +138,7 @@ class ServedWorld:
 
 
 def observed(response: Response, most: int) -> Observation:
-    """A response as an observation of `most` characters: an object's own fields, other values as `response`."""
+    """A response as an observation of at most `most` characters: an object's own fields, other values as `response`."""
     if response.error:
         return Observation({"error": _cut(response.error, most)}, failed=True)
     value = response.response
@@ -152,7 +152,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-# Worlds in which somebody is talked to.
+# Worlds with somebody to talk to.
 
 
 class Said(NamedTuple):
@@ -163,10 +163,10 @@ class Said(NamedTuple):
 
 
 class User(Protocol):
-    """Whoever plays the user: the role `user`."""
+    """A player of the user: the role `user`."""
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message behind what was said; None where no answer can be read, after all retries."""
+        """The user's next message after what was said; None if no answer can be read, after all retries."""
         ...
 
 
@@ -175,11 +175,11 @@ class Talking(World, Protocol):
 
     @property
     def scenario(self) -> Sequence[str]:
-        """What whoever plays the user is told, in lines: guidelines, persona, instructions."""
+        """What the player of the user is told, in lines: guidelines, persona, instructions."""
         ...
 
     def opening(self) -> Sequence[Said]:
-        """What is said before the user's first message; nothing where the user speaks first."""
+        """What is said before the user's first message; empty if the user speaks first."""
         ...
 
     def talked_to(self, user: User, first: str) -> World:

@@ -1,4 +1,4 @@
-"""Kills at random moments: what a sweep loses, counts twice or computes otherwise than an undisturbed one."""
+"""Kills at random moments: the rows that a sweep loses, doubles or computes differently from an undisturbed one."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from rich.console import Console
 from grid import store
 from grid.store.schema import TIMES
 
-# What can be killed: processes, found by the session that they belong to, and what each of them is.
+# The processes that can be killed: they are found by their session, and by their kind.
 
 
 DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
-KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer of those whose death costs a start
+KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer whose death needs a new start
 _NAMES = {WORKER: r"^ray::.* · \d+-\d+", REPLICA: "^ray::Replica", RAYLET: "/raylet/raylet"}
-"""How the processes of a kind are called; a worker's is its chunk's name."""
-_SESSION = 3  # place in /proc/PID/stat, counted behind the name in brackets
+"""Patterns of the processes' names, by kind; a worker has its chunk's name."""
+_SESSION = 3  # place in /proc/PID/stat, counted after the name in brackets
 
 
 class Session:
-    """A command in a session of its own, all of whose processes are gone afterwards. A context manager.
+    """A command in a new session; all processes of the session are killed at the end. A context manager.
 
     Args:
-        command: and its arguments.
-        environment: its variables.
-        log: what it prints is put there, behind what the file holds.
+        command: the command with its arguments.
+        environment: the environment variables of the command.
+        log: the file to which the command's output is appended.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
@@ -59,7 +59,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while found := members(self.id):  # those who die may have just started others
+        while found := members(self.id):  # killed processes may have just started others
             for pid in found:
                 kill(pid)
             self.process.poll()
@@ -67,15 +67,15 @@ class Session:
 
 
 class Deck:
-    """Kinds of victims in a random order in which each comes up as often as it is among `kinds`."""
+    """Kinds of victims in a random order; each kind comes up as often as it is in `kinds`."""
 
     def __init__(self, kinds: Sequence[str], rng: random.Random) -> None:
         self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
     def draw(self, there: Collection[str]) -> str | None:
-        """The next kind of those that are there, None where none is."""
+        """The next kind among those with processes now; None if there is none."""
         if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
-            self._kinds += self._rng.sample(self._all, len(self._all))  # those that were not there stay due
+            self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes so far remain due
         kind = next((kind for kind in self._kinds if kind in there), None)
         if kind:
             self._kinds.remove(kind)
@@ -83,7 +83,7 @@ class Deck:
 
 
 def victims_of(session: int, kind: str) -> list[int]:
-    """The processes of a kind in a session; the driver is whoever began it."""
+    """The processes of a kind in a session; the driver is the session's first process."""
     if kind == DRIVER:
         return [session]
     return [pid for pid in members(session) if re.search(_NAMES[kind], _command(pid))]
@@ -95,7 +95,7 @@ def members(session: int) -> list[int]:
 
 
 def kill(pid: int) -> bool:
-    """SIGKILL; False where the process had ended by itself."""
+    """Send SIGKILL; returns False if the process had ended by itself."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -118,7 +118,7 @@ def _command(pid: int) -> str:
         return ""
 
 
-# Where a disturbed sweep runs: on a Ray of its own, or on a cluster of several raylets of which some die and join.
+# The place of a disturbed sweep: its own Ray, or a cluster of several raylets, some of which die and are replaced.
 
 
 _ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
@@ -128,14 +128,14 @@ _ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 _START_SECONDS = 60.0
-_AWAY_SECONDS = 0.0, 5.0  # of a node that died, until another joins
+_AWAY_SECONDS = 0.0, 5.0  # between a node's death and the start of another
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
-_START += ["--include-log-monitor=false"]  # nobody reads what workers print
-_PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # any: there are others
+_START += ["--include-log-monitor=false"]  # nobody reads the workers' prints
+_PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # other raylets have some
 
 
 class Local:
-    """A Ray that each start of the sweep brings up for itself. A context manager."""
+    """A Ray that each start of the sweep starts for itself. A context manager."""
 
     overrides: Sequence[str] = ("cluster.dashboard=false",)
     environment = os.environ | _ENVIRONMENT
@@ -143,11 +143,11 @@ class Local:
     settled = True
 
     def victims(self, driver: int) -> dict[str, list[int]]:
-        """By kind, what can be killed; nothing where no chunk runs."""
+        """The processes that can be killed, by kind; empty if no chunk runs."""
         return _found({kind: victims_of(driver, kind) for kind in (DRIVER, WORKER, REPLICA, RAYLET)})
 
     def look(self) -> None:
-        """Nothing joins here."""
+        """Do nothing, as no node joins here."""
 
     def __enter__(self) -> Local:
         return self
@@ -160,7 +160,7 @@ class Local:
 
 @dataclass
 class _Node:
-    """A raylet that joined, and whether chunks have run there."""
+    """A raylet that joined, and whether chunks have run on it."""
 
     session: Session
     number: int
@@ -171,7 +171,8 @@ class _Node:
 class Nodes:
     """A cluster of `count` raylets with one CPU each and token authentication. A context manager.
 
-    The first, the head, lives as long as the cluster; for each other that dies another joins, some seconds later.
+    The first raylet, the head, lives as long as the cluster; after the death of any other one a new one joins, some
+    seconds later.
     """
 
     count: int
@@ -179,9 +180,9 @@ class Nodes:
     rng: random.Random
     say: Callable[[str], None]
     joined: int = 0
-    """Nodes that took the place of one that died."""
+    """The number of nodes that replaced a dead one."""
     used: int = 0
-    """Those of them on which chunks ran."""
+    """The number of these nodes on which chunks ran."""
     _nodes: list[_Node] = field(default_factory=list)
     _open: ExitStack = field(default_factory=ExitStack)
     _joining: float | None = None
@@ -192,11 +193,11 @@ class Nodes:
             self._port = free.getsockname()[1]
         self.environment = os.environ | _ENVIRONMENT
         self.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # whatever this process held before
+        self.environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # in place of any earlier value in this process
         self.overrides = ["cluster=address", f"cluster.address=127.0.0.1:{self._port}", "cluster.auth=token"]
 
     def __enter__(self) -> Nodes:
-        folder = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
+        folder = tempfile.mkdtemp(prefix="ray-")  # it contains sockets, whose paths have a limited length
         self._open.callback(shutil.rmtree, folder, ignore_errors=True)
         try:
             self._head = self._start(
@@ -220,7 +221,7 @@ class Nodes:
         self._open.close()
 
     def victims(self, driver: int) -> dict[str, list[int]]:
-        """By kind, what can be killed; nothing where no chunk runs. The head is spared."""
+        """The processes that can be killed, by kind; empty if no chunk runs. The head is never killed."""
         sessions = [self._head.id, *(node.session.id for node in self._nodes)]
         found = {kind: [pid for one in sessions for pid in victims_of(one, kind)] for kind in (WORKER, REPLICA)}
         raylets = [pid for one in sessions[1:] for pid in victims_of(one, RAYLET)]
@@ -228,11 +229,11 @@ class Nodes:
 
     @property
     def settled(self) -> bool:
-        """Whether the cluster is whole, and chunks have run on all its nodes."""
+        """Whether all nodes of the cluster run, and chunks have run on all of them."""
         return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:
-        """Note where chunks run, and have another node join some time after one has died."""
+        """Note on which nodes chunks run, and start another node some time after one has died."""
         for node in self._nodes:
             workers = [] if node.used else victims_of(node.session.id, WORKER)
             if workers:
@@ -264,21 +265,21 @@ class Nodes:
 
 
 def _found(victims: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Those kinds that are there, where chunks run at all."""
+    """The kinds with processes; empty if no chunk runs."""
     return {kind: pids for kind, pids in victims.items() if pids} if victims[WORKER] else {}
 
 
 UNDISTURBED = "undisturbed"
-_END_SECONDS = 600.0  # for a driver whose cluster has died, on a busy machine too
-_SPARE_ROUNDS = 20  # at most, after the last kill, for chunks on the node that joined last: it may join late
-_IDLE_ROUNDS = 30  # without a kill, after which something must be wrong
-_PAUSE_SECONDS = 0.1, 1.5  # between two looks, at each of which something is killed
-# A cell whose worker died three times while it ran alone is a row that says so, and is run again at the next start.
+_END_SECONDS = 600.0  # until a driver ends whose cluster has died, even on a busy machine
+_SPARE_ROUNDS = 20  # the most rounds after the last kill until chunks run on the last node, which may join late
+_IDLE_ROUNDS = 30  # after so many rounds without a kill something must be wrong
+_PAUSE_SECONDS = 0.1, 1.5  # between two looks; at each of them a process is killed
+# If a worker died three times while it ran a single cell, the cell's row says so, and the next start runs it again.
 _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
 
 
 class Tokens(NamedTuple):
-    """Of prompts and answers: those of all attempts, and those of the episodes."""
+    """Tokens of prompts and answers: those of all attempts, and those of the episodes."""
 
     spent: int
     counted: int
@@ -286,24 +287,24 @@ class Tokens(NamedTuple):
 
 @dataclass
 class Log:
-    """What was killed, how often the sweep was started, and how its rows differ from an undisturbed run's."""
+    """The kills, the number of starts of the sweep, and how its rows differ from those of an undisturbed run."""
 
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     failed: int = 0
-    """Starts that ended with another status than 0 though neither driver nor Ray was killed."""
+    """The number of starts with another exit status than 0, though neither driver nor Ray was killed."""
     joined: int = 0
-    """Nodes that took the place of a killed one."""
+    """The number of nodes that replaced a killed one."""
     used: int = 0
-    """Those of them on which chunks ran."""
+    """The number of these nodes on which chunks ran."""
     lost: int = 0
     twice: int = 0
     differing: int = 0
     tokens: dict[str, Tokens] = field(default_factory=dict)
-    """By results folder."""
+    """The tokens, by results folder."""
 
     def wrong(self) -> list[str]:
-        """What ought not to be, a line each."""
+        """The errors that were found, a line each."""
         rows = {"lost": self.lost, "twice": self.twice, "differing from the undisturbed run's": self.differing}
         lines = [f"{count} rows {what}" for what, count in rows.items() if count]
         for name, (spent, counted) in self.tokens.items():
@@ -351,7 +352,7 @@ class _Chaos:
         return self.log
 
     def _disturbed(self, name: str) -> int:
-        """One start of the sweep, killed at random moments; its exit status."""
+        """Start the sweep once, with kills at random moments; returns its exit status."""
         self.log.starts += 1
         with self._sweep(name) as sweep:
             while sweep.process.poll() is None:
@@ -364,7 +365,7 @@ class _Chaos:
             return code
 
     def _kill_one(self, name: str, driver: int) -> str | None:
-        """Kill one of those that are there; its kind."""
+        """Kill one process, if there is any; returns its kind."""
         victims = self.place.victims(driver)
         kind = self._deck.draw(victims)
         if kind is None:
@@ -386,7 +387,7 @@ class _Chaos:
         )
 
     def _compare(self, name: str) -> None:
-        """Count rows that are missing, doubled or not as those of the undisturbed run, and tokens."""
+        """Count tokens, and rows that are missing, doubled or different from those of the undisturbed run."""
         expected, found = (_rows(self.root / folder) for folder in (UNDISTURBED, name))
         self.log.lost += len(expected.keys() - found.keys())
         self.log.twice += store.read(self.root / name, "episodes").num_rows - len(found)
@@ -403,14 +404,14 @@ def chaos(
     nodes: int = 1,
     kinds: Sequence[str] = KINDS,
 ) -> Log:
-    """Run a sweep undisturbed, and again and again with SIGKILLs until there were so many; then to its end.
+    """Run a sweep undisturbed, then again and again with SIGKILLs until `kills` are reached; then to its end.
 
-    Each round is a results folder of its own; within one, the sweep is resumed after whatever it was killed by. With
-    more than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced. Each of `kinds`
-    is killed as often as it is named, where it is there.
+    Each round has a new results folder; within a round the sweep is resumed after each kill that ends it. With more
+    than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced. Each of `kinds` is
+    killed as often as it is named, as far as it has processes.
 
     Raises:
-        RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or nobody is found to kill.
+        RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or no process is found to kill.
         subprocess.TimeoutExpired: a driver whose Ray was killed does not end.
     """
     rng = random.Random(seed)
@@ -430,7 +431,7 @@ def _tokens(root: Path, table: store.Table) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many kills, of what, and where."""
+    """The options: the number of kills, and the place."""
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -445,7 +446,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print the sums, and kill by kill as progress; exit status 1 where anything is wrong."""
+    """Print the sums, and each kill as progress; exit status 1 if anything is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, print, arguments.nodes)
     disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]

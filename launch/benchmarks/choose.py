@@ -1,6 +1,6 @@
-"""An exact choice among 100 options, side by side with a plain prefill and with passes that share no prefix.
+"""An exact choice among 100 options, beside a plain prefill and passes that share no prefix.
 
-The prompts of a wanted length are the other benchmarks' too.
+Other benchmarks also use its prompts of a given length.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grid.engines.language_model import LanguageModel
 from grid.settings.build import build_engine
 
 OPTIONS = 100
-PASSES = 11  # the first digit's and one for each of ten digits, as algorithm 3 has them
+PASSES = 11  # in algorithm 3: one for the first digit and one after each of ten digits
 FIGURES = (
     "prompt tokens",
     "one prefill",
@@ -40,21 +40,21 @@ MODELS = {"transformers": "smollm2-135m", "vllm": "smollm2-135m-vllm"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which engines, how often, how long the prompts are."""
+    """The options: the engines, the repeats, the length of the prompts."""
     parser.add_argument("--engines", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=3000, help="of a prompt, about")
 
 
 async def seconds(asked: Awaitable[Any]) -> tuple[float, Any]:
-    """How long an answer takes, and the answer."""
+    """The seconds that an answer takes, and the answer."""
     started = time.perf_counter()
     answer = await asked
     return time.perf_counter() - started, answer
 
 
 async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
-    """Seconds to compute a prompt that nothing is cached of, and one token."""
+    """The seconds to compute a prompt of which nothing is cached, and one token."""
     asked = engine.sample(as_text(prompt), n=1, temperature=0.0, max_tokens=1, seed=0)
     return (await seconds(asked))[0]
 
@@ -62,7 +62,7 @@ async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
 async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]:
     """The title of one engine and its figures.
 
-    In each repeat a prefill, a choice, and the passes one after another, of equally long prompts.
+    Each repeat has a prefill, a choice, and the passes one after another, all with equally long prompts.
     """
     config = model_config(MODELS[name])
     engine = cast(HostedEngine, build_engine(config))
@@ -97,13 +97,13 @@ async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]
 
 
 def spread(values: list[float], form: str) -> str:
-    """Median, lowest and highest."""
+    """The median, the lowest and the highest value, as text."""
     middle, low, high = (form.format(value) for value in (statistics.median(values), min(values), max(values)))
     return f"{middle} ({low} to {high})"
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print one column an engine: median (lowest to highest) over the repeats; ratios are taken within a repeat."""
+    """Print a column for each engine: median (lowest to highest) of the repeats; ratios are those within a repeat."""
     titles, columns = zip(
         *(asyncio.run(measure(name, arguments.repeats, arguments.tokens)) for name in arguments.engines), strict=True
     )
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(table)
 
 
-# Prompts of a wanted length for the benchmarks: choices among SLATE's tools, no two with a common beginning.
+# Prompts of a given length for the benchmarks: choices among SLATE's tools; no two have a common beginning.
 
 
 _SERIAL = count()
@@ -124,25 +124,25 @@ _STEP = "Step {step}: order_status(order={step}) returned the order's state, its
 
 
 def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """The config of `conf/model/<name>.yaml`, with values as `KEY=VALUE`."""
+    """The config of `conf/model/<name>.yaml`, with changed values given as `KEY=VALUE`."""
     return group_config("model", name, values)
 
 
 def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """The config of `conf/<group>/<name>.yaml`, with values as `KEY=VALUE`."""
+    """The config of `conf/<group>/<name>.yaml`, with changed values given as `KEY=VALUE`."""
     config = OmegaConf.merge(OmegaConf.load(CONF / group / f"{name}.yaml"), OmegaConf.from_dotlist(list(values)))
     return cast(dict[str, Any], OmegaConf.to_container(config))
 
 
 def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:
-    """A fresh choice among so many of SLATE's tools, with about so many tokens.
+    """A fresh prompt for a choice among so many of SLATE's tools, with about so many tokens.
 
-    The tools' descriptions are cut where that is too long; where it is too short, earlier steps are told.
+    If it is too long, the tools' descriptions are cut; if it is too short, earlier steps are added.
     """
     tools = list(Slate().tools.values())[:options]
     fresh = f"Request {next(_SERIAL)}: choose the tool that the substep takes."
     low, high = 0, 400
-    while low < high:  # the longest cut that is not too long
+    while low < high:  # search for the longest cut with which the prompt is not too long
         middle = (low + high + 1) // 2
         texts = tuple(f"{tool.name}: {tool.description}"[:middle] for tool in tools)
         low, high = (middle, high) if length(_prompt(fresh, texts)) <= tokens else (low, middle - 1)
@@ -155,7 +155,7 @@ def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) ->
 
 
 def as_text(prompt: Prompt) -> Prompt:
-    """The same with free text wanted, from another beginning, so that nothing of it is in a cache."""
+    """The same prompt for free text, with another beginning, so that no part of it is in a cache."""
     first, *rest = prompt.sections
     fresh = Section("role", (f"Request {next(_SERIAL)}: " + first.entries[0].partition(": ")[2],))
     return Prompt((fresh, *rest), TextAnswer())

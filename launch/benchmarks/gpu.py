@@ -1,7 +1,7 @@
-"""On a GPU machine, part by part: exact choices, choice over prefill, sweeps beside their replay, kills, memory.
+"""Measurements on a GPU machine, in parts: exact choices, choice over prefill, sweeps and their replay, kills, memory.
 
-Each figure is written as soon as it is known, so that a run that is cut off keeps what it has measured. A part that
-fails is a figure too, and the next one begins. `--small` runs every part on a CPU within minutes, on two narrow layers.
+Each figure is written as soon as it is known, so that a run that is cut off keeps its measurements. If a part fails,
+that is a figure too, and the next part begins. `--small` runs every part on a CPU within minutes, on two narrow layers.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ PARTS = {
     "kills": "SIGKILL of the engine's process and of the replica in a sweep, rows compared",
     "share": "two replicas on one GPU beside one",
 }
-_WORKER_CELLS = 16  # that a worker runs side by side (grid.cells.run.CONCURRENT_CELLS)
-_TOGETHER = 16  # prefills, and choices, at once
+_WORKER_CELLS = 16  # cells that a worker runs side by side (grid.cells.run.CONCURRENT_CELLS)
+_TOGETHER = 16  # the number of prefills, and of choices, at once
 _LABEL = "measured"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which parts, of which model, how large."""
+    """The options: the parts, the model, the sizes."""
     parser.add_argument(
         "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="these parts, in this order"
     )
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Bench(Shared):
-    """What all parts share. The replicas are started when the first part asks for them."""
+    """The state that all parts share. The replicas start when the first part needs them."""
 
     stack: ExitStack
     running: pool.Pool | None = None
@@ -114,17 +114,17 @@ class Bench(Shared):
         return self.running
 
     def replica(self) -> Any:
-        """Its actor."""
+        """The actor of the model's replica."""
         (found,) = self.loaded().handles.values()
         return found
 
     def start(self, model: Mapping[str, Any], replicas: int) -> pool.Pool:
-        """A pool, not loaded yet."""
+        """Start a pool, which is not loaded yet."""
         engine = cast(HostedEngine, build_engine(model))
         return pool.start(_LABEL, model, engine, replicas, ready_seconds=600, detached=True, actor=MeasuredReplica)
 
     def cluster(self, cells: int | None = None) -> ClusterConfig:
-        """This machine, with so many cells in flight."""
+        """The cluster config for this machine, with so many cells in flight."""
         if cells is None:
             return ClusterConfig(kind="local", dashboard=False)
         chunk = min(cells, _WORKER_CELLS)
@@ -132,7 +132,7 @@ class Bench(Shared):
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure part by part; a part that fails says why, and the next one begins."""
+    """Measure part by part; if a part fails, its error is written, and the next part begins."""
     if arguments.small:
         _make_small(arguments)
     if arguments.out:
@@ -155,14 +155,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             began = time.perf_counter()
             try:
                 parts[part](bench)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next part may still work
+            except Exception as error:  # noqa: BLE001 - after any error the next part may still work
                 traceback.print_exc()
                 figures.add(part, failed=f"{type(error).__name__}: {error}"[:2000])
             figures.add(part, part_took_seconds=time.perf_counter() - began, peak_gib=memory.peak_gib())
 
 
 def _make_small(arguments: argparse.Namespace) -> None:
-    """Little of everything, on a CPU."""
+    """Set all sizes to small values, on a CPU."""
     small: dict[str, Any] = {
         "device": "cpu",
         "shape": "small",
@@ -196,7 +196,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def machine(bench: Bench) -> None:
-    """The card, its driver, the cores, the versions."""
+    """Write the card, its driver, the cores and the versions."""
     import psutil
 
     versions = {}
@@ -216,7 +216,7 @@ def machine(bench: Bench) -> None:
 
 
 def ready(bench: Bench) -> None:
-    """Load a replica, then free samples, a choice, and a sample under a schema, which needs more of vLLM's packages."""
+    """Load a replica, then try free samples, a choice, and a sample under a schema, which needs more vLLM packages."""
     import ray
 
     replica = bench.replica()
@@ -239,7 +239,7 @@ def ready(bench: Bench) -> None:
 
 
 def choice(bench: Bench) -> None:
-    """Seconds of a choice and of a prefill of equally long prompts, nothing cached: in turn, then many together."""
+    """Measure a choice and a prefill of equally long, uncached prompts: in turn, then many at once."""
     import ray
 
     replica = bench.replica()
@@ -248,7 +248,7 @@ def choice(bench: Bench) -> None:
             prompts = _prompts(bench, options, tokens, bench.arguments.repeats + 2)
             found = ray.get(replica.choice_over_prefill.remote([(as_text(one), one) for one in prompts]))[
                 2:
-            ]  # without the warm-up
+            ]  # the warm-up is left out
             ratios = [one["choice"] / one["prefill"] for one in found]
             bench.figures.add(
                 "choice",
@@ -286,14 +286,14 @@ def _prompts(bench: Bench, options: int, tokens: int, count: int) -> list[Prompt
 
 
 def cells(bench: Bench) -> None:
-    """ReAct on SLATE, so many cells at once from the first to the last, eight requests each at most."""
+    """Run ReAct on SLATE, always with so many cells at once, each with at most eight requests."""
     bench.loaded()
-    for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first starts the workers
+    for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first run starts the workers
         _swept(bench, "cells", bench.model, count)
 
 
 def share(bench: Bench) -> None:
-    """The same cells on two replicas that share the GPU, each with half of what the one had."""
+    """Run the same cells on two replicas that share the GPU, each with half the KV cache of the single one."""
     import ray
 
     halved = bench.model["serving"] | {"kv_cache_gib": bench.arguments.kv_cache_gib / 2}
@@ -302,7 +302,7 @@ def share(bench: Bench) -> None:
     if bench.running:
         pool.stop(bench.running)
         bench.running = None
-        time.sleep(5)  # until its memory is free
+        time.sleep(5)  # until the old replica's memory is free
     began = time.perf_counter()
     model = bench.model | {"serving": halved}
     both = bench.start(model, 2)
@@ -345,7 +345,7 @@ def _swept(bench: Bench, part: str, model: dict[str, Any], count: int) -> None:
 
 
 def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
-    """One sweep, its requests from all replicas."""
+    """Run one sweep; its requests are collected from all replicas."""
     import ray
 
     first, *others = recorders
@@ -358,7 +358,7 @@ def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
 
 
 def replay(bench: Bench) -> None:
-    """EGB-logits and EGB-sampling on SLATE, then the same requests offline, both with a cold cache."""
+    """Run EGB-logits and EGB-sampling on SLATE, then the same requests offline, both with a cold cache."""
     recorder = bench.replica()
     planners = {name: planner | {"trajectories": 1} for name, planner in PLANNERS.items()}
     planners["egb_sampling"] |= {"samples": 4}
@@ -388,11 +388,11 @@ def replay(bench: Bench) -> None:
     bench.figures.add("replay", **{label.strip(): round(s, 2) for label, s in seconds_by_layer(swept, again).items()})
 
 
-# A replica that also measures: it takes random weights, gives full log-probabilities, and times choices by itself.
+# A replica that also measures: it accepts random weights, gives full log-probabilities, and times choices itself.
 
 
 class MeasuredReplica(RecordingReplica):
-    """Its engine is vLLM's with `further` arguments, so that nothing but these differs from a sweep's."""
+    """A replica whose engine is vLLM's with `further` arguments; only these differ from a sweep's replica."""
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         super().__init__(name, model, hosting)
@@ -402,11 +402,11 @@ class MeasuredReplica(RecordingReplica):
 
     @staticmethod
     def further(folder: Path) -> dict[str, Any]:
-        """Arguments of vLLM beside the engine's own: random weights where the folder has none."""
+        """Arguments of vLLM beside the engine's own: random weights if the folder has no weights."""
         return {"load_format": "dummy"} if weightless(folder) else {}
 
     async def told(self) -> dict[str, Any]:
-        """What vLLM says of its KV cache, and its process."""
+        """The size of vLLM's KV cache, and its engine's process."""
         engine: Any = self._engine
         started = engine._ready[0]
         cache = started.engine.vllm_config.cache_config
@@ -414,9 +414,9 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """Of each pair the seconds of a prefill of the first and of a choice of the second, and of its first round.
+        """The seconds, for each pair, of a prefill of the first prompt, a choice of the second, and its first round.
 
-        Both are equally long, and none of them was asked before: else the prefix cache would answer.
+        Both prompts are equally long, and neither was asked before, as the prefix cache would have it then.
         """
         engine: Any = self._engine
         found = []
@@ -442,7 +442,7 @@ class MeasuredReplica(RecordingReplica):
         return found
 
     async def choices_over_prefills(self, texts: Sequence[Prompt], prompts: Sequence[Prompt]) -> tuple[float, float]:
-        """Seconds of all prefills at once, then of all choices at once, as a busy replica has them. None was asked."""
+        """The seconds of all prefills at once, then of all choices at once, as on a busy replica. Prompts are new."""
         engine: Any = self._engine
         began = time.perf_counter()
         await asyncio.gather(*(engine.sample(one, n=1, temperature=0.0, max_tokens=1, seed=0) for one in texts))
@@ -451,18 +451,18 @@ class MeasuredReplica(RecordingReplica):
         return middle - began, time.perf_counter() - middle
 
 
-# SIGKILL of vLLM's engine process, then of the replica, in a sweep: rows lost, rows twice, rows that differ.
+# SIGKILL of vLLM's engine process, then of the replica, during a sweep: rows lost, rows twice, rows that differ.
 
 
 _COMPARED = ("status", "error_kind", "success", "n_steps", "tool_calls", "llm_calls", "output_tokens")
-_WAIT_SECONDS = 300.0  # for a replica to come back
+_WAIT_SECONDS = 300.0  # how long to wait until a replica is back
 
 
 def kills(bench: Bench) -> None:
-    """The same sweep three times: twice undisturbed, once with both kills.
+    """Run the same sweep three times: twice undisturbed, once with both kills.
 
-    Two undisturbed runs differ too, as batches round differently (none does where VLLM_BATCH_INVARIANT=1 is set): so
-    rows that differ after the kills stand beside those that differ without one.
+    Two undisturbed runs differ too, as different batches round differently (with VLLM_BATCH_INVARIANT=1 no rows
+    differ): so the number of rows that differ after the kills is shown beside the number without kills.
     """
     bench.loaded()
     quiet, quiet_seconds = _sweep(bench, None)
@@ -485,7 +485,7 @@ def kills(bench: Bench) -> None:
 
 
 class _Killer(threading.Thread):
-    """Kills the engine's process after `wait` seconds and, so long after it works again, the replica's."""
+    """Kills the engine's process after `wait` seconds and, as long after it works again, the replica's process."""
 
     def __init__(self, bench: Bench, wait: float) -> None:
         super().__init__(daemon=True)
@@ -507,7 +507,7 @@ class _Killer(threading.Thread):
             self._back(handle)
 
     def _back(self, handle: Any) -> None:
-        """Wait until it is loaded again."""
+        """Wait until the replica is loaded again."""
         import ray
 
         until = time.monotonic() + _WAIT_SECONDS
@@ -521,7 +521,7 @@ class _Killer(threading.Thread):
 
 
 def _sweep(bench: Bench, killer: _Killer | None) -> tuple[dict[str, Any], float]:
-    """What each cell came to, by its id (`twice`: rows too many); the seconds."""
+    """Run the sweep; returns each cell's results by its id (`twice`: the number of surplus rows), and the seconds."""
     planner = {"_target_": "grid.planners.react.ReAct", "max_retries": 3, "max_tokens": bench.arguments.new_tokens}
     one = setting(bench.model, "react", planner, bench.arguments.kill_cells, 10, 11)
     root = Path(tempfile.mkdtemp(dir=bench.folder))

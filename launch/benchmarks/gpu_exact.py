@@ -1,9 +1,9 @@
 """Exact choices against brute force from full log-probabilities, on vLLM and transformers, and against another machine.
 
-The model that the parts of `gpu` measure, its memory, and what masks cost stand behind it.
+The second part of the file has the measured model of all parts of `gpu`, its memory, and the cost of masks.
 
-A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each runs in a process of its own:
-one that does not start, or whose process must be ended, is a figure, and costs the others nothing.
+A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each runs in its own process: if
+one does not start, or if its process must be ended, that is a figure, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from launch.benchmarks.choose import model_config
 
 OPTIONS = (2, 10, 50, 100)
 VARIANTS = ("transformers-float32", "transformers-bfloat16", "vllm-bfloat16", "vllm-bfloat16-invariant", "vllm-float32")
-_TOKENS = 1200  # of a prompt at most, so that a CPU can compute the same
+_TOKENS = 1200  # the most tokens of a prompt, so that a CPU can compute the same
 _FIRST_SERIAL = 10_000  # the same prompts in every process
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which variants, how many prompts, and what other machines found."""
+    """The options: the variants, the number of prompts, and the results of another machine."""
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="of the part exact")
     parser.add_argument("--exact-prompts", type=int, default=3, help="for each number of options")
     parser.add_argument("--variant-seconds", type=float, default=400, help="after which a variant is ended")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Each variant's greatest difference of a probability from brute force, and from the other variants'."""
+    """Measure each variant's greatest difference of a probability from brute force, and from the other variants."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -91,7 +91,7 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
 
 
 def _model(bench: Shared) -> dict[str, Any]:
-    """Where the measured model's weights are; random ones are written out, as transformers does not draw them."""
+    """The place of the measured model's weights; random weights are written to files, as transformers draws none."""
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
     return {key: value for key, value in bench.model.items() if key in ("hub", "wheels")}
@@ -106,16 +106,16 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
         model = model | {"_target_": "grid.engines.vllm.engine.VLLM", "serving": serving}
     else:
         model = model | {"_target_": "grid.engines.transformers.engine.HuggingFace", "device": device}
-    # Every node counts: a share that is left out would be a difference.
+    # No probability mass is left out, as it would appear as a difference.
     model |= {"dtype": dtype, "mass_bound": 0.0, "max_tokens": 16, "context": 4096}
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
     found = bench.folder / f"{variant}.json"
-    # Not by -m: the engine's own process would import this module too, and with it what stops vLLM (see replay.py).
+    # Not with -m: the engine's process would import this module too, and with it modules that break vLLM (replay.py).
     code = "from launch.benchmarks.gpu_exact import main; main()"
     command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
-    # A session of its own, and a file instead of a pipe: vLLM's processes outlive it on a GPU and would hold the pipe.
+    # A new session, and a file instead of a pipe: on a GPU vLLM's processes outlive this one and would hold the pipe.
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         status = process.wait(most)
@@ -131,10 +131,10 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
 
 
 def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], np.ndarray]) -> list[float]:
-    """The options' probabilities by their numbers, as algorithm 3 has them, from full next-token distributions.
+    """The options' probabilities by their numbers, as in algorithm 3, from full next-token distributions.
 
     `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, shape (vocabulary,). A
-    label scores the product over its tokens; a one-digit number's, times what no digit takes after it.
+    label's score is the product over its tokens; for a one-digit number, times the probability that no digit follows.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -155,7 +155,7 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
 
 
 async def _measure(engine: HostedEngine, count: int) -> dict[str, Any]:
-    """What the engine chooses, and brute force from its own full log-probabilities, one prompt after another."""
+    """The engine's choices, and brute force from its own full log-probabilities, one prompt after another."""
     await engine.load()
     model = cast(LanguageModel, engine)
     renderer = model.renderer(model.folder())
@@ -175,7 +175,7 @@ def _prompt(options: int, renderer: Renderer) -> Prompt:
 
 
 async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) -> dict[Prefix, np.ndarray]:
-    """The full log-probabilities after each prefix that brute force reads, each from a request of its own."""
+    """The full log-probabilities after each prefix that brute force needs, each from a separate request."""
     labels = renderer.labels(count)
     nodes = sorted({label[:place] for label in labels for place in range(len(label))}.union(ending(labels, "natural")))
     if hasattr(engine, "device"):
@@ -198,7 +198,7 @@ async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) 
 
 
 def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) -> dict[Prefix, np.ndarray]:
-    """Each a sequence of its own through transformers' own forward pass, nothing reused."""
+    """The same from transformers' own forward pass, with each sequence separate and nothing reused."""
     import torch
 
     model = engine._loaded.model._model
@@ -212,30 +212,30 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """One variant, as the first argument has it: what it found, as JSON in the file that the second one names."""
+    """Run the variant in the first argument; writes its results as JSON to the file that the second one names."""
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
         own = engine._arguments
         engine._arguments = lambda: own() | {"max_logprobs": -1}
-    os.dup2(2, 1)  # vLLM writes there too
+    os.dup2(2, 1)  # vLLM writes to stdout too
     file.write_text(json.dumps(asyncio.run(_measure(engine, asked["prompts"]))))
     os._exit(0)
 
 
-# What is measured on a GPU machine: figures, random weights of a published shape, and the card with its memory.
+# Tools for measurements on a GPU machine: figures, random weights of a published shape, the card with its memory.
 
 
 @dataclass
 class Figures:
-    """Figures as they become known: a line on the console; in `file` one of JSON, with the seconds since the start."""
+    """Writes each figure at once: a line on the console, and JSON in `file` with the seconds since the start."""
 
     console: Console
     file: Path | None
     began: float = field(default_factory=time.perf_counter)
 
     def add(self, part: str, **values: Any) -> None:
-        """Write one figure, or what failed."""
+        """Write one figure, or the error of a failed part."""
         told = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in values.items())
         self.console.print(f"{part}: {told}", soft_wrap=True)
         if self.file:
@@ -254,7 +254,7 @@ def _told(value: Any) -> str:
 
 @dataclass
 class Shared:
-    """What all parts know: what was asked for, where figures go, the measured model, a folder, and the memory."""
+    """The common data of all parts: the arguments, the figures, the measured model, a folder, and the memory."""
 
     arguments: argparse.Namespace
     figures: Figures
@@ -282,9 +282,9 @@ _LOOK_SECONDS = 0.2
 
 
 def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
-    """A folder with a shape's config and a tokenizer and no weights: vLLM draws them when it loads.
+    """A folder with a shape's config and a tokenizer, without weights: vLLM draws random weights when it loads.
 
-    The vocabulary is the tokenizer's, so that every token that is drawn can be written out.
+    The vocabulary is the tokenizer's, so that every sampled token can be written as text.
     """
     from transformers import AutoTokenizer, Qwen2Config
 
@@ -305,7 +305,7 @@ def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
 
 
 def with_weights(folder: Path, into: Path, device: str) -> Path:
-    """The folder itself, or one with random weights beside its config and tokenizer, standard deviation 0.02."""
+    """The folder itself, or a copy with random weights beside config and tokenizer, with standard deviation 0.02."""
     if not weightless(folder):
         return folder
     import torch
@@ -327,7 +327,7 @@ def weightless(folder: Path) -> bool:
 
 
 class Memory:
-    """The GPU's memory in use, looked at now and then by a thread. A context manager; without a GPU all is null."""
+    """The GPU's memory in use, which a thread reads now and then. A context manager; without a GPU all is null."""
 
     def __init__(self, device: str) -> None:
         self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
@@ -349,7 +349,7 @@ class Memory:
         self._ended.set()
 
     def card(self) -> dict[str, Any]:
-        """Its name, driver and GiB."""
+        """The card's name, driver and GiB."""
         if not self._on:
             return {"card": "none"}
         import pynvml
@@ -359,7 +359,7 @@ class Memory:
         return {"card": named, "driver": driver, "card_gib": round(total, 1)}
 
     def peak_gib(self) -> float | None:
-        """The most since the last time, of all processes on the card."""
+        """The peak of all processes on the card since the last call."""
         if not self._on:
             return None
         peak, self._peak = self._peak, 0
@@ -372,10 +372,10 @@ class Memory:
             self._peak = max(self._peak, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used))
 
 
-# What sampling under a schema costs a CPU beside the GPU: compiling a grammar, and the mask of each token.
+# The CPU time of sampling under a schema, beside the GPU's: compiling a grammar, and the mask of each token.
 #
-# vLLM computes the masks of all running requests between two steps, one after another up to 128 requests. So at 120
-# requests a step takes 120 masks longer than its forward pass, whatever the GPU.
+# vLLM computes the masks of all running requests between two steps, one after another up to 128 requests. So with 120
+# requests a step takes 120 masks longer than its forward pass, on any GPU.
 
 
 _THOUGHT = "I look for the order first, and then ask where its parcel is. The customer gave the order's number."
@@ -383,7 +383,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Milliseconds for calls with a thought of at most 400 characters, of any length, and without a thought."""
+    """Measure milliseconds for calls with a thought of at most 400 characters, of any length, and without a thought."""
     import xgrammar
     from transformers import AutoTokenizer
 
@@ -413,7 +413,7 @@ def masks(bench: Shared) -> None:
 
 
 def _filled(grammar: Any, tokens: list[int]) -> list[float]:
-    """Seconds of each token's mask."""
+    """The seconds of each token's mask."""
     import xgrammar
 
     matcher = xgrammar.GrammarMatcher(grammar)

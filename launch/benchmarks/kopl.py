@@ -1,4 +1,4 @@
-"""KoPL's functions: programs per second beside the reference engine's, and what a call costs for what it returns."""
+"""KoPL's functions: programs per second beside those of the reference engine, and a call's time per item."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from launch.benchmarks.choose import spread
 Program = list[dict[str, Any]]
 _SOURCE = Path("kb.json")
 _SIZES = (1000, 4000, 16_000, 64_000)
-_SMALL = 100  # items that a call returns whatever the base's size
+_SMALL = 100  # items that a small call returns, for any size of the base
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The size of the base, and how many programs."""
+    """The options: the size of the base, and the number of programs."""
     parser.add_argument("--entities", type=int, default=17_000, help="KQA Pro's has 16,960")
     parser.add_argument("--concepts", type=int, default=800)
     parser.add_argument("--keys", type=int, default=200, help="attribute keys; half as many relations")
@@ -42,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Both engines on the same programs in turn; then time per item at growing sizes."""
+    """Run both engines on the same programs in turn; then measure the time per item at growing sizes."""
     against_reference(arguments, console)
     console.print(costs(_SIZES, arguments.repeats))
 
 
 def against_reference(arguments: argparse.Namespace, console: Console) -> None:
-    """Programs per second; ratios are taken within a repeat. Needs the package `kopl`."""
+    """Print programs per second; ratios are computed within a repeat. It needs the package `kopl`."""
     raw = random_base(arguments.seed, arguments.entities, arguments.concepts, arguments.keys)
     started = time.perf_counter()
     kb = parse(raw, _SOURCE)
@@ -62,7 +62,7 @@ def against_reference(arguments: argparse.Namespace, console: Console) -> None:
     made, names = Programs(kb, arguments.seed, wild=0), list(FUNCTIONS)
     programs = [made.program(names[i % len(names)], 4 + i % 11) for i in range(arguments.programs)]
     gc.collect()
-    gc.freeze()  # neither engine is to pay for looking through the other's base
+    gc.freeze()  # neither engine's time may include garbage collection in the other's base
     equal = sum(_texts(run_program(kb, one)[-1]) == _their_texts(_run(engine, one)) for one in programs)
     console.print(
         f"{len(programs)} programs, {sum(map(len, programs)) / len(programs):.1f} steps; {equal} equal results"
@@ -84,7 +84,7 @@ def against_reference(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _reference(raw: Mapping[str, Any]) -> Any:
-    """The reference engine, which prints while it reads."""
+    """The reference engine; its output while it reads the base is discarded."""
     from kopl.kopl import KoPLEngine
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -104,7 +104,7 @@ def _texts(result: Result) -> list[str]:
 
 
 def _their_texts(result: Any) -> list[str]:
-    """A set of entities by its size, as `_texts` has it."""
+    """The texts of a reference result; a set of entities is given by its size, as in `_texts`."""
     if isinstance(result, tuple):
         return [str(len(result[0]))]
     return sorted(map(str, result)) if isinstance(result, list) else [str(result)]
@@ -118,7 +118,7 @@ def _rate(run_one: Callable[[Program], object], programs: Sequence[Program]) -> 
 
 
 def ladder(entities: int, sizes: Sequence[int]) -> dict[str, Any]:
-    """A base in which entity i has the number, year and day i, is below each larger size, and leads to i + 1."""
+    """A base in which entity i has the number, year and day i, is in the sets of larger sizes, and links to i + 1."""
     concepts = {f"C{size}": {"name": f"first {size}", "subclassOf": []} for size in sizes}
     found: dict[str, Any] = {}
     for i in range(entities):
@@ -150,7 +150,7 @@ def _day(number: int) -> str:
 
 
 def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result], Sequence[str]]]:
-    """By what the table calls it a function with inputs such that it returns, or is given, so many items."""
+    """Functions with inputs for which they return, or are given, `size` items; by their names in the table."""
     everything, some = kb.everything, kb.members[f"first {size}"]
     related = FUNCTIONS["Relate"].run(kb, some, "next", "forward")
     values = FUNCTIONS["QueryAttr"].run(kb, some, "number")
@@ -181,8 +181,8 @@ def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result]
 def costs(sizes: Sequence[int], repeats: int) -> Table:
     """Nanoseconds per item at growing sizes in one base, and microseconds of small calls in growing bases.
 
-    That larger sizes take longer an item is the processor's caches: the steps done grow as the items do
-    (tests/unit/worlds/test_kopl_costs.py counts them).
+    If larger sizes take longer per item, the processor's caches are the cause: the number of steps grows in proportion
+    to the items (tests/unit/worlds/test_kopl_costs.py counts them).
     """
     table = Table(
         title=f"ns per item returned (or given) in a base of {sizes[-1]:,}; "
@@ -202,7 +202,7 @@ def costs(sizes: Sequence[int], repeats: int) -> Table:
 
 
 def _seconds(kb: KnowledgeBase, call: tuple[str, Sequence[Result], Sequence[str]], repeats: int) -> float:
-    """The least of the repeats, each on inputs that nothing is remembered of."""
+    """The shortest time of the repeats, each with fresh inputs for which nothing is cached."""
     name, given, inputs = call
     spent = []
     for _ in range(repeats):
@@ -214,7 +214,7 @@ def _seconds(kb: KnowledgeBase, call: tuple[str, Sequence[Result], Sequence[str]
 
 
 def fresh_copy(result: Result) -> Result:
-    """The same items in an object that has worked nothing out yet."""
+    """The same items in a new object that has cached nothing yet."""
     if isinstance(result, EntitySet):
         return EntitySet(list(result.ids), result.facts, result.sorted_once)
     return Values(list(result.values)) if isinstance(result, Values) else result
@@ -226,7 +226,7 @@ def fresh_copy(result: Result) -> Result:
 T = TypeVar("T")
 Json = dict[str, Any]
 _UNITS = ("metre", "kilogram", "1", "square kilometre")
-_MOST_PAIRS = 2000  # the reference engine looks at every pair of two sets
+_MOST_PAIRS = 2000  # the reference engine goes through every pair of two sets
 _TRIES = 1000
 _STARTS = ("FindAll", "Find")
 _MIDDLES = tuple(name for name, f in FUNCTIONS.items() if f.returns in ("entities", "values") and f.results)
@@ -234,10 +234,11 @@ _ENDINGS = {"quantity": ("Num",), "time": ("Year", "Date"), "string": ("Str",)}
 
 
 def random_base(seed: int, entities: int, concepts: int = 20, keys: int = 12) -> Json:
-    """A base in KQA Pro's format, with all that makes KoPL's rules differ from simpler ones.
+    """A base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler ones.
 
-    Names that several entities share (and concepts with entities), concepts below several others, keys of mixed types
-    and units, several values under one key, years below 0, relations with concepts in both directions, some twice.
+    It has names that several entities (or a concept and an entity) share, concepts below several others, keys of mixed
+    types and units, several values of one key, years below 0, and relations with concepts in both directions, some of
+    them twice.
     """
     rng = random.Random(seed)
     identities = [f"Q{number}" for number in range(entities)]
@@ -282,7 +283,7 @@ def _qualifiers(rng: random.Random) -> Json:
 
 
 def _value(rng: random.Random, key: int) -> Json:
-    """A value of the key's own type, now and then of another."""
+    """A value of the key's own type, sometimes of another type."""
     kind = ("string", "quantity", "quantity", "time")[(key if rng.random() < 0.95 else rng.randrange(4)) % 4]
     if kind == "string":
         return {"type": "string", "value": f"word {rng.randrange(15)}"}
@@ -292,16 +293,16 @@ def _value(rng: random.Random, key: int) -> Json:
         return {"type": "quantity", "value": number, "unit": unit}
     year = rng.choice(
         (rng.randint(1900, 2030), rng.randint(1990, 2000), rng.randint(-500, -100))
-    )  # the reference dies of equal texts
+    )  # the reference engine crashes on equal texts
     if rng.random() < 0.4 or year < 1:
         return {"type": "year", "value": year}
     return {"type": "date", "value": f"{year:04d}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"}
 
 
 class Programs:
-    """Random programs over a base, with what the base itself holds as inputs.
+    """Random programs over a base, whose inputs are values of the base.
 
-    Every step finds something, but for a share `wild` of the programs, whose steps may find nothing or fail.
+    Every step finds something, except in a share `wild` of the programs, whose steps may find nothing or fail.
     """
 
     def __init__(self, kb: KnowledgeBase, seed: int, wild: float = 0.1) -> None:
@@ -319,7 +320,7 @@ class Programs:
         self._qualified = [fact for fact in facts if fact.qualifiers]
 
     def program(self, last: str, steps: int) -> list[Json]:
-        """A program of at most so many steps that ends in a function."""
+        """A program of at most so many steps whose last step is the given function."""
         wild = self._rng.random() < self._wild
         for _ in range(_TRIES):
             program: list[Json] = []
@@ -334,13 +335,13 @@ class Programs:
         raise ValueError(f"no program that ends in {last} was found")
 
     def _append(self, program: list[Json], results: list[Result | None], function: Function, wild: bool) -> bool:
-        """Add one call, where there is something to call it with and it finds something (or may be wild)."""
+        """Add one call if there are inputs for it and it finds something (or the program may be `wild`)."""
         places = []
         for parameter in function.results:
             fit = [i for i, r in enumerate(results) if r is not None and sort_of(r) == function.sort(parameter)]
             if not fit:
                 return False
-            # The latest results are likelier, so that programs get deep.
+            # Late results are more likely, so that programs become deep.
             places.append(max(self._rng.choices(fit, k=3)))
         given = [results[place] for place in places]
         sizes = [len(one) for one in given if isinstance(one, EntitySet)]
@@ -386,11 +387,11 @@ class Programs:
         return [words[name] for name in function.texts]
 
     def _about(self, facts: Mapping[int, list[T]], entity: int | None) -> list[T]:
-        """What an entity has of these, or some entity where it has none."""
+        """The facts of an entity, or those of some entity if it has none."""
         return facts.get(entity if entity is not None else -1) or facts[self._rng.choice(list(facts))]
 
     def _text(self, value: Value, ending: str) -> str:
-        """A value as an input: sometimes the year of a date, sometimes with slashes."""
+        """A value as an input; a date is sometimes given as its year, sometimes with slashes."""
         if value.kind == "time" and len(value.moment) == 3 and self._rng.random() < 0.5:
             year, month, day = value.moment
             return str(year) if ending == "Year" or self._rng.random() < 0.5 else f"{year}/{month}/{day}"
@@ -400,7 +401,7 @@ class Programs:
 
 
 def _needed(program: list[Json]) -> list[Json]:
-    """The steps that the last one rests on, renumbered."""
+    """The steps on which the last one depends, renumbered."""
     needed: set[int] = set()
     pending = [len(program) - 1]
     while pending:

@@ -1,4 +1,4 @@
-"""The grid without a model: episodes per second with the null engine, where the time goes, and two checkouts beside."""
+"""The grid without a model: episodes per second with the null engine, time by layer, and comparing two checkouts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BUDGET = BudgetConfig()
 
 
 def null_setting() -> Setting:
-    """ReAct on SLATE with the null engine: everything but a model."""
+    """ReAct on SLATE with the null engine: all parts of the grid except a model."""
     config = {
         "model": {"_target_": "grid.engines.null.Null"},
         "planner": {"_target_": "grid.planners.react.ReAct"},
@@ -62,7 +62,7 @@ def null_setting() -> Setting:
 
 
 class Clock:
-    """Adds up the time spent in named layers; time in an inner layer does not count for the outer one."""
+    """Adds up the time in named layers; time in an inner layer does not count for the outer layer."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
@@ -77,7 +77,7 @@ class Clock:
         self._open.append((layer, now))
 
     def leave(self) -> None:
-        """End the present layer and go on with the one outside it."""
+        """End the present layer and continue with the outer one."""
         now = time.perf_counter()
         layer, since = self._open.pop()
         self.spent[layer] += now - since
@@ -85,7 +85,7 @@ class Clock:
             self._open[-1] = (self._open[-1][0], now)
 
     def timed(self, layer: str, function: Callable[..., T]) -> Callable[..., T]:
-        """The function, its time booked on a layer."""
+        """The function, whose time is counted for a layer."""
 
         def wrapper(*args: Any, **kwargs: Any) -> T:
             self.enter(layer)
@@ -98,7 +98,7 @@ class Clock:
 
 
 class Proxy:
-    """An object some of whose methods are timed, plain or async."""
+    """A wrapper of an object that measures the time of some of its methods, plain or async."""
 
     def __init__(self, inner: Any, clock: Clock, layer: str, *methods: str) -> None:
         self._inner, self._clock, self._layer, self._methods = inner, clock, layer, methods
@@ -122,12 +122,12 @@ class Proxy:
 
 @dataclass(frozen=True)
 class TimedBuilt(Built):
-    """A built setting whose parts book their time. Cells run one after another, so layers nest."""
+    """A built setting whose parts measure their time. Cells run one after another, so that layers nest."""
 
     clock: Clock = field(default_factory=Clock)
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
-        """The problem, its world and retriever timed."""
+        """The problem, with its world and retriever timed."""
         problem = self.clock.timed("case and world set-up", super().problem)(case_id, disturbance_seed)
         world: Any = Proxy(problem.world, self.clock, "world", "start", "apply", "resolved")
         candidates = self.clock.timed("retriever", problem.candidates)
@@ -135,7 +135,7 @@ class TimedBuilt(Built):
 
 
 def timed(built: Built, clock: Clock) -> TimedBuilt:
-    """The same parts, timed."""
+    """The same setting, with timed parts."""
     parts: dict[str, Any] = {part.name: getattr(built, part.name) for part in fields(built)}
     parts["engine"] = Proxy(built.engine, clock, "engine", "sample", "choose")
     parts["planner"] = Proxy(built.planner, clock, "planner and prompts", "solve")
@@ -143,7 +143,7 @@ def timed(built: Built, clock: Clock) -> TimedBuilt:
 
 
 def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, float]:
-    """Seconds by layer for a chunk run in this process, Parquet included."""
+    """The seconds of each layer for a chunk that runs in this process, including Parquet."""
     clock = Clock()
     built = timed(build(setting, BUDGET), clock)
     stamp = Stamp("bench", None)
@@ -161,7 +161,7 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
 
 
 def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int) -> float:
-    """Episodes per second of a sweep of CASES x TRIALS cells through Ray and Parquet."""
+    """The episodes per second of a sweep of CASES x TRIALS cells through Ray and Parquet."""
     plan = plan_of(replace(setting, seed=seed), cluster, root)
     finished: list[batch.Report] = []
     started = time.perf_counter()
@@ -175,7 +175,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
 
 
 def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
-    """A plan of one setting with nothing done yet."""
+    """A plan of one setting of which no cell is done."""
     dataset = build(setting, BUDGET).dataset
     return Plan(
         name="bench",
@@ -190,14 +190,14 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compare with."""
+    """The options: what to compare with."""
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
     parser.add_argument("--rounds", type=int, default=6, help="of --against")
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each case, of --against; default: {TRIALS}")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """The null engine: episodes per second through Ray and Parquet, and where the time goes."""
+    """Run the null engine: episodes per second through Ray and Parquet, and the time by layer."""
     if arguments.against:
         compare(arguments.against, arguments.rounds, arguments.trials, console)
         return
@@ -240,11 +240,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-# Two checkouts side by side: each runs the null engine with its own code, in turn, in processes of its own.
+# Two checkouts side by side: each runs the null engine with its own code, in turn, in its own processes.
 
 
 HERE = Path(__file__).parents[2]
-# What both checkouts' benchmark has, wherever its parts lie. CPU seconds: a chunk in one process, no Ray.
+# It only uses names that both checkouts' benchmarks have. CPU seconds are of a chunk in one process without Ray.
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path
@@ -270,9 +270,9 @@ Path(sys.argv[1]).write_text(json.dumps({"rate": max(rates[1:]), "cpu": min(spen
 
 
 def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
-    """`rounds` times each in turn, the first of a round by turns; the ratio of each round, its median and spread.
+    """Run both checkouts `rounds` times in turn, changing who is first; print the rounds' ratios, median and spread.
 
-    `trials`: of each of `overhead.CASES` cases.
+    `trials`: the trials of each of the `overhead.CASES` cases.
     """
     folders = {"there": other.resolve(), "here": HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
@@ -283,7 +283,7 @@ def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
 
 
 class Figure(NamedTuple):
-    """A row of a comparison: what it is called, where a round has it, and by what it is multiplied to be shown."""
+    """A row of a comparison: its title, its key in a round's results, and the factor by which values are multiplied."""
 
     name: str
     key: str
@@ -300,7 +300,7 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """Medians of the rounds `there` and `here`, and the ratio of each round: above 1 is better here."""
+    """The medians of the rounds `there` and `here`, and the rounds' ratios: above 1 means better here."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")
@@ -314,7 +314,7 @@ def table(
 
 
 def _measured(folder: Path, trials: int) -> dict[str, float]:
-    """One process with the folder's own code."""
+    """The results of one process that runs the folder's own code."""
     result = Path(os.environ.get("TMPDIR", "/tmp")) / f"overhead-{os.getpid()}.json"  # noqa: S108
     environment = os.environ | {"PYTHONPATH": str(folder), "RAY_ADDRESS": ""}
     command: Sequence[Any] = [sys.executable, "-c", _PROBE, result, str(trials)]

@@ -1,10 +1,10 @@
-"""The loops of published tree-search agents, run as they were released, with a model and a world that cost nothing.
+"""The loops of published tree-search agents, run as they were released, with a model and a world that cost no time.
 
 `python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` prints nodes (executed calls)
-and CPU seconds as JSON, of a search of COUNT iterations (LATS) or requests (ToolLLM) behind a short one; `silent`:
-without what they log and print. Nothing of their code is here: it is imported from a checkout. What it imports besides
-its own modules (a model's client, a tokenizer, Wikipedia) is stood in for by what costs nothing; their prompts are
-their own.
+and CPU seconds as JSON, for a search of COUNT iterations (LATS) or requests (ToolLLM) after a short one; `silent`:
+without their logs and prints. None of their code is here: it is imported from a checkout. Other modules that their code
+imports (a model's client, a tokenizer, Wikipedia) are replaced by stand-ins that cost no time; the prompts are their
+own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from types import ModuleType
 from typing import Any
 
 BRANCHING, DEPTH = 5, 7
-_SHORT = 10  # iterations or requests
+_SHORT = 10  # iterations or requests of the short search
 
 
 class NullWorld:
-    """The world of LATS: each action finds something. Its tree ends where LATS ends it, at depth 7."""
+    """A world for LATS in which each action finds something. The tree ends where LATS ends it, at depth 7."""
 
     def __init__(self) -> None:
         self.executed = 0
@@ -40,13 +40,13 @@ class NullWorld:
         return "Question: A question."
 
     def step(self, action: str) -> tuple[str, int, bool, dict[str, Any]]:
-        """Observation, reward, whether it is the end, more."""
+        """The observation, the reward, whether the episode ends, and further information."""
         self.executed += 1
         return "a value", 0, False, {}
 
 
 class NullTools:
-    """The world of ToolLLM, which copies it for every node: so it holds nothing but what it counts for all of them."""
+    """A world for ToolLLM, which copies it for every node: so it only has a count, shared by all copies."""
 
     task_description = "You should use functions."
     input_description = "A question."
@@ -54,39 +54,39 @@ class NullTools:
     executed = 0
 
     def step(self, action_name: str, action_input: str) -> tuple[str, int]:
-        """Observation and the code of a call that went well."""
+        """The observation, and the code of a successful call."""
         NullTools.executed += 1
         return '{"found": "a value"}', 0
 
     def check_success(self) -> int:
-        """Never."""
+        """0: the search never succeeds."""
         return 0
 
     def to_json(self) -> dict[str, Any]:
-        """Nothing."""
+        """An empty object."""
         return {}
 
 
 class NullModel:
-    """The model of ToolLLM: calls told apart by their keys."""
+    """A model for ToolLLM, whose calls differ by their keys."""
 
     def __init__(self) -> None:
         self.asked = 0
 
     def change_messages(self, messages: list[dict[str, Any]]) -> None:
-        """What it would be asked."""
+        """Ignore the messages of the request."""
 
     def parse(self, functions: object, process_id: int) -> tuple[dict[str, Any], int, int]:
-        """A message, an error code, tokens."""
+        """A message, an error code, and a number of tokens."""
         self.asked += 1
         call = {"name": f"tool{self.asked % BRANCHING}", "arguments": f'{{"key": "{self.asked}"}}'}
         return {"role": "assistant", "content": "a key", "function_call": call}, 0, 0
 
 
 def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
-    """LATS on HotpotQA (hotpot/lats.py); what is returned searches once and tells the nodes that were executed.
+    """LATS on HotpotQA (hotpot/lats.py); returns a function that searches once and gives the number of executed nodes.
 
-    None of its ends fails, so that it is spared reflections. Its rollouts end at depth 4, whatever the tree's.
+    None of its leaves fails, so that it makes no reflections. Its rollouts end at depth 4, for any depth of the tree.
     """
     world, drawn = NullWorld(), random.Random(0)
 
@@ -113,7 +113,7 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 
     def search(iterations: int) -> int:
         before = world.executed
-        loop.gpt = gpt  # which the search has bound to its arguments
+        loop.gpt = gpt  # the search has replaced it by one with bound arguments
         loop.lats_search(given, tasks.HotPotQATask(), 0, iterations, not silent)
         return world.executed - before
 
@@ -121,9 +121,9 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 
 
 def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
-    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it is run by default.
+    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, the default way to run it.
 
-    It keeps no log but prints.
+    It prints, but keeps no log.
     """
     _stand_in("termcolor", colored=lambda text, color: text)
     _stand_in("utils", softmax_bias=None)
@@ -133,7 +133,7 @@ def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     def search(requests: int) -> int:
         before = NullTools.executed
         chain = found.DFS_tree_search(NullModel(), NullTools(), process_id=int(silent))
-        nodes_of_a_call = 3  # thought, action, its input
+        nodes_of_a_call = 3  # thought, action, and the action's input
         chain.start(nodes_of_a_call * DEPTH, BRANCHING, requests, answer=1, with_filter=False)
         return NullTools.executed - before
 
@@ -146,7 +146,7 @@ def _stand_in(module: str, **members: object) -> None:
 
 
 def main() -> None:
-    """Search twice; the second counts."""
+    """Search twice; the second search is measured."""
     name, folder, count, told = sys.argv[1:]
     with (
         tempfile.TemporaryDirectory() as scratch,

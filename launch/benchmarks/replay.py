@@ -1,8 +1,8 @@
-"""Recorded requests answered by vLLM's offline interface, in a process of its own: `python -m ... ARGUMENTS.json`.
+"""Recorded requests answered by vLLM's offline interface, in a separate process: `python -m ... ARGUMENTS.json`.
 
-It imports nothing but vLLM and what sets its environment. vLLM 0.32 puts its own kernels in place of Triton's by
-reading every imported module (`vllm.triton_utils.dispatcher`), and stumbles over llvmlite's, which bm25s imports by
-way of numba where that is installed.
+It imports nothing but vLLM and the code that sets its environment. vLLM 0.32 replaces Triton's kernels by its own; for
+that it reads every imported module (`vllm.triton_utils.dispatcher`), and fails on llvmlite's modules, which bm25s
+imports through numba if that is installed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from grid.engines.vllm.engine import CPU_ENVIRONMENT
 
-NICE = 15  # Ray's for its workers, and so a replica's
+NICE = 15  # the value of Ray for its workers, and so of a replica
 
 
 def serve(model: str, arguments: dict[str, Any]) -> None:
-    """Load the model, then replay each file of requests that stdin names; a line on stdout says how that went."""
+    """Load the model, then replay each file of requests named on stdin; writes a line with the result for each."""
     os.nice(max(NICE - os.nice(0), 0))
-    # As a single replica has them; vLLM would take one thread for a process that serves.
+    # As for a single replica; vLLM would use one thread in a process that serves.
     os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()), VLLM_LOGGING_LEVEL="ERROR")
-    answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes there too
+    answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes to stdout too
     from vllm import LLM
 
     llm = LLM(model=model, disable_log_stats=True, **arguments)
@@ -33,7 +33,7 @@ def serve(model: str, arguments: dict[str, Any]) -> None:
 
 
 def _replay(llm: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds and tokens of all requests in one call, of which vLLM makes batches as large as fit; no warm cache."""
+    """The seconds and tokens of all requests in one call; vLLM makes the largest batches that fit. No warm cache."""
     from vllm import SamplingParams
     from vllm.inputs import tokens_input
     from vllm.sampling_params import StructuredOutputsParams

@@ -1,4 +1,4 @@
-"""A large sweep of next to nothing: what the grid itself does per second, needs in memory, leaves on the disk."""
+"""A large sweep of almost empty cells: the grid's own cells per second, its memory, and its size on the disk."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from grid.store import files
 from launch.benchmarks import overhead
 
 T = TypeVar("T")
-_ENDS = 10_000  # cells at the start and at the end whose rates are compared
+_ENDS = 10_000  # the rates of so many first and last cells are compared
 _SETTINGS, _TRIALS = 2, 200
 _LOOK_SECONDS = 0.2
-_REPEATS = 7  # of reading with and without verification, by turns
+_REPEATS = 7  # repeats of reading with and without verification, in turn
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many cells."""
+    """The options: the number of cells."""
     parser.add_argument("--cells", type=int, default=1_000_000, help=f"a multiple of {_SETTINGS * _TRIALS}")
     parser.add_argument("--root", type=Path, help="where results go and stay; a folder that is removed, unless given")
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """The null engine on cases of one step, as a user would run it; the same again; a table; verification."""
+    """Run the null engine on cases of one step, as a user would; the same again; a table; the cost of verification."""
     if arguments.verification:
         _verification(arguments.verification, console)
         return
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
-    """Both checkouts in turn, the first of a round by turns: cells per second, the restart, the driver's memory."""
+    """Run both checkouts in turn, changing who is first: cells per second, the restart, the driver's memory."""
     folders = {"there": other.resolve(), "here": overhead.HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
@@ -90,7 +90,7 @@ _FIGURES = (
 
 
 def _verification(folder: Path, console: Console) -> None:
-    """What comparing hashes and checksums costs: each use as of a process that begins, with and without, by turns."""
+    """The cost of comparing hashes and checksums: each use as in a new process, with and without it in turn."""
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
     uses: dict[str, Callable[[], object]] = {
@@ -99,7 +99,7 @@ def _verification(folder: Path, console: Console) -> None:
         "all episodes": lambda: store.read(folder, "episodes"),
     }
     for name, use in uses.items():
-        use()  # so that the files are in memory
+        use()  # so that the system has the files in memory
         seconds: dict[str, list[float]] = {"with": [], "without": []}
         for _ in range(_REPEATS):
             seconds["with"].append(_timed(use, anew=True)[0])
@@ -115,7 +115,7 @@ def _verification(folder: Path, console: Console) -> None:
 
 @contextmanager
 def _unverified() -> Iterator[None]:
-    """Neither hashes nor checksums are compared, as before they were."""
+    """Inside, neither hashes nor checksums are compared, as in versions before verification."""
     files.VERIFIED = False
     try:
         yield
@@ -140,7 +140,7 @@ def _command(root: Path, cells: int) -> list[str]:
 
 
 def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, int]:
-    """Seconds from start to end with the code of a checkout, and the process's peak memory in bytes."""
+    """The seconds of a command with the code of a checkout, and the process's peak memory in bytes."""
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
@@ -155,11 +155,11 @@ def _peak(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024
-    return 0  # it has ended and was not waited for yet
+    return 0  # the process has ended, and nobody has waited for it yet
 
 
 def _rates(folder: Path) -> list[float]:
-    """Cells per second over the first rows that were made and over the last."""
+    """The cells per second over the first rows that were made, and over the last."""
     made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
     first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
     return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
@@ -171,7 +171,7 @@ def _success(folder: Path) -> pd.DataFrame:
 
 
 def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
-    """Seconds and result; `anew`: as in a process that has looked at no file yet."""
+    """The seconds and the result of a function; `anew`: as in a process that has not looked at any file yet."""
     if anew:
         files.forget()
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Tree search without a model: nodes per second beside published agents' own loops, a rollout's cost, memory."""
+"""Tree search without a model: nodes per second beside published agents' loops, the cost of a rollout, memory."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from launch.benchmarks import public_search
 from launch.benchmarks.choose import group_config, spread
 from launch.readme import ROOT
 
-REQUESTS = 200  # of DFSDT, as ToolLLM has it
+REQUESTS = 200  # of DFSDT, as in ToolLLM
 _TOLD = {"released": "as released", "silent": "no log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
-_ENDLESS = 2.0  # a score that no judge gives: what would end a search early
-_DEEP = 30  # of the tree whose memory is measured
-_TIMEOUT = 600  # seconds of one search of theirs
+_ENDLESS = 2.0  # a threshold above every judge's score, so that no search ends early
+_DEEP = 30  # the depth of the tree whose memory is measured
+_TIMEOUT = 600  # seconds for one search of a published loop
 
 
 def searches(iterations: int) -> dict[str, dict[str, Any]]:
-    """The planners of `conf/planner` that are timed, in the shape that all have; nothing ends them early."""
+    """The timed planners of `conf/planner`, all with the same shape of the tree; nothing ends their searches early."""
     of_each: dict[str, dict[str, Any]] = {
         "best_first": {"samples": public_search.BRANCHING, "expansions": iterations, "threshold": _ENDLESS},
         "lats": {"iterations": iterations, "success": _ENDLESS},
@@ -54,7 +54,7 @@ def searches(iterations: int) -> dict[str, dict[str, Any]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compare with, how long, how often."""
+    """The options: what to compare with, the length, the repeats."""
     parser.add_argument("--lats", type=Path, metavar="FOLDER", help="a checkout of lapisrocks/LanguageAgentTreeSearch")
     parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
     parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="of a search")
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Memory first, since a process keeps what it once took; both sides in turn; what a rollout costs each planner."""
+    """Measure memory first, as a process keeps memory; then both sides in turn; then the cost of rollouts."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
-    """A node is an executed call, on either side; ratios are taken within a repeat, of CPU time."""
+    """Compare both sides; a node is an executed call on either side; ratios of CPU time are those within a repeat."""
     table = Table(
         title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
         f"{arguments.repeats} repeats in turn; by iterations or requests"
@@ -102,7 +102,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 
 def rollouts(iterations: int, repeats: int) -> Table:
-    """What a rollout (an expansion, where there are none) costs each planner beside the model and the world."""
+    """The cost of a rollout (or of an expansion, if there are none) for each planner, without model and world."""
     table = Table(title=f"ms of CPU, {repeats} repeats in turn")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
@@ -124,7 +124,7 @@ def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
 
 
 def memory(nodes: int) -> str:
-    """What a tree of so many executed nodes takes while it is held, with all that was asked and answered."""
+    """A line on the memory of a tree with so many executed nodes, including all requests and answers."""
     gc.collect()
     before = _peak()
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
@@ -139,19 +139,19 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-# A search that costs nothing but the search: an engine of distinct calls and drawn scores, a world that is a tree.
+# A search without other costs: an engine with distinct calls and random scores, and a world that is a tree.
 
 
 TOOLS = tuple(
     ToolSpec(f"tool{i}", "Looks a key up.", (Parameter("key", "string", "what"),), ("found",)) for i in range(5)
 )
 _UNLIMITED = 10**9
-_MOST = 8  # a score of 10 would be a success and end a search, one of less than 5 is LATS' failure
+_MOST = 8  # a score of 10 would be a success and end a search; one below 5 is a failure for LATS
 
 
 @dataclass(frozen=True)
 class NullGuide:
-    """The actor and the judge. Calls are told apart by their keys, scores are 1 to 8 of 10."""
+    """The actor and the judge. Calls differ by their keys, scores are 1 to 8 of 10."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -160,7 +160,7 @@ class NullGuide:
     version: str = field(default="null", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` distinct calls of the tools in turn, or `n` times a score."""
+        """`n` distinct calls of the tools in turn, or a score `n` times."""
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:
@@ -179,7 +179,7 @@ class NullGuide:
 
 @dataclass(frozen=True)
 class NullTree:
-    """A world in which every call leads to a state of its own."""
+    """A world in which every call leads to a new state."""
 
     branches: ClassVar[bool] = True
 
@@ -188,20 +188,20 @@ class NullTree:
         return 0
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """One level down."""
+        """The state one level below."""
         return zlib.crc32(call.text().encode(), own_state(state, int)), Observation({"found": "a value"})
 
     def resolved(self, state: State) -> bool:
-        """Never: the search goes on."""
+        """False: the search always goes on."""
         return False
 
     def answer(self, state: State) -> str | None:
-        """None: it has none."""
+        """None: the world has no answer."""
         return None
 
 
 class Searched(NamedTuple):
-    """What one search did: executed calls, iterations, CPU seconds."""
+    """The figures of one search: executed calls, iterations, CPU seconds."""
 
     nodes: int
     rollouts: int
@@ -209,12 +209,12 @@ class Searched(NamedTuple):
 
 
 def searcher(name: str, values: dict[str, Any]) -> TreeSearch:
-    """The planner of `conf/planner/<name>.yaml` with other values of some keys."""
+    """The planner of `conf/planner/<name>.yaml` with other values for some keys."""
     return cast(TreeSearch, instantiate(group_config("planner", name) | values))
 
 
 def search(planner: TreeSearch, seed: int = 0, steps: int = _UNLIMITED) -> tuple[Searched, Episode]:
-    """One search of one case, in this process and without Ray, of so many executed calls at most."""
+    """Run one search of one case, in this process and without Ray, with a limit on executed calls."""
     engine, budget = NullGuide(), Budget(llm_calls=_UNLIMITED, steps=steps)
     episode = Episode(
         *(Case("null", "A question.", Plan(())), NullTree(), engine, lambda case, substep: TOOLS, budget, seed),
@@ -228,7 +228,7 @@ def search(planner: TreeSearch, seed: int = 0, steps: int = _UNLIMITED) -> tuple
         return time.process_time() - started
 
     gc.collect()
-    gc.freeze()  # neither side is to pay for looking through what was imported
+    gc.freeze()  # neither side's time may include garbage collection of the imports
     spent = asyncio.run(solve())
     gc.unfreeze()
     visited = episode.nodes[0].visits_below

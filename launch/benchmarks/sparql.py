@@ -1,4 +1,4 @@
-"""A graph in pyoxigraph: programs per second beside rdflib, and what a large one on disk costs."""
+"""A graph in pyoxigraph: programs per second beside rdflib, and the costs of a large graph on disk."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MIB = 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The sizes of both graphs, and how many programs."""
+    """The options: the sizes of both graphs, and the number of programs."""
     parser.add_argument("--triples", type=int, default=10_000_000, help="of the graph on disk; 0: none")
     parser.add_argument("--share", type=int, default=100_000, help="triples of the graph that rdflib holds too")
     parser.add_argument("--programs", type=int, default=160, help="over each graph, of each form as many")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Both stores on the same programs in turn; then the large graph on disk."""
+    """Run both stores on the same programs in turn; then measure the large graph on disk."""
     with tempfile.TemporaryDirectory() as scratch:
         against_rdflib(arguments, console, Path(scratch))
         if arguments.triples:
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Path) -> None:
-    """Programs per second over a graph that both hold in memory; ratios are taken within a repeat."""
+    """Programs per second over a graph that both stores have in memory; ratios are computed within a repeat."""
     import rdflib
 
     path = scratch / "share.nt"
@@ -105,7 +105,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
 
 
 def _by_rdflib(graph: Any, expression: Expression) -> set[Node]:
-    """What an expression denotes, by the same query that an endpoint is sent."""
+    """The denotation of an expression, by the same query that is sent to an endpoint."""
     from rdflib import URIRef
 
     rows = graph.query(query(expression))
@@ -123,7 +123,7 @@ def _seconds(one_by_one: Any, some: Sequence[Expression]) -> float:
 
 
 def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> None:
-    """Load, memory, size, and what a call of a world takes."""
+    """Loading, memory, size, and the time of a world's calls."""
     path, folder = scratch / "graph.nt", scratch / "store"
     started = time.perf_counter()
     entities = write(path, arguments.triples, arguments.seed)
@@ -164,14 +164,14 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
 
 
 def _load(folder: Path, path: Path) -> tuple[float, int]:
-    """Seconds, and the process's peak memory in bytes."""
+    """The seconds of loading, and the process's peak memory in bytes."""
     started = time.perf_counter()
     reading.on_disk(folder, path)
     return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, list[float]], int]:
-    """By tool the seconds of each call of the programs, made one after another through a world; how many failed."""
+    """The seconds of each call of the programs, made one by one through a world, by tool; and how many failed."""
     world = SparqlWorld(graph, ())
     found: dict[str, list[float]] = {}
     failed = 0
@@ -182,7 +182,7 @@ def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, lis
             started = time.perf_counter()
             coroutine = world.apply(state, asked)
             try:
-                coroutine.send(None)  # it waits for nothing
+                coroutine.send(None)  # the coroutine never waits
             except StopIteration as done:
                 state, observation = done.value
             found.setdefault(call.tool, []).append(time.perf_counter() - started)
@@ -191,22 +191,22 @@ def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, lis
     return found, failed
 
 
-# Generated graphs of Freebase's form, as large as wanted, and questions over them.
+# Generated graphs of any size in the form of Freebase, and questions over them.
 
 
 _CLASSES = 300
-_LINKS, _LINKED = 4, 5  # relations of a class, and how many facts of these an entity has
-_PER_ENTITY = 2 + _LINKED + 3  # facts: name, class, links, values
+_LINKS, _LINKED = 4, 5  # the number of relations of a class, and of an entity's facts with these relations
+_PER_ENTITY = 2 + _LINKED + 3  # facts of an entity: name, class, links, values
 _TRIES = 1_000
 _SCHEMA = (NAME, TYPE)
-_MOST = 1_000  # results of a step that is gone on from
+_MOST = 1_000  # the most results of a step from which a way continues
 
 
 def write(path: Path, triples: int, seed: int) -> int:
-    """N-Triples of so many facts; returns how many entities they are about.
+    """Write N-Triples of so many facts; returns the number of entities in them.
 
-    A few classes have most entities, and a few entities most links; of each entity a name, a class, five links by the
-    four relations of its class, a number, a date and a year since when.
+    A few classes have most entities, and a few entities most links. Each entity has a name, a class, five links with
+    the four relations of its class, a number, a date, and the year of a beginning.
     """
     rng = random.Random(seed)
     entities = max(triples // _PER_ENTITY, 1)
@@ -233,7 +233,7 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 
 
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """So many questions that have an answer, found on random ways through a graph; of each form as many."""
+    """`count` questions with answers, found on random ways through a graph; all forms are equally frequent."""
     rng = random.Random(seed)
     found: list[Expression] = []
     for form in islice(cycle(FORMS), count * _TRIES):
@@ -242,7 +242,7 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
         for _ in range(_TRIES):
             try:
                 made = FORMS[form](_Way(graph, rng, entities))
-            except (SparqlError, IndexError):  # the way has no such end, or too many
+            except (SparqlError, IndexError):  # the way has no such end, or too many ends
                 continue
             if made is not None and graph.denotes(made):
                 found.append(made)
@@ -251,30 +251,30 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
 
 
 class _Way:
-    """A random way through a graph from a random entity; IndexError where it cannot go on."""
+    """A random way through a graph from a random entity; raises IndexError if it cannot continue."""
 
     def __init__(self, graph: StoreGraph, rng: random.Random, entities: int) -> None:
         self.graph, self.rng = graph, rng
         self.start = f"m.{rng.randrange(entities):07x}"
 
     def joined(self, target: Expression, ids: Sequence[str]) -> Join:
-        """What is connected with some entities by a relation that they have."""
+        """The expression for all that is connected with some entities by one of their relations."""
         direction = self.rng.choice((FORWARD, BACKWARD))
         properties = self.graph.properties(ids)
         links = [r for r in self.graph.relations(ids, direction) if r not in (*_SCHEMA, *properties)]
         return Join(self.rng.choice(links), target, direction == BACKWARD)
 
     def set(self) -> Join:
-        """What is connected with the start."""
+        """The expression for all that is connected with the start."""
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
-        """The entities that an expression denotes; IndexError where they are too many."""
+        """The entities that an expression denotes; none if there are too many: choosing one then raises IndexError."""
         found = [node.id for node in self.graph.denotes(expression) if isinstance(node, Entity)]
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """A relation with this ending of one of some entities, and its value."""
+        """A relation of one of the entities whose name has this ending, and its value."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]
@@ -328,9 +328,9 @@ FORMS: Mapping[str, Callable[[_Way], Expression | None]] = {
     "compared": _compared,
     "at a time": _timed,
 }
-"""By name how a question of a form is made; None where the way has none."""
+"""Functions that make a question of each form, by the form's name; None if the way has no such question."""
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """The bytes of memory that this process uses."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -21,14 +21,14 @@ _TIMEOUT = 600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the data are, how many episodes, how often."""
+    """The options: the data's folder, the number of episodes, the repeats."""
     parser.add_argument("--tau2", type=Path, required=True, metavar="FOLDER", help="the released data/tau2")
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Both sides in turn, each in a process of its own; ratios are taken within a repeat."""
+    """Run both sides in turn, each in its own process; ratios are computed within a repeat."""
     path = arguments.tau2
     table = Table(title=f"{arguments.episodes} episodes of gold actions, {arguments.repeats} repeats in turn, one core")
     for column in ("domain", "package episodes/s", "here episodes/s", "times", "package MiB", "here MiB", "rewards"):

@@ -1,6 +1,7 @@
 """τ²-bench with a model that answers at once: gold actions through the package's own runner, and through an episode.
 
-A process of its own each, so that its memory is its own: `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
+Each side runs in its own process, so that its memory is its own:
+`python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from launch.benchmarks.choose import group_config
 
 @dataclass
 class Told:
-    """An engine that gives one answer after another."""
+    """An engine that gives prepared answers, one after another."""
 
     answers: Iterator[str]
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
@@ -46,18 +47,18 @@ class Told:
         return Sampled((next(self.answers),) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Never asked for."""
+        """Fail, as no choice is ever asked for."""
         raise NotImplementedError
 
 
 def calls_of(dataset: Tau2, case_id: str) -> tuple[list[ToolCall], str | None]:
-    """The gold actions, and what has to be told."""
+    """The gold actions, and the answer to the user."""
     reference = dataset.problem(case_id).reference
     return [call for call in reference.calls.values() if call], reference.answer
 
 
 def here(dataset: Tau2, case_ids: Sequence[str]) -> float:
-    """Solve the cases with `planner=direct`, prompts, budget and metrics included; the sum of the rewards."""
+    """Solve the cases with `planner=direct`, with prompts, budget and metrics; returns the sum of the rewards."""
     planner = cast(Planner, instantiate(group_config("planner", "direct") | {"max_calls": 100}))
     total = 0.0
     for case_id in case_ids:
@@ -74,7 +75,7 @@ def here(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
-    """The same with the package's orchestrator, agent loop, environment and evaluators; the sum of the rewards."""
+    """Solve the cases with the package's own orchestrator, agent, environment, evaluators; returns the rewards' sum."""
     from tau2.agent.llm_agent import LLMAgent, LLMSoloAgent
     from tau2.data_model.message import AssistantMessage, UserMessage
     from tau2.data_model.message import ToolCall as PackageCall
@@ -87,7 +88,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
     stop = "###STOP###"
 
     class Instant:
-        """An agent that is told what to answer."""
+        """An agent with prepared answers."""
 
         todo: Iterator[Any]
 
@@ -104,7 +105,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
     agent: Any = type("Agent", (Instant, LLMAgent), {})
 
     class Asking(UserSimulator):  # type: ignore[misc]
-        """A user who says one thing."""
+        """A user that always says the same."""
 
         def generate_next_message(self, message: Any, state: Any) -> tuple[Any, Any]:
             return UserMessage(role="user", content="Please do it."), state
@@ -131,7 +132,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """So many distinct states of one airline case, each a change away from another: MiB that they take, and in all."""
+    """Make `states` distinct states of an airline case, each one change from another; their MiB, and the process's."""
     world = max(_worlds(dataset), key=lambda one: len(one.task.actions))
     rng, kept, database = random.Random(0), [world.start()], cast(Any, world.begun.agent.base)
     booked, known, before = list(database.reservations), set(kept), _now()
@@ -161,7 +162,7 @@ def _peak() -> float:
 
 
 def main(side: str, domain: str, path: str, count: str) -> None:
-    """Print what one side took, as JSON."""
+    """Print the measurements of one side, as JSON."""
     dataset = Tau2(path=path, domain=cast(DomainName, domain), user="instructions")
     if side == "branched":
         print(json.dumps(branched(dataset, int(count))))

@@ -1,4 +1,4 @@
-"""A sweep on one vLLM replica against an offline replay of its very requests, in turn; which layer loses what."""
+"""A sweep on one vLLM replica against an offline replay of the same requests, in turn; and the loss in each layer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLANNERS: dict[str, dict[str, Any]] = {
     "egb_logits": {"_target_": "grid.planners.egb.EGBLogits"},
     "egb_sampling": {"_target_": "grid.planners.egb.EGBSampling"},
 }
-# One of each kind, with which the replay is tried before a sweep is paid for.
+# One request of each kind, to test the replay before the time of a sweep is spent.
 _REHEARSAL: list[dict[str, Any]] = [
     {"tokens": [1] * 40, "how": {"max_tokens": 8, "seed": 1, "structured_outputs": 'root ::= "{" [a-z]* "}"'}},
     {"tokens": [1] * 40, "how": {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": [32, 33]}},
@@ -48,7 +48,7 @@ _REHEARSAL: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as vLLM got it, and what it cost; `began` and `ended` by the wall clock, in seconds."""
+    """One request as vLLM got it, and its cost; `began` and `ended` are wall-clock times in seconds."""
 
     tokens: list[int]
     how: dict[str, Any]
@@ -60,7 +60,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep: its wall-clock bounds, its requests, and the CPU seconds of each kind of process."""
+    """A sweep: its start and end by the wall clock, its requests, and the CPU seconds of each kind of process."""
 
     began: float
     ended: float
@@ -69,15 +69,15 @@ class Swept:
 
     @property
     def seconds(self) -> float:
-        """From the first task to the last row."""
+        """The seconds from the first task to the last row."""
         return self.ended - self.began
 
 
 class RecordingReplica(Replica):
-    """A replica that writes down every request that its engine is given."""
+    """A replica that records every request that its engine gets."""
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
-        """Load, then listen."""
+        """Load the engine, then record its requests."""
         share = await super().load(probes)
         engine: Any = self._engine
         if not hasattr(self, "recorded"):
@@ -97,7 +97,7 @@ class RecordingReplica(Replica):
         return share
 
     async def take(self) -> list[Recorded]:
-        """What was recorded since the last time, in the order of arrival; the prefix cache is empty afterwards."""
+        """The requests recorded since the last call, in the order of arrival; the prefix cache is empty afterwards."""
         taken, self.recorded = self.recorded, []
         engine: Any = self._engine
         if not await engine._ready[0].engine.reset_prefix_cache():
@@ -106,7 +106,7 @@ class RecordingReplica(Replica):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The size of the sweep, and how often it and its replay are run in turn."""
+    """The options: the size of the sweep, and how often it and its replay run in turn."""
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cases", type=int, default=16)
     parser.add_argument("--candidates", type=int, default=10)
@@ -117,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(arguments: argparse.Namespace) -> list[Setting]:
-    """EGB-logits and EGB-sampling on the first short cases of SLATE."""
+    """The settings: EGB-logits and EGB-sampling on the first short cases of SLATE."""
     model = model_config(MODEL) | {"max_tokens": arguments.max_tokens}
     shared = {"trajectories": arguments.trajectories}
     planners = {name: planner | shared for name, planner in PLANNERS.items()}
@@ -131,7 +131,7 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
 def setting(
     model: dict[str, Any], name: str, planner: dict[str, Any], cases: int, candidates: int, substeps: int | None
 ) -> Setting:
-    """A planner on the first cases of SLATE, of so many substeps at most."""
+    """The setting of a planner on the first cases of SLATE with at most so many substeps."""
     config = {
         "model": model,
         "planner": planner,
@@ -147,7 +147,7 @@ def setting(
 def plan_of(
     settings: list[Setting], root: Path, cluster: ClusterConfig | None = None, budget: BudgetConfig | None = None
 ) -> Plan:
-    """All cells of the settings, on this machine."""
+    """The plan for all cells of the settings, on this machine."""
     budget = budget or BudgetConfig()
     dataset = build(settings[0], budget).dataset
     return Plan(
@@ -163,9 +163,9 @@ def plan_of(
 
 
 def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
-    """Run the plan once, on a replica with a cold cache; raises RuntimeError where cells have no rows.
+    """Run the plan once, on a replica with a cold cache; raises RuntimeError if cells have no rows.
 
-    Cells that the model failed are work like any other: with random weights all of them are.
+    Cells in which the model fails count as work too: with random weights it fails in all of them.
     """
     import ray
 
@@ -181,13 +181,13 @@ def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
 
 
 class Replay:
-    """The process of `replay.py`; it has the model loaded and answers a file of requests at a time."""
+    """The process of `replay.py`; it has the model loaded, and answers one file of requests at a time."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process, self._folder = process, folder
 
     def run(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-        """Seconds and tokens of the requests; raises RuntimeError where the process ends instead."""
+        """The seconds and tokens of the requests; raises RuntimeError if the process ends instead."""
         file = self._folder / "requests.json"
         file.write_text(json.dumps(rows))
         asked, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
@@ -203,7 +203,7 @@ class Replay:
 def replaying(
     model: dict[str, Any], folder: Path, further: Callable[[Path], dict[str, Any]] = lambda folder: {}
 ) -> Iterator[Replay]:
-    """A replay that has shown on two requests that it works; `further` are arguments of vLLM for a model's folder."""
+    """A replay that was tested with two requests; `further` gives arguments of vLLM for a model's folder."""
     engine = cast(VLLM, build_engine(model))
     given = engine._arguments() | further(engine.folder())
     arguments = folder / "arguments.json"
@@ -219,13 +219,13 @@ def replaying(
 
 
 def row_of(request: Recorded) -> dict[str, Any]:
-    """The request as JSON, its grammar as text."""
+    """The request as JSON, with its grammar as text."""
     kept = request.how.get("structured_outputs")
     return {"tokens": request.tokens, "how": request.how | ({"structured_outputs": kept.grammar} if kept else {})}
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Sweep and replay in turn; prints each pair, the ratio with its spread, and what the sweep lost where."""
+    """Run sweep and replay in turn; prints each pair, the ratio with its spread, and the sweep's loss by layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:
@@ -238,7 +238,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                     MODEL, model, engine, 1, ready_seconds=600, detached=True, actor=RecordingReplica
                 )
                 (recorder,) = recording.handles.values()
-                with Fleet(settings, 1, 600, print) as fleet:  # joins it
+                with Fleet(settings, 1, 600, print) as fleet:  # joins the pool
                     pairs = []
                     for repeat in range(arguments.repeats):
                         swept = sweep(replace(plan, root=folder / str(repeat)), fleet, recorder)
@@ -256,19 +256,19 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
-    """Where the seconds of every sweep went, beside its replay's."""
+    """The seconds of every sweep by layer, beside those of its replay."""
     table = Table(title="seconds of each sweep")
     table.add_column("")
     for repeat in range(len(pairs)):
         table.add_column(f"repeat {repeat + 1}", justify="right")
     each = [seconds_by_layer(*pair) for pair in pairs]
-    for label in dict.fromkeys(label for one in each for label in one):  # a process may be there in some only
+    for label in dict.fromkeys(label for one in each for label in one):  # some processes only exist in some sweeps
         table.add_row(label, *(f"{one.get(label, 0.0):.1f}" for one in each))
     return table
 
 
 def seconds_by_layer(swept: Swept, offline: dict[str, float]) -> dict[str, float]:
-    """Where one sweep's seconds went."""
+    """The seconds of one sweep by layer."""
     first, last = swept.requests[0].began, max(request.ended for request in swept.requests)
     shares = in_hand([(request.began, request.ended) for request in swept.requests])
     mine = sum(len(request.tokens) - request.cached + request.generated for request in swept.requests)
@@ -290,7 +290,7 @@ def seconds_by_layer(swept: Swept, offline: dict[str, float]) -> dict[str, float
 
 
 def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Table:
-    """Seconds and tokens of every sweep and replay."""
+    """The seconds and tokens of every sweep and replay."""
     table = Table(title=f"{cells} cells, {len(pairs[0][0].requests):,} requests, {MODEL}, one replica")
     for column in ("", "seconds", "input tokens", "of them cached", "output tokens", "tokens/s", "computed tokens/s"):
         table.add_column(column, justify="right")
@@ -308,14 +308,14 @@ def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Tabl
     return table
 
 
-# What a benchmark's processes did meanwhile: requests in hand over time, CPU seconds by kind of process.
+# The work of a benchmark's processes during a run: requests in progress over time, CPU seconds by kind of process.
 
 
 _BOUNDS = (1, 8, 32, 128)
 
 
 def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Seconds between the first beginning and the last end, by how many of the spans were open: `0`, `1 to 7`, ..."""
+    """The seconds from the first beginning to the last end, by the number of open spans: `0`, `1 to 7`, ..."""
     changes = sorted([(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans])
     labels = ["0", *(f"{low} to {high - 1}" for low, high in pairwise(_BOUNDS))]
     labels.append(f"{_BOUNDS[-1]} or more")
@@ -328,7 +328,7 @@ def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 def cpu_seconds() -> dict[str, float]:
-    """CPU seconds of this machine by layer, since it or the process began; processes that ended count as other."""
+    """The CPU seconds by layer, since the machine or the process started; ended processes count as other programs."""
     found: Counter[str] = Counter()
     own = psutil.Process()
     for process in [own, *own.children(recursive=True)]:

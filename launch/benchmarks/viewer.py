@@ -1,4 +1,4 @@
-"""The viewer on a large folder: seconds from the command to the first page, and of each page that is asked for."""
+"""The viewer on a large folder: seconds from the command to the first page, and for each requested page."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Times:
-    """Seconds on the clock and of the viewer's CPU."""
+    """Seconds by the clock, and of the viewer's CPU time."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def told(self) -> list[str]:
-        """Median and range of both, in a table's cells."""
+        """The median and range of both, as a table's cells."""
         return [f"{statistics.median(one):.2f} ({min(one):.2f}-{max(one):.2f})" for one in (self.wall, self.cpu)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How large."""
+    """The options: the size of the folder."""
     parser.add_argument("--episodes", type=int, default=1_000_000)
     parser.add_argument("--root", type=Path, help="a folder that stays; rows are made there unless it has some")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Make the rows; start the viewer some times; ask for pages."""
+    """Make the rows, start the viewer several times, and request pages."""
     with tempfile.TemporaryDirectory() as scratch:
         root: Path = arguments.root or Path(scratch) / "large"
         if not (root / "episodes").is_dir():
@@ -103,7 +103,7 @@ def _pages(at: str, episodes: int) -> dict[str, list[str]]:
 
 @contextmanager
 def _viewer(root: Path) -> Iterator[tuple[int, str]]:
-    """A viewer as a user starts it, without a browser: its process, and where it is."""
+    """Start a viewer in the way of a user, without a browser; returns its process and its address."""
     command = [sys.executable, "-u", "-m", "launch.view", str(root), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -129,7 +129,7 @@ def _get(one: str) -> None:
 
 
 def _settled(pid: int) -> None:
-    """Wait until the viewer has read ahead: it spends no more time."""
+    """Wait until the viewer has read ahead, that is until it uses no more CPU time."""
     spent = -1.0
     while _cpu(pid) > spent + 0.02:
         spent = _cpu(pid)
@@ -137,7 +137,7 @@ def _settled(pid: int) -> None:
 
 
 def _cpu(pid: int) -> float:
-    """Seconds of CPU that a process has spent, in all its threads."""
+    """The CPU seconds that a process has used in all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -157,24 +157,24 @@ def _print(console: Console, rows: dict[str, Times]) -> None:
     console.print(table)
 
 
-# A results folder as large as wanted, in files as compaction leaves them: what the viewer's benchmark looks at.
+# A results folder of any size for the viewer's benchmark, with files like those after compaction.
 
 
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")
 TRIALS, STEPS = 5, 4
 AGAIN = 100
-"""Cells that were run a second time, and then succeeded."""
-_GROUP, _GROUPS = 65_536, 4  # rows of a row group and row groups of a file, as compaction makes them
+"""The number of cells that ran a second time, and then succeeded."""
+_GROUP, _GROUPS = 65_536, 4  # rows of a row group and row groups of a file, as after compaction
 _CHUNK = 200  # cells of a try
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-_MIX = 0x9E3779B97F4A7C15  # odd: another number for each, and none in order
+_MIX = 0x9E3779B97F4A7C15  # odd: it maps each place to a different number, in no order
 
 Places = npt.NDArray[np.int64]
 Made = dict[str, Any]
 
 
 def write(root: Path, episodes: int, seed: int = 0) -> None:
-    """A sweep of ten planners and five trials on as many cases as that takes; four decisions an episode."""
+    """Write a sweep of ten planners and five trials on as many cases as needed, with four decisions an episode."""
     rng = np.random.default_rng(seed)
     cases = episodes // (len(PLANNERS) * TRIALS)
     count = cases * len(PLANNERS) * TRIALS
@@ -188,7 +188,7 @@ def write(root: Path, episodes: int, seed: int = 0) -> None:
 
 
 def name_of(place: int) -> str:
-    """The id of a cell by its place."""
+    """The id of the cell at a place."""
     return f"{(place + 1) * _MIX % 2**64:016x}"
 
 

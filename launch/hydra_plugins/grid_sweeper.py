@@ -1,4 +1,4 @@
-"""The Hydra sweeper of the grid. Hydra takes sweepers only from a package of this name."""
+"""The Hydra sweeper of the grid. Hydra only finds sweepers in a package with this name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
     """Composes every point of the grid, writes nothing, and runs all of them as one sweep.
 
     Args:
-        params: values of keys that the command line does not give, as on the command line.
-        together: for each of some names a list of points, each of keys with one value; a setting has all values of one
-            point of every list. What the command line gives for a key of a list chooses among its points.
+        params: values of keys that the command line does not give, in the form of the command line.
+        together: lists of points by name; a point has keys with one value each, and a setting has all values of one
+            point of every list. If the command line gives a key of a list, it chooses among the list's points.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
         self._together = dict(together or {})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keep what composing the jobs needs."""
+        """Keep the objects that composing the jobs needs."""
         self._loader = hydra_context.config_loader
         self._config = config
 
     def sweep(self, arguments: list[str]) -> NoReturn:
-        """Ends the process with the sweep's exit status."""
-        from grid.sweeps.jobs import run_jobs  # after all else, as it imports more
+        """Run the sweep; ends the process with the sweep's exit status."""
+        from grid.sweeps.jobs import run_jobs  # imported last, as it imports more
 
         run_jobs(self.composed(arguments))
 
     def composed(self, arguments: Sequence[str]) -> Iterator[Composed]:
-        """Every setting of the grid that the command line's arguments ask for."""
+        """Every setting of the grid that the command line's arguments describe."""
         parser = OverridesParser.create(config_loader=self._loader)
         given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
         together = [
@@ -64,10 +64,10 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Override]]] = ()) -> list[tuple[str, ...]]:
     """The overrides of every setting: the product of all values and lists of points; the last override of a key counts.
 
-    A point that lacks a value which is given for a key of its list is left out.
+    If values are given for a key of a list, points with another value are left out.
 
     Raises:
-        ConfigError: a key without values, values that no point has, or more settings than a sweep can have.
+        ConfigError: a key has no values, no point has the given values, or there are too many settings for a sweep.
     """
     values = {override.get_key_element(): _values(override) for override in given}
     lists = [_chosen([_values_of(point) for point in points], values) for points in together]
@@ -84,7 +84,7 @@ def _values_of(point: Sequence[Override]) -> dict[str, str]:
 
 
 def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """The points that have what is given for their keys."""
+    """The points with the values that are given for their keys."""
     keys = {key for point in points for key in point}
     asked = {key: found for key, found in values.items() if key in keys}
     chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]
@@ -96,7 +96,7 @@ def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]
 
 
 def _written(value: object) -> str:
-    """A value of a config as the command line has it."""
+    """A value of a config in the form of the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""From a recipe to its task: whole, cut off behind some calls, with useless tools, a broken one, or unsolvable."""
+"""From a recipe to its task: whole, cut after some calls, with useless tools or a broken tool, or unsolvable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOTE = "Every tool has a cost, which its description tells. The least total cost
 
 @dataclass(frozen=True)
 class Built:
-    """A case: its task, what it is called in the tables, and the solvable task that it was made from."""
+    """A case: its recipe, its task, the task's kind for the tables, and the solvable task that it was made from."""
 
     recipe: Recipe
     task: Task
@@ -57,7 +57,7 @@ class Built:
 
 
 def build(recipe: Recipe) -> Built:
-    """The recipe's case. The same recipe gives the same case."""
+    """The recipe's case. The same recipe always gives the same case."""
     draft = Draft(recipe, categories()[recipe.category], frames())
     rng = random.Random(derive_seed(recipe.seed, "apb_synthetic", recipe.base, "disturbed"))
     solvable = draft.task()
@@ -78,7 +78,7 @@ def build(recipe: Recipe) -> Built:
 
 
 def _done(draft: Draft, task: Task) -> Iterator[Done]:
-    """The reference's calls as made, with what they found."""
+    """The reference's calls as calls already made, with the values found."""
     known = draft.functions
     for step, (name, arguments) in zip(draft.program.steps, task.reference, strict=True):
         field = task.tools[name].spec.returns[0]
@@ -86,7 +86,7 @@ def _done(draft: Draft, task: Task) -> Iterator[Done]:
 
 
 def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
-    """So many useless tools among the others; more of them hold the fewer."""
+    """Mix `count` useless tools with the others; a larger count includes the tools of a smaller one."""
     names = rng.sample(list(draft.category.useless), len(draft.category.useless))[:count]
     added = {name: useless(draft.category, name, draft.recipe.items) for name in names}
     task = draft.task()
@@ -94,7 +94,7 @@ def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
 
 
 def _broken(draft: Draft, place: int, rng: random.Random) -> Task:
-    """The call of a place has failed; another tool has its function."""
+    """The task after the call at `place` failed; another tool has its function."""
     task = draft.task()
     function = draft.program.steps[place].function
     other = instead_of(draft.category, function, draft.recipe.items)
@@ -149,13 +149,13 @@ def _does(parts: Sequence[Function], function: str) -> bool:
     return any(part.name == function for part in parts)
 
 
-# Constraints that no chain can keep to (agent_planning_benchmark B.4.3), each with its sentence.
+# Constraints that no chain can satisfy (agent_planning_benchmark B.4.3), each with its sentence.
 
 
 def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constraint, ...]]:
-    """One of each way that the case allows: an order in a circle, too few calls, a needed function forbidden or down.
+    """One of each kind that the case allows: a circular order, too few calls, a needed function forbidden or down.
 
-    All constraints of a way have its whole sentence.
+    All constraints of one contradiction have its whole sentence.
     """
     frames, functions = draft.frames, draft.program.functions
 
@@ -189,15 +189,15 @@ def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constrain
 
 
 COMPOSITES, TRAPS = (3, 6), (2, 4)
-"""How many of each, from and to."""
+"""The least and the greatest number of each."""
 Wiring = tuple[tuple[tuple[str, str | int], ...], ...]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Two or three consecutive steps, later ones of which use earlier ones, as one call.
+    """Two or three consecutive steps as one call; each later step uses an earlier one.
 
-    `parameters` name what it takes from outside, with the parts' own parameters; `arguments` are the variables there.
+    `parameters` are the parts' parameters for values from outside the window; `arguments` are the variables they take.
     """
 
     functions: tuple[str, ...]
@@ -207,12 +207,12 @@ class Window:
 
     @property
     def signature(self) -> tuple[tuple[str, ...], Wiring]:
-        """Equal for windows that one composite serves."""
+        """A key that is equal for windows that the same composite serves."""
         return self.functions, self.wiring
 
 
 def windows(draft: Draft) -> dict[tuple[int, int], Window]:
-    """By first step and number of steps all windows of the reference."""
+    """All windows of the reference, by first step and number of steps."""
     found = {}
     for size in (2, 3):
         for first in range(len(draft.program.steps) - size + 1):
@@ -223,14 +223,14 @@ def windows(draft: Draft) -> dict[tuple[int, int], Window]:
 
 
 def enough(draft: Draft) -> bool:
-    """Whether the case has enough windows for composites, none of them whole, and tools to be traps."""
+    """Whether it has enough windows for composites (none is the whole chain), and tools that can be traps."""
     return len({window.signature for window in windows(draft).values()}) >= COMPOSITES[0] and any(
         name in draft.category.instead for name in draft.program.functions
     )
 
 
 def with_costs(draft: Draft, rng: random.Random) -> Task:
-    """The case with costs; its reference is the cheapest chain that takes consecutive steps together."""
+    """The case with costs; its reference is the cheapest chain that may join consecutive steps in one call."""
     costs = {name: rng.randint(1, 5) for name in draft.tools}
     tools = {name: _priced(tool, costs[name]) for name, tool in draft.tools.items()}
     found = windows(draft)
@@ -252,7 +252,7 @@ def with_costs(draft: Draft, rng: random.Random) -> Task:
 
 
 def _window(draft: Draft, steps: Sequence[MadeStep]) -> Window | None:
-    """None where a later step uses none of the earlier ones, or a function comes twice."""
+    """The window of these steps; None if a later step uses none of the earlier steps, or a function comes twice."""
     if len({step.function for step in steps}) < len(steps):
         return None
     inside = {step.variable: place for place, step in enumerate(steps)}
@@ -307,7 +307,7 @@ def _traps(
     composites: Mapping[tuple[tuple[str, ...], Wiring], TypedTool],
     rng: random.Random,
 ) -> list[TypedTool]:
-    """Overpriced: another tool for a function, or for two that are cheaper apart (redundant); off-target: useless."""
+    """The traps: overpriced (another tool for a function), redundant (two functions, cheaper apart), off-target."""
     items = draft.recipe.items
     overpriced = [
         _priced(instead_of(draft.category, name, items), 2 * costs[name] + rng.randint(3, 6))
@@ -337,7 +337,7 @@ def _priced(tool: TypedTool, cost: int) -> TypedTool:
 
 
 def _name(before: str, functions: Sequence[str]) -> str:
-    """In the style of the functions' own names."""
+    """A name in the style of the functions' own names."""
     if functions[0][0].isupper():
         return before.rstrip("_").capitalize() + "And".join(functions)
     return before + "_and_".join(functions)
@@ -350,7 +350,7 @@ def _lowered(text: str) -> str:
 def _cheapest(
     draft: Draft, composites: Mapping[tuple[int, int], TypedTool], tools: Mapping[str, TypedTool]
 ) -> list[tuple[int, int]]:
-    """The steps cut into windows and single ones, so that the sum of the costs is least: a shortest path."""
+    """The steps, cut into windows and single steps so that the sum of the costs is least (a shortest path)."""
     count = len(draft.program.steps)
     best: list[tuple[int, list[tuple[int, int]]]] = [(0, [])]
     for end in range(1, count + 1):
@@ -371,7 +371,7 @@ def _chain(
     composites: Mapping[tuple[tuple[str, ...], Wiring], TypedTool],
     tools: Mapping[str, TypedTool],
 ) -> Chain:
-    """The calls of the cut steps."""
+    """The calls of the steps as they are cut."""
     chain: Chain = []
     made: dict[str, str] = {}
     for first, size in cut:
@@ -391,7 +391,7 @@ def _chain(
     return chain
 
 
-# A solvable case in the making: constants, facts, tools, reference chain, and its query.
+# A solvable case while it is made: constants, facts, tools, reference chain, and query.
 
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
@@ -402,7 +402,7 @@ Chain = list[tuple[str, Mapping[str, Json]]]
 
 @dataclass
 class Draft:
-    """One case. `values` are the constants' by name, `facts` those of all variables."""
+    """One case. `values` are the constants' values by name, `facts` the facts of all variables by name."""
 
     recipe: Recipe
     category: Category
@@ -431,7 +431,7 @@ class Draft:
         self._fill_up()
 
     def task(self, query: str = "") -> Task:
-        """The task as it stands."""
+        """The task in its present state."""
         return Task(
             query=query or self.query(),
             goals=tuple(
@@ -455,7 +455,7 @@ class Draft:
     def reference(self, broken: int | None = None, replacement: TypedTool | None = None) -> Chain:
         """The steps as calls, in order; steps are counted from 0.
 
-        The call of step `broken` is made, fails, and is made again of `replacement`, which has its function from there.
+        The call of step `broken` fails and is repeated with `replacement`, which has the tool's function from then on.
         """
         made: dict[str, str] = {}
         chain: Chain = []
@@ -476,7 +476,7 @@ class Draft:
         return tool.spec.name, dict(zip(names, found, strict=True))
 
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
-        """The query. `instead` maps constants' names to what stands for them, `extra` is one more sentence."""
+        """The query. `instead` maps constants' names to texts that replace them; `extra` is one more sentence."""
         texts = [self.opening, *self.further, extra]
         body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
@@ -508,7 +508,7 @@ class Draft:
 
     @property
     def functions(self) -> dict[str, Function]:
-        """Those of the tools, by name."""
+        """The functions of the tools, by name."""
         return {part.name: part for tool in self.tools.values() for part in tool.parts}
 
     def sound(self) -> bool:
@@ -523,7 +523,7 @@ class Draft:
         return f"{key}[{place}]" if f"{key}[{place}]" in self.values else key
 
     def _constants(self) -> dict[str, str]:
-        """A value for each, no two alike."""
+        """A value for each constant, no two equal."""
         found: dict[str, str] = {}
         for name, type_ in self.program.told.items():
             template = self.category.types[type_].draw or ""
@@ -542,7 +542,7 @@ class Draft:
         return found
 
     def _restrict(self) -> None:
-        """The recipe's constraints, each with its sentence."""
+        """Add the recipe's constraints, each with its sentence."""
         for place in self.recipe.rules:
             rule = self.family.rules[place]
             text = self.written_rule(rule, self.rng.choice(rule.say))
@@ -558,7 +558,7 @@ class Draft:
             self.constraints.append(Constraint("forbid_tool", (tool.spec.name,), text))
 
     def written_rule(self, rule: Rule, text: str) -> str:
-        """A rule's sentence; {n} is how often its first function is called, in words."""
+        """A rule's sentence; {n} becomes the number of calls of its first function, in words."""
         return text.replace("{n}", self.frames.number_words[self.count(rule.of[0])]) if "{n}" in text else text
 
     def _constraint(self, rule: Rule, text: str) -> Constraint:
@@ -567,7 +567,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Tools of the category that the case does not need, up to the recipe's number; all in seeded order."""
+        """Add tools of the category that the case does not need, up to the recipe's number; all in seeded order."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:
@@ -582,13 +582,13 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
 
 
 def _begun(match: re.Match[str]) -> str:
-    """A sentence's first word with a capital, but for names such as addresses and branches."""
+    """A sentence's first word with a capital, except for names such as addresses and branches."""
     word = match[2]
     return match[1] + (word if re.search(r"[@/_\d]", word) else word[0].upper() + word[1:])
 
 
 def _rank(value: str) -> tuple[int, ...]:
-    """By which values of an ordered type are compared: days by the calendar, others by their numbers."""
+    """The sort key of a value of an ordered type; days are compared by the calendar, others by their numbers."""
     try:
         return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
     except ValueError:

@@ -1,8 +1,8 @@
 """Planning tasks whose truth can be computed (agent_planning_benchmark §3.1, B.4, B.5), generated.
 
-The paper's task families, categories, lengths and numbers of tools, over typed programs (`grid.worlds.programs.model`)
-of an authored stock: a case is a goal, its tools and a reference chain, and whether a chain reaches the goal is a
-matter of what its calls find. None of the cases is the paper's.
+The task families, categories, lengths and numbers of tools are the paper's; the cases are typed programs
+(`grid.worlds.programs.model`) made from an authored stock. A case is a goal, its tools and a reference chain. Whether a
+chain reaches the goal depends on the facts that its calls find. None of the cases is the paper's.
 """
 
 from __future__ import annotations
@@ -79,32 +79,33 @@ from grid.worlds.programs.scoring import diagnose
 from grid.worlds.programs.world import ProgramWorld
 
 FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
-"""Those of the paper's counts; its table 15 takes `stages` besides."""
+"""The families that the paper counts; its table 15 uses `stages` as well."""
 ADAPTER = 2
-"""Raise when the same recipes and stock give other cases, tools or outcomes."""
+"""Increase it when the same recipes and stock give other cases, tools or outcomes."""
 
 
 _PLAIN = ("holistic", "stepwise")
 _HORIZONS = ("stepwise", "stages", "extraneous")
-"""The families that may ask for some calls, and no whole plan."""
+"""The families whose cases may ask for a few calls instead of a whole plan."""
 
 
 @dataclass(config=STRICT)
 class ApbSynthetic(RecordDataset[Recipe]):
-    """The cases of one seed, of the task families named.
+    """The cases of one seed in the given task families.
 
-    Step-wise cases stand behind calls that were made, and have `horizon` decisions; broken ones stand behind a call
-    that failed. Every case offers `reject` beside its tools. Success is the scorer's verdict: the chain is correct;
-    broken: the failed call was replaced, or got round with other tools; unsolvable: it was refused and nothing called.
+    Step-wise cases begin after calls that were already made, and have `horizon` decisions; broken cases begin after a
+    call that failed. Every case offers `reject` in addition to its tools. Success is the scorer's verdict. The chain is
+    correct; in a broken case, the failed call was replaced, or other tools were used to get round it; in an unsolvable
+    case, the task was refused and nothing was called.
 
     Args:
-        families: which of the task families; `stages` has the trajectories of `stepwise` cut early and late.
-        horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
-        n_extraneous: of the extraneous cases those with so many useless tools.
-        counterparts: of holistic and step-wise cases only those of which cases of the other families were made, so that
-            each has its counterpart; `limit` then counts these, and what was made of them comes with them.
-        scorer: who says what is wrong with a plan.
-        judge_reference: whether a judge sees the reference; false: it is blind (§D.1).
+        families: the task families to use; `stages` has the trajectories of `stepwise`, cut early and late.
+        horizon: keep only those step-wise, staged and extraneous cases that predict this many calls.
+        n_extraneous: keep only those extraneous cases that have this many useless tools.
+        counterparts: keep only those holistic and step-wise cases from which cases of the other families were made, so
+            that each has its counterpart; `limit` then counts these, and the cases made from them come with them.
+        scorer: who decides what is wrong with a plan.
+        judge_reference: whether a judge sees the reference; if false, it judges without it (§D.1).
     """
 
     families: Annotated[list[Family], Field(min_length=1)] = Field(default_factory=lambda: list(FAMILIES))
@@ -117,17 +118,17 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Questions about plans where a model judges them."""
+        """The features of the data set; `examined` is one only if a model judges the plans."""
         return frozenset({BRANCHING, DIAGNOSED, REFERENCES, *([EXAMINED] if self.asks else [])})
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """An evaluator which plans are right, where that is configured."""
+        """Plans, if the scorer lets an evaluator say which plans are right; otherwise nothing."""
         return {PLANS: "scorer"} if self.scorer in (JUDGED, BOTH) else {}
 
     @cached_property
     def root(self) -> Path:
-        """The folder with `cases.jsonl`."""
+        """The folder that contains `cases.jsonl`."""
         return generated(self.seed)
 
     @cached_property
@@ -138,12 +139,12 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @cached_property
     def records(self) -> Mapping[str, Recipe]:
-        """All cases of the seed by id, also those of other families."""
+        """All cases of the seed by id, including those of other families."""
         return {recipe.id: recipe for recipe in read(self.root / CASES)}
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools of the stock, and `reject`. A case may have them with costs, or for more items."""
+        """All tools of the stock, and `reject`. A case may have versions of them with costs, or for more items."""
         found = {REJECT_TOOL.name: REJECT_TOOL}
         for category in categories().values():
             tools = [
@@ -155,15 +156,15 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return found
 
     def chosen(self) -> Sequence[str]:
-        """Those of the families, horizons and numbers of useless tools."""
+        """The cases with the chosen families, horizon and number of useless tools."""
         return [name for name, recipe in self.records.items() if self._chosen(recipe)]
 
     def strata(self) -> Sequence[Stratum]:
-        """Families of tasks, in them categories, and in these goals."""
+        """Task families, within them categories, and within these goal families."""
         return lambda name: self.records[name].task_family, lambda name: self.records[name].category, self.cluster
 
     def case_ids(self) -> Sequence[str]:
-        """The cases of the families, at most `limit` of them; a sample has its share of families and categories."""
+        """The cases of the families, at most `limit` of them; a sample keeps the shares of families and categories."""
         if not self.counterparts:
             return super().case_ids()
         chosen = self.chosen()
@@ -175,7 +176,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return kept + [name for name in made if self._base(name) in own]
 
     def cluster(self, case_id: str) -> str:
-        """The goal family: its cases have the same functions and phrasings."""
+        """The case's goal family, whose cases share functions and phrasings."""
         return self.records[case_id].family
 
     def problem(self, case_id: str) -> Problem:
@@ -183,11 +184,11 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return self._problems(case_id)
 
     def built(self, case_id: str) -> Built:
-        """A case's task, with what is known of it."""
+        """A case's task, with its kind, recipe and solvable task."""
         return build(self.records[case_id])
 
     def _base(self, case_id: str) -> tuple[str, int | None]:
-        """What a case was made of: the solvable case, and how many of its calls are asked for."""
+        """The solvable case that a case was made from, and how many of its calls are asked for."""
         return self.records[case_id].base, self.records[case_id].k
 
     def _chosen(self, recipe: Recipe) -> bool:
@@ -198,12 +199,12 @@ class ApbSynthetic(RecordDataset[Recipe]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no plan, and so none that is right."""
+        """The scores of an episode that broke off: it has no plan, and so no correct one."""
         return UNSOLVED[self.scorer]
 
     @cached_property
     def _problems(self) -> Callable[[str], Problem]:
-        """The latest are kept: nothing of a problem changes."""
+        """The function that makes problems; it keeps the latest, as problems never change."""
         return lru_cache(maxsize=1024)(self._problem)
 
     def _problem(self, case_id: str) -> Problem:
@@ -234,14 +235,14 @@ class ApbSynthetic(RecordDataset[Recipe]):
         )
 
     def _examine(self, built: Built) -> Examine | None:
-        """What a judge says of a chain; the symbolic scorer needs none."""
+        """The function that asks a judge about a chain; None for the symbolic scorer."""
         task, kind = built.task, built.kind
         shown = judged_task(task, kind, done_steps(built))
         return plan_examine(shown, self.scorer, self.judge_reference, partial(truth, task, kind))
 
 
 def reference(built: Built) -> Reference:
-    """The reference of a case; of an unsolvable one the calls of the solvable case that it was made from."""
+    """The reference of a case; for an unsolvable case, the calls of the solvable case that it was made from."""
     task = built.solvable
     calls: dict[str, ToolCall | None] = {
         str(place): ToolCall(name, dict(arguments)) for place, (name, arguments) in enumerate(task.reference)
@@ -267,7 +268,7 @@ def done_steps(built: Built) -> tuple[Step, ...]:
 
 
 def _offered(built: Built) -> tuple[ToolSpec, ...]:
-    """The tools in the task's order, `reject` at a place that the seed draws."""
+    """The tools in the task's order, with `reject` at a place drawn with the seed."""
     specs = [tool.spec for tool in built.task.tools.values()]
     rng = random.Random(derive_seed(built.recipe.seed, "reject", built.recipe.id))
     specs.insert(rng.randint(0, len(specs)), REJECT_TOOL)
@@ -289,14 +290,14 @@ def generated(seed: int) -> Path:
 
 
 def least_cost_of(task: Task) -> Callable[[], int | None]:
-    """The least cost that solves a task, searched for when it is first asked for."""
+    """A function that returns the least cost that solves a task; the search runs at its first call."""
     return cache(partial(search.least_cost, task))
 
 
 def measure(
     task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The fields of `Scores` that speak of plans, `success` among them; `unrefined_*` where there was a critique."""
+    """The fields of `Scores` about plans, `success` included; `unrefined_*` are set if there was a critique."""
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
     scores: dict[str, Any] = {
@@ -321,12 +322,12 @@ def measure(
     return scores
 
 
-# Which cases there are: the paper's families and counts, in the paper's categories and lengths (§3.1, tables 10, 11).
+# Drawing the cases: the paper's families and counts, in the paper's categories and lengths (§3.1, tables 10, 11).
 #
-# Step-wise and broken cases have bases of their own; extraneous, unsolvable and costs are made of holistic and step-
-# wise ones, as the paper's are. Step-wise cases are 300 trajectories, cut in the middle and asked for 1, 2 and 3 steps;
-# the same are cut early and late too, for one step (`stages`): table 14's k = 1 is table 15's middle, to the last
-# digit. Extraneous tools are put into the cases of one step, as the levels of tables 2 and 16 show.
+# Step-wise and broken cases have their own bases. Extraneous, unsolvable and costs cases are made from holistic and
+# step-wise ones, as in the paper. Step-wise cases are 300 trajectories, cut in the middle; each is asked for 1, 2 and 3
+# steps. The same trajectories are also cut early and late, for one step (`stages`): table 14's k = 1 equals table 15's
+# middle, to the last digit. Extraneous tools are added to the cases of one step, as the levels of tables 2 and 16 show.
 
 
 CATEGORIES: Mapping[str, int] = {
@@ -345,27 +346,27 @@ BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 10
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""Bases of either kind, and tools added."""
+"""The number of bases of each of two kinds, and the numbers of tools added."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"
 OTHER_STAGES: tuple[Stage, ...] = ("early", "late")
 _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
-"""Where lengths are sought; inside a range they are even. Their mean is the paper's 12.5."""
+"""How many lengths are sought in each range; inside a range they are spread evenly. Their mean is the paper's 12.5."""
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
-"""How many tools a case has, where it does not need more."""
+"""How many tools a case has, if it does not need more."""
 _MOST_STEPS_COSTS = 10
-"""Of cases with costs: the paper's plans cost 13 on average (table 5), which is about five calls."""
+"""The limit for cases with costs: the paper's plans cost 13 on average (table 5), which is about five calls."""
 _AVOIDED = 0.12
-"""Share of cases with a tool that the query forbids by name."""
+"""The share of cases with a tool that the query forbids by name."""
 
 
 Finish: TypeAlias = Callable[[Recipe, Category, random.Random], Recipe | None]
-"""What makes a solvable recipe one of a task family; None where it cannot be one."""
+"""A function that turns a solvable recipe into a recipe of a task family; None if that is not possible."""
 
 
 def draw(seed: int) -> list[Recipe]:
-    """All cases of a seed, holistic first."""
+    """All cases of a seed, the holistic ones first."""
     holistic = Bases("holistic", seed).drawn(HOLISTIC)
     trajectories = Bases("stepwise", seed, _cut_in_the_middle).drawn(OF_EACH_K)
     stepwise = [base.model_copy(update={"id": f"{base.id}-{k}", "k": k}) for k in HORIZONS for base in trajectories]
@@ -381,7 +382,7 @@ def draw(seed: int) -> list[Recipe]:
 
 
 def shares(total: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """A number shared out in proportion, by the largest remainders."""
+    """Divide a number in proportion to weights, by the largest remainders."""
     whole = sum(weights.values())
     exact = {name: total * weight / whole for name, weight in weights.items()}
     found = {name: int(share) for name, share in exact.items()}
@@ -391,7 +392,7 @@ def shares(total: int, weights: Mapping[str, int]) -> dict[str, int]:
 
 
 class Bases:
-    """Draws solvable cases of one task family: no two with one query, and none whose facts' values are alike."""
+    """Draw solvable cases of one task family: no two cases share a query, and no two facts of a case share a value."""
 
     def __init__(self, task_family: TaskFamily, seed: int, finish: Finish | None = None) -> None:
         self.task_family, self.seed, self.finish = task_family, seed, finish
@@ -399,7 +400,7 @@ class Bases:
         self.used: Counter[tuple[str, str]] = Counter()
 
     def drawn(self, count: int) -> list[Recipe]:
-        """So many, in the categories' shares and with the lengths' distribution."""
+        """Draw `count` cases with the categories' shares and the lengths' distribution."""
         rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, 0))
         stock = categories()
         quotas = shares(count, {name: CATEGORIES[name] for name in stock})
@@ -413,7 +414,7 @@ class Bases:
 
     def _one(self, category: Category, length: int, name: str, rng: random.Random) -> Recipe:
         for attempt in range(200):
-            # Some lengths are too short for what is to be cut out of them.
+            # Some lengths are too short for the part to be cut out of them.
             shape = self._shape(category, length + attempt // 20, rng)
             recipe: Recipe | None = Recipe(
                 id=name,
@@ -441,19 +442,19 @@ class Bases:
         raise ValueError(f"{name}: no case of {category.category} with about {length} steps can be drawn")
 
     def _shape(self, category: Category, length: int, rng: random.Random) -> Shape:
-        """One of the wanted bin, near the length, of a family that was used least."""
+        """A shape of the wanted bin, near the length, from one of the least used families."""
         steps = next(bin_ for bin_ in BINS if length in bin_)
         fitting = [shape for shape in shapes(category) if shape.steps in steps] or list(shapes(category))
         nearest = min(abs(shape.steps - length) for shape in fitting)
         near = [shape for shape in fitting if abs(shape.steps - length) <= nearest + 1]
         least = min(self.used[category.category, shape.family] for shape in near)
         left = [shape for shape in near if self.used[category.category, shape.family] == least]
-        # Of three the one with the fewest tools: as in the paper, most calls repeat a tool.
+        # Of three shapes, take the one with the fewest tools: as in the paper, most calls repeat a tool.
         return min(rng.choices(left, k=3), key=lambda shape: len(shape.functions))
 
 
 def _lengths(count: int, rng: random.Random) -> Iterator[int]:
-    """Steps to be sought, in random order, in the paper's bins."""
+    """The numbers of steps to seek, in random order, in the paper's bins."""
     of = {str(number): weight for number, weight in enumerate(_LENGTHS.values())}
     found = []
     for name, share in shares(count, of).items():
@@ -463,7 +464,7 @@ def _lengths(count: int, rng: random.Random) -> Iterator[int]:
 
 
 def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, ...]:
-    """None, one or two of the family's constraints that the shape can have."""
+    """Zero, one or two of those constraints of the family that the shape can have."""
     family = category.families[shape.family]
     program = expand(category, shape.family, shape.extras, shape.items)
     order = [step.function for step in program.steps]
@@ -473,7 +474,7 @@ def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, .
 
 
 def fits(rule: Rule, order: Sequence[str]) -> bool:
-    """Whether a chain of these functions can have the rule, and keeps to it."""
+    """Whether the rule can apply to a chain of these functions, and the chain keeps to it."""
     if rule.kind == "forbid":
         return rule.of[0] not in order
     if rule.kind == "at_most":
@@ -487,9 +488,9 @@ def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None
 
 
 def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
-    """A place in a third of those that a next call may stand at, with k calls left; None where there is none.
+    """A place for the next call, in the stage's third of all possible places, with k calls left; None if there is none.
 
-    One call at least was made before. The paper does not say where it cuts.
+    At least one call was made before. The paper does not say where it cuts.
     """
     third, many = STAGES.index(stage), steps - 1
     begin, end = (1 + many * part // len(STAGES) for part in (third, third + 1))
@@ -504,13 +505,13 @@ def steps_of(recipe: Recipe) -> int:
 
 
 def _cut_in_the_middle(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
-    """The recipe cut where so many calls are left as the longest prediction has."""
+    """The recipe, cut so that at least as many calls are left as the longest prediction has."""
     place = _place(steps_of(recipe), max(HORIZONS), MIDDLE, rng)
     return None if place is None else recipe.model_copy(update={"place": place, "stage": MIDDLE})
 
 
 def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """The trajectories cut early, and cut late."""
+    """The trajectories, cut early and cut late."""
     rng = random.Random(derive_seed(seed, "apb_synthetic", "stages"))
     for stage in OTHER_STAGES:
         for base in trajectories:
@@ -520,7 +521,7 @@ def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
 
 
 def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
-    """One of its calls behind the first fails, for whose function there is another tool."""
+    """The recipe with a failing call: not the first one, and one for whose function there is another tool."""
     program = expand(category, recipe.family, recipe.extras, recipe.items)
     rules = [category.families[recipe.family].rules[place] for place in recipe.rules]
     limited = {rule.of[0] for rule in rules if rule.kind == "at_most"}
@@ -537,7 +538,7 @@ def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe
 
 
 def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list[Recipe]:
-    """So many of them, in the categories' shares as far as they reach."""
+    """Draw `count` of the recipes, in the categories' shares as far as these suffice."""
     rng = random.Random(derive_seed(seed, "apb_synthetic", *key))
     by_category: dict[str, list[Recipe]] = {}
     for recipe in rng.sample(list(recipes), len(recipes)):
@@ -554,7 +555,7 @@ def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list
 
 
 def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """Of 150 whole plans and 150 single next steps."""
+    """The extraneous cases of 150 whole plans and 150 single next steps."""
     bases = _spread(holistic, EXTRANEOUS, seed, "extraneous") + _spread(single, EXTRANEOUS, seed, "extraneous", "1")
     for base in bases:
         for count in COUNTS_EXTRANEOUS:
@@ -564,7 +565,7 @@ def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int)
 
 
 def _unsolvable(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """All four kinds of each base, which has an attachment therefore."""
+    """All four unsolvable kinds of each base; each base therefore has an attachment."""
     able = [one for one in holistic if one.avoid is None and _attached(one)]
     for base in _spread(able, OF_EACH_UNSOLVABLE, seed, "unsolvable"):
         for kind in UNSOLVABLE:

@@ -1,4 +1,4 @@
-"""The margins of a seed beside the paper's (agent_planning_benchmark §3.1, tables 10 and 11)."""
+"""The margins of a seed next to the paper's (agent_planning_benchmark §3.1, tables 10 and 11)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEAST_GOAL_FAMILIES = 60
 
 @dataclass(frozen=True)
 class Margin:
-    """One figure: the paper's (None: it has none), ours, and how far ours may be from it."""
+    """One figure: the paper's (None if it has none), ours, and how far ours may be from the paper's."""
 
     name: str
     paper: float | None
@@ -75,7 +75,7 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
 
 
 def baselines(cases: Sequence[Built]) -> list[Margin]:
-    """What refusing everything comes to: its share of successes by task family, on every tenth case."""
+    """The results of refusing everything: its share of successes by task family, on every tenth case."""
     nothing = Chain((), "it cannot be carried out")
     found = []
     for name in FAMILIES:
@@ -107,7 +107,7 @@ def _bin(steps: range) -> str:
 
 
 def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
-    """The margins beside the paper's, and what refusing everything comes to, of all cases of the seed."""
+    """The margins next to the paper's, and the results of refusing everything, for all cases of the seed."""
     cases = [dataset.built(name) for name in dataset.records]
     table = Table(title=f"{len(cases)} cases, {dataset.version}")
     for column in ("margin", "paper", "here", "allowed", "holds"):
@@ -124,7 +124,7 @@ def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
 
 
 def broken(dataset: ApbSynthetic) -> Iterator[str]:
-    """Every rule that the stock or a case of the seed breaks, and every margin that is missed."""
+    """A line for every rule that the stock or a case of the seed breaks, and for every margin that is missed."""
     yield from problems(categories())
     cases = [dataset.built(name) for name in dataset.records]
     for built in cases:
@@ -159,7 +159,7 @@ def written(dataset: ApbSynthetic, case_id: str) -> Iterator[str]:
         yield f"  unsolvable, {task.unsolvable}: {search.derivable(task)}"
 
 
-# What has to hold of every case, proved case by case.
+# The rules that every case has to keep to, checked case by case.
 
 
 def broken_rules(built: Built) -> Iterator[str]:
@@ -198,7 +198,7 @@ def broken_rules(built: Built) -> Iterator[str]:
 
 
 def predicted(task: Task) -> Chain:
-    """What a right prediction is: the reference behind the calls made, so much of it as is asked for."""
+    """A correct prediction: the part of the reference after the calls already made, as long as is asked for."""
     first = len(task.done)
     calls = task.reference[first : None if task.horizon is None else first + task.horizon]
     return Chain(tuple(ChainCall(name, arguments) for name, arguments in calls), first=first)
@@ -218,7 +218,7 @@ def _costs(built: Built) -> Iterator[str]:
     traps = len(task.tools) - len(cheap) - len(plain)
     if not COMPOSITES[0] <= len(cheap) <= COMPOSITES[1]:
         yield f"{len(cheap)} composites, {COMPOSITES[0]} to {COMPOSITES[1]} are wanted"
-    if not TRAPS[0] <= traps <= TRAPS[1] + 1:  # one more where the query forbids a tool by name
+    if not TRAPS[0] <= traps <= TRAPS[1] + 1:  # one more if the query forbids a tool by name
         yield f"{traps} traps, {TRAPS[0]} to {TRAPS[1]} are wanted"
     if any(not 1 <= cost <= 5 for cost in plain.values()):
         yield "a base cost is not from 1 to 5"
@@ -230,11 +230,11 @@ def _costs(built: Built) -> Iterator[str]:
         yield "one call solves it"
 
 
-# Which rules the stock breaks, a line each.
+# The rules that the stock breaks, one line each.
 
 
 MANY = 10_000
-"""In so many ways at least values of a type that is found can be made up."""
+"""The least number of ways to make up a value of a type that is found."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
 _ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
@@ -242,7 +242,7 @@ _INNER = re.compile(r"<(\w+)>")
 
 
 def problems(categories: Mapping[str, Category]) -> list[str]:
-    """Every rule that is broken; empty when the stock is sound."""
+    """A line for every rule that is broken; empty if the stock is sound."""
     found: list[str] = []
     names: dict[str, str] = {REJECT: "the grid"}
     for category in categories.values():
@@ -339,7 +339,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 
 
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
-    """A phrasing tells all constants but files, and nothing else."""
+    """Errors of a phrasing: it must tell all constants except files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
     text = _ONE_OR_MANY.sub("", text)
     said = {

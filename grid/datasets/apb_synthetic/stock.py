@@ -1,14 +1,14 @@
-"""The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
+"""The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
 
-A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.model`. A
-*function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
-name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for each
-item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no goal.
+A *type* is told by the query (`draw`) or found by tools (`make`); both are templates of `grid.worlds.programs.model`. A
+*function* is `[takes, gives, what its tool does, the same as a gerund]`. `takes` and `gives` are types; a name comes
+first if the parameter or field is not named after its type (`origin:city`). A type with a star takes one value for
+each item of the case. `instead` has another tool for a function's work, `useless` has tools that fit the scenario and
+no goal.
 
-A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
-(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text
-`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides
-stands under `also`, constraints under `rules`.
+A *family* tells constants (`told`; `cities[]: city` tells one for each item), finds facts (`steps`), wants some of them
+(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text, `{?one|many}` becomes `one`
+if the case has one item, and `many` otherwise. Further requests are under `also`, constraints under `rules`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from grid.text.references import PATTERN
 from grid.worlds.programs.model import Applied, Constant, Fact, Function, Task, TypedTool
 from grid.worlds.programs.scoring import diagnose
 
-# The typed tools of a category: of its functions, of what stands for them, and of what is useless.
+# The typed tools of a category: those of its functions, those that replace them, and useless ones.
 
 
 def function_of(category: Category, name: str, items: int) -> Function:
-    """A function of a category, for so many items."""
+    """A function of a category, for a number of items."""
     takes, gives, _, _ = category.functions[name]
     inputs = [slot.type for slot in slots(takes) for _ in range(items if slot.starred else 1)]
     output = slots(gives)[0].type
@@ -45,7 +45,7 @@ def function_of(category: Category, name: str, items: int) -> Function:
 
 @cache
 def tool_of(category: Category, name: str, items: int) -> TypedTool:
-    """The tool that is called as its function."""
+    """The tool that has its function's name."""
     takes, gives, does, _ = category.functions[name]
     spec = ToolSpec(name, does, _parameters(category, takes, items), (slots(gives)[0].name,))
     return TypedTool(spec, (function_of(category, name, items),), serves=serves(category)[name])
@@ -53,7 +53,7 @@ def tool_of(category: Category, name: str, items: int) -> TypedTool:
 
 @cache
 def instead_of(category: Category, name: str, items: int) -> TypedTool:
-    """The other tool for a function's work: it has its own name, and its own names of parameters."""
+    """The other tool for a function's work: it has its own name and its own parameter names."""
     other, takes, does = category.instead[name]
     field = slots(category.functions[name][1])[0].name
     spec = ToolSpec(other, does, _parameters(category, takes, items), (field,))
@@ -62,21 +62,21 @@ def instead_of(category: Category, name: str, items: int) -> TypedTool:
 
 @cache
 def useless(category: Category, name: str, items: int) -> TypedTool:
-    """An extraneous tool: of the scenario, and of no use for any goal."""
+    """An extraneous tool: it fits the scenario, and is of no use for any goal."""
     takes, does = category.useless[name]
     return TypedTool(ToolSpec(name, does, _parameters(category, takes, items), ("result",)), ())
 
 
 @cache
 def serves(category: Category) -> Mapping[str, frozenset[str]]:
-    """By function the tags of all goals of the category that are made from what it finds."""
+    """By function, the tags of all goals of the category that are made from the facts it finds."""
     found: dict[str, set[str]] = {name: set() for name in category.functions}
     for name, family in category.families.items():
         program = expand(category, name, tuple(family.also), 1)
         made = {step.variable: step for step in program.steps}
         for want in program.wants:
             waiting = [want.variable]
-            for variable in waiting:  # which grows
+            for variable in waiting:  # the list grows meanwhile
                 if variable in made:
                     found[made[variable].function].add(want.tag)
                     waiting += made[variable].arguments
@@ -97,12 +97,12 @@ def _parameters(category: Category, takes: str, items: int) -> tuple[Parameter, 
     return tuple(found)
 
 
-# A family with so many items and some further wishes, written out: constants, steps in order, wanted facts.
+# A family with a number of items and some further wishes, written out: constants, steps in order, wanted facts.
 
 
 @dataclass(frozen=True)
 class MadeStep:
-    """A step: the variable that it finds (`place[1]`: the second item's), its function, and its arguments' names."""
+    """A step: the variable that it finds (`place[1]` is the second item's), its function, its arguments' names."""
 
     variable: str
     function: str
@@ -111,7 +111,7 @@ class MadeStep:
 
 @dataclass(frozen=True)
 class Want:
-    """A wanted variable, the tag of its intent and its sentence."""
+    """A wanted variable, the tag of its intent, and its sentence."""
 
     variable: str
     tag: str
@@ -128,15 +128,15 @@ class Program:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Those that the steps call, each once, in order."""
+        """The functions that the steps call, each once, in order."""
         return tuple(dict.fromkeys(step.function for step in self.steps))
 
 
 @cache
 def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
-    """The family's own steps and those of the extras, with so many items of everything that comes in lists.
+    """The family's own steps and those of the extras, with `items` items of everything that comes in lists.
 
-    Steps on items that stand together are taken item by item. A call that two parts need is made once.
+    Consecutive steps on items are done item by item. A call that two parts need is made once.
     """
     family = category.families[name]
     parts: list[Part] = [family, *(family.also[extra] for extra in extras)]
@@ -152,7 +152,7 @@ def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -
 
 
 def _once(steps: Iterable[MadeStep]) -> tuple[tuple[MadeStep, ...], dict[str, str]]:
-    """The steps without those that repeat a call, and by variable of such a one the variable that has its fact."""
+    """The steps without those that repeat a call; for the variable of each repeat, the variable that has its fact."""
     found: dict[tuple[str, tuple[str, ...]], MadeStep] = {}
     same: dict[str, str] = {}
     for step in steps:
@@ -189,7 +189,7 @@ def _argument(argument: str, place: int, items: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a case of a category may be made of, and how many steps it has then."""
+    """A possible composition of a category's case, and its number of steps."""
 
     family: str
     items: int
@@ -217,18 +217,18 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-# The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common ones.
+# The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
 #
-# A *type* is told by the query (`draw`) or found by tools (`make`), both templates of `grid.worlds.programs.model`. A
-# *function* is `[takes, gives, what its tool does, the doing of it as a gerund]`; `takes` and `gives` are types, with a
-# name in front where parameter or field is not called by its type (`origin:city`); a type with a star takes one for
-# each item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no
-# goal.
+# A *type* is told by the query (`draw`) or found by tools (`make`); both are templates of `grid.worlds.programs.model`.
+# A *function* is `[takes, gives, what its tool does, the same as a gerund]`. `takes` and `gives` are types; a name
+# comes first if the parameter or field is not named after its type (`origin:city`). A type with a star takes one
+# value for each item of the case. `instead` has another tool for a function's work, `useless` has tools that fit the
+# scenario and no goal.
 #
-# A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
-# (`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text `{?one|many}` is the one
-# where there is one item of what comes in lists, else the other. What may be asked besides stands under `also`,
-# constraints under `rules`.
+# A *family* tells constants (`told`; `cities[]: city` tells one for each item), finds facts (`steps`), wants some of
+# them (`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text, `{?one|many}`
+# becomes `one` if the case has one item, and `many` otherwise. Further requests are under `also`, constraints under
+# `rules`.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -245,10 +245,10 @@ class _Strict(BaseModel):
 
 
 class Type(_Strict):
-    """What constants or facts are. `means` describes a parameter of it; `write` is how a query writes a value.
+    """The type of constants or facts. `means` describes a parameter of the type; `write` is how a query writes a value.
 
-    `private` stands in a query for a constant that it does not tell. `file`: it comes attached, and queries do not
-    write it. `ordered`: of several in a case a later one is the greater.
+    `private` replaces a constant in a query that does not tell it. `file`: it comes attached, and queries do not
+    write it. `ordered`: of several values in a case, a later one is greater.
     """
 
     means: str = Field(alias="is")
@@ -261,7 +261,7 @@ class Type(_Strict):
 
 
 class Slot(_Strict):
-    """A parameter or a field: its name and type; `starred` takes one for each item."""
+    """A parameter or a field: its name and type; with `starred` there is one for each item."""
 
     name: str
     type: str
@@ -277,7 +277,7 @@ class Rule(_Strict):
 
 
 class Part(_Strict):
-    """What may be asked: constants told, steps (variable to call), wanted variables with their sentences."""
+    """A possible request: constants told, steps (variable to call), wanted variables with their sentences."""
 
     told: dict[str, str] = {}
     steps: dict[str, str]
@@ -291,7 +291,7 @@ class Extra(Part):
 
 
 class Family(Part):
-    """One kind of goal. `items` bounds how many there are of everything that comes in lists."""
+    """One kind of goal. `items` bounds the number of items of everything that comes in lists."""
 
     items: tuple[int, int] = (1, 1)
     ask: Annotated[list[str], Field(min_length=3)]
@@ -300,7 +300,7 @@ class Family(Part):
 
 
 class Category(_Strict):
-    """One of the 22 categories, as its file has it."""
+    """One of the 22 categories, as in its file."""
 
     category: str
     types: dict[str, Type]
@@ -310,7 +310,7 @@ class Category(_Strict):
     families: dict[str, Family]
 
     def __hash__(self) -> int:
-        """By the name, so that what is made of a category can be kept."""
+        """The name's hash, so that results made from a category can be cached."""
         return hash(self.category)
 
 
@@ -328,7 +328,7 @@ class Frames(_Strict):
 
 
 def slots(text: str) -> list[Slot]:
-    """`takes` or `gives` read: `origin:city, stops*:city` and the like."""
+    """Read the slots of a `takes` or `gives` such as `origin:city, stops*:city`."""
     found = []
     for part in filter(None, (one.strip() for one in text.split(","))):
         name, _, type_ = part.partition(":")
@@ -338,7 +338,7 @@ def slots(text: str) -> list[Slot]:
 
 
 def call(text: str) -> tuple[str, list[str]]:
-    """A step read: the function and its arguments' names. Raises ValueError for anything else."""
+    """Read a step: the function and its arguments' names. Raises ValueError for anything else."""
     match = _STEP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"step {text!r} is not written as function(argument, argument)")
@@ -347,7 +347,7 @@ def call(text: str) -> tuple[str, list[str]]:
 
 @cache
 def categories(folder: Path = STOCK) -> dict[str, Category]:
-    """Every category by name, its types with the common ones, in the order of the files' names.
+    """Every category by name, in the order of the files' names; its types include the common ones.
 
     Raises DataError, naming file, key and value, for a file that does not have this form.
     """
@@ -363,7 +363,7 @@ def categories(folder: Path = STOCK) -> dict[str, Category]:
 
 @cache
 def frames(folder: Path = STOCK) -> Frames:
-    """The sentences of `frames.yaml`; raises as `categories`."""
+    """The sentences of `frames.yaml`. Raises the same errors as `categories`."""
     return _read(Frames, folder / FRAMES, read_stock(folder / FRAMES))
 
 
@@ -376,7 +376,7 @@ def _read(model: type[M], path: Path, value: object, under: str = "") -> M:
         raise DataError(path, None, f"{where}={first['input']!r}: {first['msg']}") from None
 
 
-# What a case is drawn as: a line of `cases.jsonl`, of which the stock makes the whole case.
+# The form in which a case is drawn: a line of `cases.jsonl`, which the stock completes to the whole case.
 
 
 CASES = "cases.jsonl"
@@ -387,11 +387,11 @@ UNSOLVABLE: tuple[Unsolvable, ...] = (
 
 
 class Recipe(BaseModel):
-    """A case: of which goal family, with so many items, further wishes (`extras`) and constraints (`rules`).
+    """A case: its goal family, its number of items, further wishes (`extras`) and constraints (`rules`).
 
-    `base` names the solvable case that it is made from; cases with one base have the same constants. `bank` is the
-    number of tools, `avoid` a function whose other tool is on offer and forbidden. `place` counts the calls that were
-    made before, `k` those to predict. Of a broken case `place` is the call that failed.
+    `base` names the solvable case that it is made from; cases with the same base have the same constants. `bank` is the
+    number of tools, `avoid` a function whose other tool is offered and forbidden. `place` is the number of calls that
+    were made before, `k` the number of calls to predict. In a broken case, `place` is the call that failed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -415,13 +415,13 @@ class Recipe(BaseModel):
 
 
 def write(recipes: Iterable[Recipe], path: Path) -> None:
-    """One line each."""
+    """Write one line for each recipe."""
     text = "".join(recipe.model_dump_json(exclude_defaults=True) + "\n" for recipe in recipes)
     path.write_text(text, encoding="utf-8")
 
 
 def read(path: Path) -> list[Recipe]:
-    """The recipes of a file; raises DataError with the line of one that does not have this form."""
+    """The recipes of a file. Raises DataError with the line of a recipe that does not have this form."""
     found = []
     for number, line in read_jsonl(path, own=True):
         try:
@@ -433,11 +433,11 @@ def read(path: Path) -> list[Recipe]:
     return found
 
 
-# What a judge is shown of a generated case, and what is true of a plan of it (agent_planning_benchmark §C).
+# The part of a generated case that a judge is shown, and the truth about a plan for it (agent_planning_benchmark §C).
 
 
 def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTask:
-    """The task in words; `done` are its first calls with what they returned."""
+    """The task in words; `done` are its first calls with their results."""
     behind = task.reference[len(done) :] if kind.task_family != "unsolvable" else ()
     return JudgedTask(
         task.query,
@@ -453,23 +453,23 @@ def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTas
 
 
 def truth(task: Task, kind: TaskKind, chain: Chain) -> Verdict:
-    """What the symbolic scorer says of a plan."""
+    """The symbolic scorer's verdict on a plan."""
     found = diagnose(task, kind, chain)
     if kind.task_family in ("broken", "unsolvable"):
         return Verdict(found.correct)
     return Verdict(found.correct, found.errors, found.grade)
 
 
-# What the calls of a task's reference find, read off the calls themselves.
+# The facts that the calls of a task's reference find, derived from the calls themselves.
 
 
 Facts = Mapping[str, Fact]
 
 
 def found(task: Task) -> list[dict[str, Applied]]:
-    """By call of the reference the facts by field; a call that failed finds none.
+    """For each call of the reference, the facts by field; a call that failed finds none.
 
-    Raises ValueError where an argument is neither a constant that the task tells nor an earlier call's field.
+    Raises ValueError if an argument is neither a constant that the task tells nor an earlier call's field.
     """
     told = {constant.value: constant for constant in task.constants}
     failed = {place for place, done in enumerate(task.done) if done.failed}
@@ -481,7 +481,7 @@ def found(task: Task) -> list[dict[str, Applied]]:
 
 
 def applied(tool: TypedTool, given: Facts) -> dict[str, Applied]:
-    """By field what a call finds with these facts as arguments."""
+    """By field, the facts that a call finds with the given facts as arguments."""
     outputs: list[Applied] = []
     names = [parameter.name for parameter in tool.spec.parameters]
     for number, part in enumerate(tool.parts):
@@ -506,7 +506,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The calls of the reference that first find the wanted facts, by number."""
+    """The numbers of the reference's calls that first find the wanted facts."""
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():
@@ -515,7 +515,7 @@ def resolving(task: Task) -> tuple[str, ...]:
 
 
 def needs(category: Category, function: str, other: str) -> bool:
-    """Whether every call of a function takes what only the other one finds."""
+    """Whether every call of `function` takes a value that only the function `other` finds."""
     for slot in slots(category.functions[function][0]):
         makers = [name for name, (_, gives, _, _) in category.functions.items() if slots(gives)[0].type == slot.type]
         if makers == [other] and category.types[slot.type].draw is None:

@@ -33,7 +33,7 @@ from grid.worlds.sparql.queries import Dialect, SparqlError
 from grid.worlds.sparql.tools import TOOLS
 from grid.worlds.sparql.world import EndpointGraph, SparqlWorld
 
-# Which files hold a data set's questions, and where the ontology lies.
+# The files with a data set's questions, and the ontology's folder.
 
 
 _ONTOLOGIES = ("ontology", "freebase")
@@ -41,11 +41,11 @@ _ONTOLOGIES = ("ontology", "freebase")
 
 @plain_dataclass(frozen=True)
 class Files:
-    """Patterns of a data set's files, the ones to be preferred first, and the folders that they may lie in.
+    """Patterns of a data set's files, the preferred ones first, and the folders in which the files may be.
 
     Attributes:
-        tests: of test questions.
-        trainings: of training questions, which may be missing.
+        tests: patterns of files with test questions.
+        trainings: patterns of files with training questions, which may be missing.
     """
 
     folders: Sequence[str]
@@ -53,7 +53,7 @@ class Files:
     trainings: Sequence[str]
 
     def found(self, path: str | None) -> tuple[Path, Path | None]:
-        """The test and the training file; the only file there is serves as both.
+        """The test and the training file; if there is only one of them, it serves as both.
 
         Raises:
             ConfigError: there is no such folder, or neither file in it.
@@ -69,10 +69,10 @@ class Files:
 
 
 def ontology_folder(given: str | None, path: str | None) -> Path:
-    """The ontology's folder: the one given, else `ontology` or `freebase` in the data's folder or beside it.
+    """The ontology's folder: the given one, otherwise `ontology` or `freebase` in the data's folder or next to it.
 
     Raises:
-        ConfigError: there is none that holds the three files.
+        ConfigError: there is no folder with the three files.
     """
     if given is not None:
         return folder("dataset.ontology", given, *SCHEMA)
@@ -90,33 +90,33 @@ def _first(bases: Sequence[Path], patterns: Sequence[str]) -> Path | None:
 
 
 ADAPTER = 2
-"""Raise when the same files give other cases or outcomes."""
+"""Increase it when the same files give other cases or outcomes."""
 
 
 @dataclass(config=STRICT)
 class AtomicKbqa(QuestionAnswering[Question]):
-    """Questions over Freebase, drawn by `seed`, balanced by plan nodes, each resolved by its answers however found.
+    """Questions over Freebase, drawn with `seed` and balanced by plan nodes. A case is resolved by its answers alone.
 
-    Freebase itself is not to be had here. By default facts are invented by which the questions have their answers (see
-    `witness`): real questions, logical forms and schema, synthetic facts. Where `graph` or `endpoint` gives facts
-    instead, questions that have other answers there are skipped. By default a case is shown no question of its own
+    Freebase itself is not available here. By default, facts are invented so that the questions have their answers (see
+    `witness`): questions, logical forms and schema are real, facts are synthetic. If `graph` or `endpoint` gives facts
+    instead, questions that have other answers there are skipped. By default, a case is shown no question of its own
     template.
 
     Args:
-        path: the folder of the released files, or the one above it.
-        ontology: the folder of GrailQA's ontology; None: `ontology` or `freebase` in `path` or beside it.
-        graph: a file of N-Triples or N-Quads, or the folder of a store of pyoxigraph's.
+        path: the folder of the released files, or the folder above it.
+        ontology: the folder of GrailQA's ontology; None: `ontology` or `freebase` in `path` or next to it.
+        graph: a file of N-Triples or N-Quads, or the folder of a pyoxigraph store.
         endpoint: the URL of a SPARQL endpoint with Freebase.
         graph_name: the IRI of the graph there; None: the default graph.
-        dialect: the endpoint's.
-        query_seconds: what one query may take, of `graph` and `endpoint`.
-        cases: draw so many, balanced by plan nodes; None: all.
-        held_out: the share of questions that are for demonstrations only, where there is no training file.
-        demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        dialect: the endpoint's dialect.
+        query_seconds: the time limit of one query to `graph` or `endpoint`.
+        cases: how many to draw, balanced by plan nodes; None: all.
+        held_out: the share of questions that are used for demonstrations only, if there is no training file.
+        demonstrations_by: the measure for 'nearest': the words of both questions (bm25), or their embeddings' cosine.
         demonstrations_hold_out: which training questions a case is not shown.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
-        wheel: what holds the same files where the hub cannot be reached.
-        sentence_model: a folder with such a model, instead of both.
+        wheel: a wheel that contains the same files, for use if the hub cannot be reached.
+        sentence_model: a folder with such a model, instead of `hub` and `wheel`.
     """
 
     files: ClassVar[Files]
@@ -142,18 +142,18 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, how questions are drawn, and the graph."""
+        """The adapter, the files' fingerprint, how questions are drawn, the graph, and any sentence model."""
         return f"{type(self).__name__.lower()}-a{ADAPTER}-{self._key}-{self.source.version}{self._model_version()}"
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The seven atomic query tools."""
-        _ = self._files  # raises ConfigError where there are none
+        _ = self._files  # raises ConfigError if there are none
         return TOOLS
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """Records of both files that cannot be used, and what of the graph's files cannot."""
+        """The records of both files, and the parts of the graph's files, that cannot be used."""
         return (*self.split.skipped, *self._kept.skipped, *self.source.remarks)
 
     @property
@@ -163,13 +163,13 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def questions(self) -> Mapping[str, Question]:
-        """The cases' questions by id, so that every first part is balanced."""
+        """The cases' questions by id, in an order in which the first ones are always balanced."""
         if not self._kept.tests:
             raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no usable question")
         return {question.id: question for question in self._kept.tests}
 
     def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the questions that were drawn."""
+        """The first `limit` of the drawn questions."""
         found = list(self.questions)
         if self.order == "file":
             places = {question.id: place for place, question in enumerate(self.split.tests)}
@@ -177,9 +177,9 @@ class AtomicKbqa(QuestionAnswering[Question]):
         return found[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """What the question was made from: its S-expression without entities and literals.
+        """The question's template: its S-expression without entities and literals.
 
-        The plan's tools alone would be too few kinds: 14 in GrailQA's dev set, for 340 templates.
+        The plan's tools alone would give too few clusters: 14 in GrailQA's dev set, compared to 340 templates.
         """
         return self.questions[case_id].template
 
@@ -199,7 +199,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def source(self) -> Source:
-        """Where answers come from."""
+        """The graph or graphs from which answers come."""
         limits = Limits(seconds=self.query_seconds)
         if self.graph is not None and self.endpoint is not None:
             raise ConfigError("dataset.endpoint", self.endpoint, "no endpoint where dataset.graph is given")
@@ -208,7 +208,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         if self.endpoint is not None:
             return endpoint(self.endpoint, self.graph_name, self.dialect, limits)
         planted = draw(self.split.tests, self.cases, self.seed, unnamed)[0]
-        if self._files[1] is None:  # held out of the same file: more of it is real
+        if self._files[1] is None:  # held out of the same file: more of the graph is real
             planted += self.split.trainings
         return Witnessed(planted, ontology_folder(self.ontology, self.path), self._key, self.seed)
 
@@ -218,7 +218,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def _key(self) -> str:
-        """Tells which questions are drawn."""
+        """A key that identifies the drawn questions."""
         held = "" if self._files[1] else f"-h{self.held_out:g}"
         return f"{fingerprint(*filter(None, self._files))}-{self.cases or 'all'}-{self.seed}{held}"
 
@@ -235,7 +235,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
 @dataclass(config=STRICT)
 class GrailQA(AtomicKbqa):
-    """GrailQA (Gu et al. 2021): questions of `dev`, demonstrations out of `train`."""
+    """GrailQA (Gu et al. 2021): questions from `dev`, demonstrations from `train`."""
 
     files: ClassVar[Files] = Files(
         ("grailqa",),
@@ -268,20 +268,20 @@ class GraphQuestions(AtomicKbqa):
 class AgentBenchKG(AtomicKbqa):
     """AgentBench's knowledge graph task (Liu et al. 2024): questions of GrailQA, ComplexWebQuestions and others.
 
-    The questions of `std.json`, demonstrations out of `train.json`; what there is of the two serves as both.
+    Questions come from `std.json`, demonstrations from `train.json`; if only one of them is there, it serves as both.
     """
 
     files: ClassVar[Files] = Files(("agentbench_kg", "knowledgegraph"), ("std.json",), ("train.json",))
 
 
-# Where the answers come from: the witness graph, a graph of one's own, or an endpoint that has Freebase.
+# The sources of answers: the witness graph, the user's own graph, or an endpoint with Freebase.
 
 
 WITNESS = "-witness"
-"""What a dataset's version holds where its facts are invented; reports look for it."""
+"""The part of a dataset's version that marks invented facts; reports look for it."""
 SCHEMA = (ROLES, CLASSES, INVERSES)
 _CURRENT = "CURRENT"
-"""The file by which a folder is known for a store."""
+"""The file by which a folder is recognized as a store."""
 
 
 _ASKED = "asked.json"
@@ -289,7 +289,7 @@ Draw: TypeAlias = Callable[[Callable[[Question], str | None]], tuple[list[Questi
 
 
 class Kept(NamedTuple):
-    """Cases' questions, questions that are shown solved, and what is neither."""
+    """The cases' questions, the questions that are shown solved, and the records that are neither."""
 
     tests: list[Question]
     trainings: list[Question]
@@ -297,34 +297,34 @@ class Kept(NamedTuple):
 
 
 class Source(Protocol):
-    """A graph, or several, that questions are asked of."""
+    """One graph, or several, that answer questions."""
 
     @property
     def version(self) -> str:
-        """Changes when any answer does, as far as that can be known."""
+        """A text that changes when any answer changes, as far as that can be known."""
         ...
 
     @property
     def remarks(self) -> Sequence[Skipped]:
-        """What of the graph's own files cannot be used."""
+        """The parts of the graph's own files that cannot be used."""
         ...
 
     def fault(self, question: Question) -> str | None:
-        """Why a question does not have its answers here; None where it has (B.1.2, 'Validation')."""
+        """Why a question does not have its answers here; None if it has them (B.1.2, 'Validation')."""
         ...
 
     def graph(self, question: Question) -> KnowledgeGraph:
-        """The graph that a question is asked of."""
+        """The graph that answers a question."""
         ...
 
 
 class Witnessed:
-    """Graphs invented for questions, made once for the same questions, schema and seed, and cached.
+    """Graphs invented for questions; they are made once for the same questions, schema and seed, and cached.
 
     Args:
-        questions: in an order that is always the same; of equal S-expressions one is enough.
-        folder: of the ontology.
-        key: tells the questions from others, by their files and how they are drawn.
+        questions: the questions, always in the same order; of equal S-expressions one is enough.
+        folder: the folder of the ontology.
+        key: a key that identifies the questions, by their files and how they are drawn.
     """
 
     def __init__(self, questions: Sequence[Question], folder: Path, key: str, seed: int) -> None:
@@ -332,7 +332,7 @@ class Witnessed:
 
     @cached_property
     def root(self) -> Path:
-        """The folder with the graphs' files."""
+        """The folder that contains the graphs' files."""
         schema = fingerprint(*(self._folder / name for name in SCHEMA))
         key = f"{digest_of(witness.grow, witness.write)}-{self._key}-{schema}-s{self._seed}"
         return made_once("freebase_witness", key, witness.FILES, self._make)
@@ -350,48 +350,48 @@ class Witnessed:
 
     @property
     def version(self) -> str:
-        """Of the facts."""
+        """The version of the facts."""
         return f"{WITNESS.removeprefix('-')}-{fingerprint(self.root / witness.FACTS)}"
 
     @property
     def remarks(self) -> Sequence[Skipped]:
-        """Lines of the ontology."""
+        """The skipped lines of the ontology."""
         return self.ontology.skipped
 
     @cached_property
     def account(self) -> Mapping[str, Any]:
-        """What `witness.write` says of the graphs."""
+        """The account of the graphs that `witness.write` wrote."""
         found = read_json(self.root / witness.ACCOUNT)
         if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("shards", "left_out")):
             raise DataError(self.root / witness.ACCOUNT, None, "an account of graphs is expected: remove the folder")
         return found
 
     def fault(self, question: Question) -> str | None:
-        """As the account says."""
+        """The reason that the account gives."""
         if question.form in self.account["shards"]:
             return None
         reason = self.account["left_out"].get(question.form, "it is in no graph")
         return f"it cannot have its answers in invented facts: {reason}"
 
     def graph(self, question: Question) -> StoreGraph:
-        """The graph in which it has its answers."""
+        """The graph in which the question has its answers."""
         number: int = self.account["shards"][question.form]
         return self.graphs[number]
 
     @cached_property
     def graphs(self) -> Sequence[StoreGraph]:
-        """All of them."""
+        """All graphs."""
         store = programs.opened(self.root / witness.STORE)
         return [StoreGraph(store, witness.shard_name(number)) for number in range(self.account["graphs"])]
 
 
 class Asked:
-    """One graph of which questions are asked before they are cases.
+    """One graph; a question is asked of it before it becomes a case.
 
     Args:
         only: the graph.
-        version: of it.
-        remarks: what of its files cannot be used.
+        version: the graph's version.
+        remarks: the parts of its files that cannot be used.
     """
 
     def __init__(self, only: KnowledgeGraph, version: str, remarks: Sequence[Skipped] = ()) -> None:
@@ -399,7 +399,7 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Whether its S-expression denotes other things than its answers."""
+        """Why it is no case: an unnamed entity, or an S-expression with other answers."""
         try:
             if question.unnamed:
                 self._names |= self._graph.names(question.unnamed)
@@ -413,14 +413,14 @@ class Asked:
         return None if same_answer(found, wanted) else "its S-expression has other answers in this graph"
 
     def graph(self, question: Question) -> KnowledgeGraph:
-        """The only one."""
+        """The only graph."""
         return self._graph
 
     def kept(self, key: str, draw: Draw, others: Sequence[Question]) -> Kept:
-        """The questions that are drawn and have their answers here, asked once for each graph and kept.
+        """The drawn questions that have their answers here. They are asked once for each graph; the results are kept.
 
-        `draw` is given what says why a question is no case; `key` tells what it draws from. `others` are asked for
-        names only.
+        `draw` is given a function that says why a question is no case; `key` identifies the questions from which it
+        draws. For `others`, only names are asked for.
         """
         known = f"{digest_of(type(self))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
         ask = partial(self._ask, draw=draw, others=others)
@@ -443,10 +443,10 @@ class Asked:
 
 
 def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
-    """A graph of facts in a file (N-Triples or N-Quads, `.gz` too), put into a store once, or in a store's folder.
+    """A graph from a file of facts (N-Triples or N-Quads, also `.gz`), put into a store once, or from a store's folder.
 
     Raises:
-        ConfigError: there is neither.
+        ConfigError: there is neither a file nor a store.
         DataError: it cannot be read.
     """
     place = Path(path).expanduser()
@@ -477,6 +477,6 @@ def _put(target: Path, path: Path) -> None:
 
 
 def endpoint(url: str, name: str | None, dialect: Dialect, limits: Limits) -> Asked:
-    """A graph behind an endpoint, which is taken to stay the same; raises ConfigError where the URL is none."""
+    """The graph of an endpoint, which is assumed to stay the same. Raises ConfigError if the URL is no valid one."""
     place = hashlib.sha256(f"{url} {name} {dialect} {limits.seconds:g}".encode()).hexdigest()[:12]
     return Asked(EndpointGraph(url, name, dialect, limits), f"endpoint-{place}")

@@ -1,6 +1,6 @@
-"""What a witness graph is made of: facts, what an expression denotes among them, literals, Freebase's schema.
+"""The parts of a witness graph: facts, the values of expressions among them, literals, Freebase's schema.
 
-Facts are added and taken back while the graph grows, and are found from both their ends.
+Facts are added and removed again while the graph grows, and are found from either end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Node: TypeAlias = str | Value
 
 
 class Fact(NamedTuple):
-    """A relation leads from an entity to another, to a literal or, where it is TYPE, to a class."""
+    """A relation from an entity to another entity, to a literal or, if the relation is TYPE, to a class."""
 
     subject: str
     relation: str
@@ -50,9 +50,9 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """A set of facts in the order of their adding. With a fact stands the one that its relation's inverse makes of it.
+    """A set of facts in the order in which they were added. Each fact comes with its inverse, if its relation has one.
 
-    `inverses`: by relation the one that leads back.
+    `inverses`: by relation, the relation that leads back.
     """
 
     def __init__(self, inverses: Mapping[str, str]) -> None:
@@ -71,7 +71,7 @@ class Facts:
         return isinstance(fact, Fact) and fact.object in self.objects(fact.subject, fact.relation)
 
     def add(self, subject: str, relation: str, node: Node) -> bool:
-        """Add a fact and its inverse; whether it is new."""
+        """Add a fact and its inverse; return whether the fact is new."""
         fact = Fact(subject, relation, node)
         if fact in self:
             return False
@@ -82,26 +82,26 @@ class Facts:
         return True
 
     def since(self, mark: int) -> list[Fact]:
-        """The facts that were added since there were `mark`."""
+        """The facts that were added after the first `mark` facts."""
         return self._log[mark:]
 
     def undo(self, mark: int) -> None:
-        """Take back what was added since there were `mark` facts."""
+        """Remove the facts that were added after the first `mark` facts."""
         while len(self._log) > mark:
             subject, relation, node = self._log.pop()
             del self._from[relation][subject][node]
             del self._to[relation][node][subject]
 
     def objects(self, subject: str, relation: str) -> Collection[Node]:
-        """What a relation leads to from an entity."""
+        """The nodes to which a relation leads from an entity."""
         return self._from.get(relation, _NONE).get(subject, _NOTHING)
 
     def subjects(self, relation: str, node: Node) -> Collection[str]:
-        """What a relation leads to a node from."""
+        """The entities from which a relation leads to a node."""
         return self._to.get(relation, _NO_WAY).get(node, _NOBODY)
 
     def pairs(self, relation: str) -> Iterator[tuple[str, Node]]:
-        """All that a relation ties together."""
+        """All pairs of subject and object that a relation connects."""
         for subject, nodes in self._from.get(relation, _NONE).items():
             for node in nodes:
                 yield subject, node
@@ -122,27 +122,28 @@ _NONE: dict[str, dict[Node, None]] = {}
 _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
-# What an S-expression denotes among facts in memory, as `queries.query` asks it of a SPARQL engine, and much faster.
+# The nodes that an S-expression denotes among facts in memory. `queries.query` asks a SPARQL engine the same, which is
+# much slower.
 #
-# A graph that grows asks it at every step. Whether both agree is looked at when a graph is finished.
+# A growing graph asks this at every step. Whether both agree is checked when the graph is finished.
 
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
 
 
 class Watch:
-    """Where new facts may change what an expression denotes, as far as it is not `is_open`."""
+    """The nodes at which new facts may change what an expression denotes, if the expression is not `is_open`."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}
         self._objects: dict[str, set[Node]] = {}
 
     def follow(self, relation: str, targets: set[Node], reverse: bool) -> None:
-        """What leads to targets or, in reverse, what they lead to is asked for."""
+        """Note that facts of a relation to targets or, in reverse, from targets matter."""
         (self._subjects if reverse else self._objects).setdefault(relation, set()).update(targets)
 
     def test(self, expression: Expression, nodes: set[Node]) -> None:
-        """Of nodes it is asked whether they are of a class, or have a value."""
+        """Note that the expression asks of nodes whether they are of a class, or have a value."""
         match expression:
             case Class(name) | Compare(_, name) | Join(name) | Arg(_, _, name):
                 self.follow(name, nodes, reverse=True)
@@ -151,12 +152,12 @@ class Watch:
                     self.follow(one, nodes, reverse=True)
 
     def concerned(self, subject: Node, name: str, node: Node) -> bool:
-        """Whether a fact matters; its name is its relation or, of a fact about a class, the class."""
+        """Whether a fact matters; its name is its relation or, if the fact gives an entity's class, the class."""
         return subject in self._subjects.get(name, ()) or node in self._objects.get(name, ())
 
 
 def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) -> set[Node]:
-    """What an expression denotes; of a COUNT the number as a literal. `watch` learns what it looks at."""
+    """The nodes that an expression denotes; for a COUNT, the number as a literal. `watch` notes the nodes looked at."""
     watch = watch or Watch()
     if isinstance(expression, Count):
         return {Value(str(len(denoted(facts, expression.operand, watch))), f"{XSD}integer")}
@@ -169,7 +170,7 @@ def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) ->
 
 
 def is_open(expression: Expression) -> bool:
-    """Whether a fact about any entity may change what an expression denotes: a class or a comparison is all of it."""
+    """Whether facts about any entity may change the nodes: no other set limits a class or comparison."""
     match expression:
         case And(left, right):
             loose = [side for side in (left, right) if _is_loose(side)]
@@ -185,7 +186,7 @@ def is_open(expression: Expression) -> bool:
 
 
 def _is_loose(expression: Expression) -> bool:
-    """Whether it is open by itself, and yet changes nothing about what is not in the other set of an AND."""
+    """Whether a set is open by itself, but in an AND matters only for nodes that are in the other set."""
     match expression:
         case Class() | Compare() | Join(_, Value()):
             return True
@@ -194,7 +195,7 @@ def _is_loose(expression: Expression) -> bool:
 
 
 def comparable(value: Value) -> float | str:
-    """What a literal is compared by: a number, or the text of a date."""
+    """The key by which a literal is compared: a number, or the text of a date."""
     if value.datatype not in _NUMBERS:
         return value.text
     try:
@@ -204,7 +205,7 @@ def comparable(value: Value) -> float | str:
 
 
 def compares(one: Node, sign: Comparison, other: Value) -> bool:
-    """Whether a literal compares so with another of its kind."""
+    """Whether a literal compares with another of its kind as `sign` says."""
     if not isinstance(one, Value) or (one.datatype in _NUMBERS) != (other.datatype in _NUMBERS):
         return False
     if one.datatype not in _NUMBERS and one.datatype != other.datatype:
@@ -215,7 +216,7 @@ def compares(one: Node, sign: Comparison, other: Value) -> bool:
 
 
 def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The members of a set; `passed` gains all that lies on the way to them."""
+    """The members of a set; all nodes on the way to them are added to `passed`."""
     match expression:
         case Entity(identity):
             return {identity}
@@ -246,7 +247,7 @@ def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Wat
 
 def _joined(facts: Facts, join: Join, passed: set[Node], watch: Watch) -> set[Node]:
     relation, target, reverse = join.relation, join.target, join.reverse
-    if isinstance(target, Class):  # not from all members: most have nothing of the relation
+    if isinstance(target, Class):  # not from all members: most do not have the relation
         ends = [(node, subject) if reverse else (subject, node) for subject, node in facts.pairs(relation)]
         tied = [(node, end) for node, end in ends if isinstance(end, str) and target.id in facts.types(end)]
         passed |= {end for _, end in tied}
@@ -259,7 +260,7 @@ def _joined(facts: Facts, join: Join, passed: set[Node], watch: Watch) -> set[No
 
 
 def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """What is in both sets; of a set by itself that is large only those that are in the other."""
+    """The nodes in both sets; a loose set, which may be large, is tested only on the members of the other."""
     for side, other in ((left, right), (right, left)):
         if _is_loose(side):
             found = _members(facts, other, passed, watch)
@@ -271,7 +272,7 @@ def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], 
 
 
 def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> bool:
-    """Whether a node is a member by a way on which the banned one does not lie."""
+    """Whether a node is a member by a way that does not pass through the banned node."""
     match expression:
         case Class(identity):
             return isinstance(node, str) and identity in facts.types(node)
@@ -294,14 +295,14 @@ def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> 
 
 
 def _along(facts: Facts, relation: str, node: Node, reverse: bool) -> Collection[Node]:
-    """What leads to a node or, in reverse, what it leads to."""
+    """The subjects of a relation to a node or, in reverse, its objects from the node."""
     if not reverse:
         return facts.subjects(relation, node)
     return facts.objects(node, relation) if isinstance(node, str) else ()
 
 
 def _best(facts: Facts, arg: Arg, watch: Watch) -> float | str | None:
-    """The greatest or least value among the operand's members; None without any."""
+    """The greatest or least value among the operand's members; None if there is no value."""
     members = denoted(facts, arg.operand, watch)
     watch.test(arg, members)
     found = [value for node in members if isinstance(node, str) for value in facts.objects(node, arg.relation)]
@@ -322,13 +323,13 @@ def _same(node: Node, value: Value) -> bool:
 
 
 def bounds_of(relation: str) -> tuple[str, ...]:
-    """The relations that say since when and until when, where there is one."""
+    """The relation that says since when and, if there is one, the relation that says until when."""
     until = ending(relation)
     return (relation,) if until is None else (relation, until)
 
 
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
-    """Begun by then, and not over; a missing bound does not exclude."""
+    """Whether a node has begun and is not over then; a missing bound does not exclude it."""
     if not isinstance(node, str):
         return True
     for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
@@ -345,11 +346,11 @@ def _begun(text: str, time: str) -> bool:
 def _not_over(text: str, time: str) -> bool:
     if time != NOW:
         return int(text[:4]) >= int(time)
-    last = {4: "-12-31", 7: "-31"}.get(len(text), "")  # of a bare year or month
+    last = {4: "-12-31", 7: "-31"}.get(len(text), "")  # for a year or month without a day
     return f"{text}{last}"[:10] >= TODAY
 
 
-# Numbers and dates that the invented facts of a witness graph hold.
+# Numbers and dates in the invented facts of a witness graph.
 
 
 _KINDS = {"type.int": f"{XSD}integer", "type.float": f"{XSD}float", "type.datetime": f"{XSD}date"}
@@ -358,9 +359,9 @@ _TRIES = 60
 
 
 class Literals:
-    """By relation what kind of literal it leads to: as a question has it, else as the schema says.
+    """The kind of literal to which each relation leads: as in a question, otherwise as in the schema.
 
-    `roles`: by relation its domain and its range.
+    `roles`: by relation, its domain and its range.
     """
 
     def __init__(self, roles: Mapping[str, tuple[str, str]], expressions: Iterable[Expression]) -> None:
@@ -377,9 +378,9 @@ class Literals:
         return self._kinds.get(str(relation), "") in _KINDS.values()
 
     def draw(self, relation: str, rng: random.Random) -> Value:
-        """Any value of a relation: of dates a day, of numbers of a `year` a year, else small numbers most often.
+        """A random value of a relation: a day for dates, a year for a number of a `year`, else mostly a small number.
 
-        Where questions ask for a value of the relation, numbers lie about those that they ask for.
+        If questions ask for values of the relation, numbers are near those values.
         """
         kind = self._kinds[relation]
         if kind == _KINDS["type.datetime"]:
@@ -393,7 +394,7 @@ class Literals:
         return self._number(rng.lognormvariate(4.0, 1.5), kind)
 
     def such(self, relation: str, sign: Comparison, value: Value, rng: random.Random) -> Value | None:
-        """A value that compares so with another; None where none was found."""
+        """A value that compares with `value` as `sign` says; None if none was found."""
         for attempt in range(_TRIES):
             drawn = self.draw(relation, rng) if attempt % 2 or relation not in self else self._near(value, rng)
             if compares(drawn, sign, value):
@@ -415,31 +416,31 @@ class Literals:
 
 
 def _about(value: Value, rng: random.Random) -> float:
-    """A number of the same size; any small one about what is none."""
+    """A number of similar size; any small number if the value is no number."""
     try:
         return float(value.text) * rng.lognormvariate(0.0, 0.5)
     except ValueError:
         return rng.lognormvariate(4.0, 1.5)
 
 
-# Freebase's schema as GrailQA releases it: which class a relation leads from and to, which is another's inverse.
+# Freebase's schema as GrailQA releases it: the classes between which a relation leads, and its inverse.
 
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"
 TOPIC = "common.topic"
-"""What every class stands below whose members have names; members of others tie facts together and have none."""
+"""The class above every class whose members have names; members of other classes tie facts together, without names."""
 MAX_LINES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Ontology:
-    """Relations with the classes that they lead from and to, and what is known of both.
+    """Relations with the classes from which and to which they lead, their inverses, and the classes' parents.
 
     Attributes:
-        roles: by relation its domain and its range, a class or a kind of literal (`type.int`).
-        inverses: by relation the one that leads back; where b is the inverse of a, a is that of b.
-        parents: by class those that it stands below.
-        skipped: lines that cannot be read, and inverses that lead elsewhere.
+        roles: by relation, its domain and its range, which is a class or a kind of literal (`type.int`).
+        inverses: by relation, the relation that leads back; if b is the inverse of a, a is the inverse of b.
+        parents: by class, its parent classes.
+        skipped: lines that cannot be read, and inverses that do not lead back between the same classes.
     """
 
     roles: Mapping[str, tuple[str, str]]
@@ -448,7 +449,7 @@ class Ontology:
     skipped: Sequence[Skipped] = ()
 
     def above(self, name: str) -> tuple[str, ...]:
-        """A class and all that it stands below, itself first; cycles do no harm."""
+        """A class and all classes above it, itself first; cycles do no harm."""
         return self._above(name)
 
     @cached_property
@@ -472,12 +473,12 @@ class Ontology:
 
     @cached_property
     def leading_from(self) -> Mapping[str, Sequence[str]]:
-        """By class the relations that lead from it, sorted."""
+        """By class, the relations that lead from it, sorted."""
         return self._by_class(0)
 
     @cached_property
     def leading_to(self) -> Mapping[str, Sequence[str]]:
-        """By class, or kind of literal, the relations that lead to it, sorted."""
+        """By class or kind of literal, the relations that lead to it, sorted."""
         return self._by_class(1)
 
     def _by_class(self, place: int) -> dict[str, list[str]]:
@@ -488,7 +489,7 @@ class Ontology:
 
 
 def read_ontology(folder: Path) -> Ontology:
-    """The three files of a folder; raises DataError where one cannot be read or is too large."""
+    """Read the three files of a folder. Raises DataError if one cannot be read or is too large."""
     skipped: list[Skipped] = []
     roles: dict[str, tuple[str, str]] = {}
     for place, (domain, relation, target) in _lines(folder / ROLES, 3, skipped):
@@ -500,7 +501,7 @@ def read_ontology(folder: Path) -> Ontology:
     inverses: dict[str, str] = {}
     for place, (one, other) in _lines(folder / INVERSES, 2, skipped):
         if one not in roles or other not in roles:
-            continue  # of relations that are not in use
+            continue  # a relation that is not in use
         if roles[one] != roles[other][::-1] or inverses.get(one, other) != other or inverses.get(other, one) != one:
             skipped.append(Skipped(place, "two relations that do not lead to and fro between the same classes"))
             continue
@@ -509,7 +510,7 @@ def read_ontology(folder: Path) -> Ontology:
 
 
 def _lines(path: Path, fields: int, skipped: list[Skipped]) -> Iterator[tuple[str, list[str]]]:
-    """Each line's place and its fields, less a closing dot; what is no line of so many names is skipped."""
+    """Each line's place and its fields, without a closing dot; other lines than `fields` names are skipped."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")

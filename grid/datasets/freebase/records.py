@@ -1,4 +1,4 @@
-"""Questions over Freebase as released, read with limits, and facts that answer them (planning_horizon §B.1.2)."""
+"""Questions over Freebase as released, read within limits, and facts that answer them (planning_horizon §B.1.2)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ MAX_QUESTION_CHARACTERS = 10_000
 MAX_NAME_CHARACTERS = 2_000
 _TOLD = 10
 NO_NAMES = ("", "null", "none")
-"""What files have in the place of a name that there is not."""
+"""The values that files have in place of a missing name."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One of a question's answers: an entity's id or a literal's text, and the released name, where there is one."""
+    """One of a question's answers: an entity's id or a literal's text, and the released name, if there is one."""
 
     value: str
     name: str | None = None
@@ -63,7 +63,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """What a reader is told."""
+        """The answer as shown to a reader."""
         return self.name or self.value
 
 
@@ -71,7 +71,7 @@ class Answer:
 class Question:
     """One question with its logical form and all its answers.
 
-    `mentions` are the question's own names of entities with their ids, as released, the likeliest first.
+    `mentions` are the question's own names of entities with the entities' ids, as released, the likeliest first.
     """
 
     id: str
@@ -98,29 +98,29 @@ class Question:
 
     @property
     def unnamed(self) -> tuple[str, ...]:
-        """Entities of the logical form that the question has no name for."""
+        """Those entities of the logical form for which the question has no name."""
         own = {identity for _, identity in self.mentions}
         return tuple(identity for identity in self.entities if identity not in own)
 
     def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question with names, by id, for entities that it has none for."""
+        """The question with added `names`, which are by id, for entities for which it has none."""
         more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
     def asked(self, identity: str) -> str:
-        """By which name an entity is asked for: one that stands in the question, else the first; its id without any."""
+        """The name by which to ask for an entity: one in the question's text, else the first; its id if it has none."""
         names = [name for name, meant in self.mentions if meant == identity]
         text = self.text.casefold()
         return next((name for name in names if name.casefold() in text), names[0] if names else identity)
 
     @cached_property
     def calls(self) -> dict[str, ToolCall]:
-        """The plan as tool calls by step number, without the finish."""
+        """The plan as tool calls by step number, without the finishing step."""
         return calls(self.expression, self.asked)
 
     @property
     def nodes(self) -> int:
-        """Nodes of the plan, the finish among them, as published."""
+        """The number of nodes of the plan, including the finish, as published."""
         return len(self.calls) + FINISHING
 
     @property
@@ -130,29 +130,29 @@ class Question:
 
     @property
     def told(self) -> str:
-        """The answers for a reader of a demonstration: ten at most, then how many there are."""
+        """The answers for a reader of a demonstration: ten at most, then how many there are in all."""
         found = self.answer.split(BETWEEN)
         more = f" ... ({len(found):,} in all)" if len(found) > _TOLD else ""
         return f"{BETWEEN.join(found[:_TOLD])}{more}"
 
     @property
     def right(self) -> str:
-        """All answers, in the order of their ids: an entity's name with its id, where it has one."""
+        """All answers, in the order of their ids; an entity that has a name is written as its name with its id."""
         found = sorted(self.answers, key=lambda answer: answer.value)
         return BETWEEN.join(f"{one.name} ({one.value})" if one.is_entity and one.name else one.text for one in found)
 
     @property
     def answer(self) -> str:
-        """All answers as one text, by name where they have one, in the order of their ids."""
+        """All answers as one text, by name if they have one, in the order of their ids."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
-    """A file's questions and what cannot be one.
+    """A file's questions, and the records that cannot be one.
 
-    Of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA) and KBQA-o1, told
-    apart by their fields. An id is the record's own; raises DataError for a broken file, and for one of too many
-    records.
+    Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA) and KBQA-o1
+    are distinguished by their fields. An id is the record's own. Raises DataError for a broken file, and for one with
+    too many records.
     """
     found: dict[str, Question] = {}
     skipped: list[Skipped] = []
@@ -171,7 +171,7 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
 
 
 def _question(record: Any, own: str) -> Question:
-    """A record as a question; raises ValueError for why it cannot be one."""
+    """A record as a question. Raises ValueError with the reason if it cannot be one."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     text = next((record[key] for key in ("question", "ProcessedQuestion", "RawQuestion") if key in record), None)
@@ -187,7 +187,7 @@ def _question(record: Any, own: str) -> Question:
 
 
 def _parsed(record: dict[str, Any], identity: str, text: str, source: str) -> Question:
-    """A question of WebQSP: the first of its parses that has a logical form and answers."""
+    """A question of WebQSP, made from the first of its parses that has a logical form and answers."""
     reason = ValueError("it has no parse")
     parses = record["Parses"]
     for parse in parses if isinstance(parses, list) else []:
@@ -227,7 +227,7 @@ def _expression(text: Any) -> Expression:
 
 
 def _answers(found: Any) -> tuple[Answer, ...]:
-    """The answers, each once; raises ValueError where there are none, too many, or one that cannot be read."""
+    """The answers, each once. Raises ValueError if there are none or too many, or if one cannot be read."""
     if not isinstance(found, list) or not found:
         raise ValueError("it has no answer")
     if len(found) > MAX_ANSWERS:
@@ -247,7 +247,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
 
 
 def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Names with ids: AgentBench's and KBQA-o1's `entities`, GrailQA's `topic_entity` and the nodes of its query."""
+    """Names with ids: from AgentBench's and KBQA-o1's `entities`, GrailQA's `topic_entity` and its query's nodes."""
     pairs: list[tuple[Any, Any]] = []
     entities, topics, graph = (record.get(key) for key in ("entities", "topic_entity", "graph_query"))
     if isinstance(entities, dict):
@@ -264,7 +264,7 @@ def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
-    """The pairs of a name and an entity's id, each once; a name that stands for two entities is none."""
+    """The pairs of a name and an entity's id, each once; a name of two entities is dropped."""
     found: dict[tuple[str, str], None] = {}
     for name, identity in pairs:
         text = name_of(name)
@@ -277,7 +277,7 @@ def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
 
 
 def released_names(questions: Iterable[Question]) -> dict[str, str]:
-    """By id the names that questions have: as an answer's, else as mentioned."""
+    """By id, the names that questions give: an answer's name, otherwise the name in a mention."""
     every = list(questions)
     found = {a.value: a.name for question in reversed(every) for a in question.answers if a.is_entity and a.name}
     for question in every:
@@ -287,16 +287,16 @@ def released_names(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def name_of(name: Any) -> str | None:
-    """A released name on one line; None where there is none."""
+    """A released name on one line; None if there is none, or if it is too long."""
     text = " ".join(name.split()) if isinstance(name, str) else ""
     return None if text.casefold() in NO_NAMES or len(text) > MAX_NAME_CHARACTERS else text
 
 
-# Facts by which an S-expression denotes given answers, with invented things in between.
+# Facts that make an S-expression denote given answers, with invented things in between.
 
 
 _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
-"""How many invented things lie between, and how often."""
+"""How many invented things lie in between, and how often each number is drawn."""
 
 
 class UnplantableError(GridError):
@@ -308,8 +308,8 @@ class Planter:
 
     Args:
         facts: the graph.
-        fresh: gives ids that nothing has.
-        seed: of what is drawn.
+        fresh: returns ids that are not in use.
+        seed: the seed of all draws.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class Planter:
         self.sets: dict[str, tuple[Node, ...]] = {}
 
     def answer(self, expression: Expression, answers: Sequence[Node]) -> None:
-        """Make an expression denote answers, of a COUNT as many; raises UnplantableError."""
+        """Make an expression denote answers; for a COUNT, plant that many members. Raises UnplantableError."""
         if isinstance(expression, Count):
             number = answers[0] if len(answers) == 1 and isinstance(answers[0], Value) else None
             if number is None or not number.text.isdecimal():
@@ -331,7 +331,7 @@ class Planter:
         self.plant(expression, answers)
 
     def members(self, expression: Expression, size: int | None = None) -> tuple[Node, ...]:
-        """The members of a set: those that it has been given, else invented ones, of which facts are planted."""
+        """The members of a set: those that it was given, otherwise invented ones, for which facts are planted."""
         key = written(expression)
         if key not in self.sets:
             rng = self._rng("set", key)
@@ -341,7 +341,7 @@ class Planter:
         return self.sets[key]
 
     def plant(self, expression: Expression, nodes: Sequence[Node]) -> None:
-        """Make nodes members of what an expression denotes; raises UnplantableError."""
+        """Make nodes members of the set that an expression denotes. Raises UnplantableError."""
         match expression:
             case Class(identity):
                 for node in nodes:
@@ -361,14 +361,14 @@ class Planter:
                 raise UnplantableError(f"a {type(expression).__name__} stands where a set is expected")
 
     def classify(self, node: Node, identity: str) -> None:
-        """Make an entity a member of a class and of those above it."""
+        """Make an entity a member of a class and of all classes above it."""
         if not isinstance(node, str):
             raise UnplantableError("a literal is member of a class")
         for name in self.ontology.above(identity):
             self.facts.add(node, TYPE, name)
 
     def link(self, subject: Node, relation: str, node: Node) -> None:
-        """Add a fact, with the classes that its relation leads from and to; raises UnplantableError."""
+        """Add a fact, and to its ends the classes from and to which its relation leads. Raises UnplantableError."""
         roles = self.ontology.roles.get(relation)
         if roles is None:
             raise UnplantableError(f"its relation {relation} is not in the ontology")
@@ -380,7 +380,7 @@ class Planter:
             self.classify(node, roles[1])
 
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
-        """Give an entity a value, unless it has one that fits; raises UnplantableError where it has another."""
+        """Give an entity a value, unless it has one that fits. Raises UnplantableError if it has one that does not."""
         if not isinstance(node, str):
             raise UnplantableError("a literal has values")
         had = self.facts.objects(node, relation)
@@ -411,7 +411,7 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """The nodes tie; where one has a value it is the best."""
+        """Give all nodes the same value; a value that a node has counts as the best."""
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)
         if not had:
@@ -432,7 +432,7 @@ class Planter:
         return [value for value in values if isinstance(value, Value)]
 
     def _hold(self, constraint: TimeConstraint, nodes: Sequence[Node]) -> None:
-        """Each node begins some years before, and ends some years after or, where it holds now, never."""
+        """Let each node begin some years before the time, and end some years after or, if the time is now, never."""
         self.plant(constraint.operand, nodes)
         relations = bounds_of(constraint.relation)
         for node in nodes:
@@ -442,7 +442,7 @@ class Planter:
                 self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
     def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
-        """Let an entity begin or end so many years from a time, unless it does on the same side of it already."""
+        """Let an entity begin or end `years` from a time, unless it already does so on the same side of the time."""
         if relation not in self.ontology.roles:
             if sign == "le":
                 raise UnplantableError(f"its relation {relation} is not in the ontology")
@@ -455,7 +455,7 @@ class Planter:
         return random.Random(derive_seed(self._seed, *key))
 
 
-# Which questions are cases, and which are shown solved (planning_horizon §B.1.2, 'Preprocessing').
+# The questions that are cases, and those that are shown solved (planning_horizon §B.1.2, 'Preprocessing').
 
 
 _SAME = "another question with this S-expression was drawn by lot"
@@ -463,7 +463,7 @@ _SAME = "another question with this S-expression was drawn by lot"
 
 @dataclass(frozen=True)
 class Split:
-    """Test questions and training questions, no two of which have the same S-expression, and what was left out."""
+    """Test and training questions, no two of which have the same S-expression, and the records that were left out."""
 
     tests: Sequence[Question]
     trainings: Sequence[Question]
@@ -471,10 +471,10 @@ class Split:
 
 
 def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
-    """The questions of a test and a training file or, without the latter, a share of the test file held out.
+    """The questions of a test and a training file; without a training file, a share of the test file is held out.
 
-    Of questions with the same S-expression one is drawn. Which are held out follows from seed and S-expression, so that
-    a file of more questions moves none.
+    Of questions with the same S-expression, one is drawn. The seed and the S-expression decide whether a question is
+    held out, so that further questions in the file move none.
     """
     tests, skipped = read_questions(test)
     trainings, more = read_questions(train) if train else ([], [])
@@ -497,7 +497,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
 def draw(
     questions: Iterable[Question], cases: int | None, seed: int, fault: Callable[[Question], str | None]
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `cases` questions without a fault, balanced by plan nodes, and why others that were drawn are none."""
+    """At most `cases` questions without a fault, balanced by plan nodes, and why other drawn questions are no cases."""
     skipped: list[Skipped] = []
 
     def usable(question: Question) -> bool:
@@ -511,12 +511,12 @@ def draw(
 
 
 def unnamed(question: Question) -> str | None:
-    """Why a planner cannot ask for all that a question names: one of its entities has no name; None: it can."""
+    """Why a planner cannot ask for everything in a question (an entity has no name); None if it can."""
     return f"its entity {question.unnamed[0]} has no name" if question.unnamed else None
 
 
 def _one_of_each(questions: Sequence[Question], seed: int, skipped: list[Skipped]) -> list[Question]:
-    """One question, drawn by lot, of each S-expression, in their order."""
+    """One question, drawn by lot, for each S-expression, in the order of `questions`."""
     chosen: dict[str, Question] = {}
     for question in sorted(questions, key=lambda one: _lot(seed, "one of", one.form, one.id)):
         chosen.setdefault(question.form, question)

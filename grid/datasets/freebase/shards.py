@@ -1,4 +1,4 @@
-"""Questions put together in as few graphs as they can be right in, and facts that meet a part of one only."""
+"""Questions distributed over graphs in which they keep their answers, and facts that meet only part of a question."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from grid.worlds.sparql.queries import (
 
 
 class Shard:
-    """One graph and the questions that are right in it."""
+    """One graph and the questions that have their answers in it."""
 
     def __init__(self, ontology: Ontology, literals: Literals, fresh: Callable[[], str], seed: int) -> None:
         self.facts = Facts(ontology.inverses)
         self.planter = Planter(self.facts, ontology, literals, fresh, seed)
         self.questions: list[Question] = []
         self._wanted: list[set[Node]] = []
-        self._watches: list[Watch | None] = []  # None: facts about anything concern the question
+        self._watches: list[Watch | None] = []  # None: any fact may concern the question
         self._users: dict[str, list[int]] = {}
 
     def accept(self, question: Question) -> bool:
-        """Plant a question, unless it or another would not be right then; raises UnplantableError."""
+        """Plant a question, unless it or another would then be wrong; raises UnplantableError."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         wanted = nodes_of(question)
         watch = Watch()
@@ -71,7 +71,7 @@ class Shard:
         return True
 
     def _settled(self, mark: int) -> bool:
-        """Whether every question that facts since a mark may concern still denotes its answers."""
+        """Whether every question that the facts after the first `mark` may concern still denotes its answers."""
         concerned: set[int] = set()
         for fact in self.facts.since(mark):
             name = name_of(fact)
@@ -89,7 +89,7 @@ class Shard:
         return True
 
     def add(self, subject: str, relation: str, node: Node) -> bool:
-        """Add one fact, unless it stands there or a question would not be right then."""
+        """Add one fact, unless it is there already or would make a question wrong."""
         mark = len(self.facts)
         if not self.facts.add(subject, relation, node):
             return False
@@ -103,7 +103,7 @@ class Shard:
         return name in self._users
 
     def try_out(self, plant: Callable[[], None]) -> bool:
-        """Run what adds facts, and take them back where a question is not right then."""
+        """Call `plant`, which adds facts, and remove them again if they make a question wrong."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         try:
             plant()
@@ -120,9 +120,9 @@ class Shard:
 
 
 def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
-    """Each question in the first graph that it fits in, a new one where it fits in none; by form why some are left out.
+    """Put each question into the first graph in which it fits, or a new one; and by form, why some are left out.
 
-    `make` gives the empty graph of a number.
+    `make` makes the empty graph with a given number.
     """
     shards: list[Shard] = []
     reasons: dict[str, str] = {}
@@ -141,7 +141,7 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:
-    """A question's answers as nodes; raises UnplantableError where no query can give them."""
+    """A question's answers as nodes. Raises UnplantableError if no query can give them."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
         raise UnplantableError("an answer is an entity that it names, which a query leaves out")
@@ -151,7 +151,7 @@ def nodes_of(question: Question) -> tuple[Node, ...]:
 
 
 def parts_of(expression: Expression) -> dict[str, bool]:
-    """The relations and classes that an expression looks at; whether each is a class."""
+    """The relations and classes that an expression looks at, each with whether it is a class."""
     found: dict[str, bool] = {}
     for part in walk(expression):
         relation = getattr(part, "relation", None)
@@ -165,23 +165,23 @@ def parts_of(expression: Expression) -> dict[str, bool]:
 
 
 def name_of(fact: Fact) -> str:
-    """A fact's relation or, where it says of what class something is, the class: no name is both."""
+    """A fact's relation or, if the fact gives an entity's class, the class; no name is both."""
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 
-# Facts that meet a part of a question but not all of it, so that no step of its plan can be left out.
+# Facts that meet only part of a question (decoys), so that no step of its plan can be left out.
 
 
 _MOST = 3
-"""Decoys of one kind for one step."""
+"""The most decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""The share of decoys that are new things, where others would do as well."""
+"""The share of decoys that are new things although existing things would do as well."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def add_decoys(shard: Shard, fresh: Callable[[], str], seed: int) -> None:
-    """One to three decoys for each step of each question that takes a part of a set, where there can be any."""
+    """Add one to three decoys for each step of a question that selects a part of a set, if there can be any."""
     for question in shard.questions:
         rng = random.Random(derive_seed(seed, "decoys", question.form))
         maker = _Decoys(shard, fresh, question, rng)
@@ -201,7 +201,7 @@ class _Decoys:
         self._avoided = {*question.entities, *(answer.value for answer in question.answers)}
 
     def beside(self, part: Expression, parent: Expression | None) -> None:
-        """Decoys for one step, and what leads on from them where the next step follows a relation."""
+        """Add decoys for one step, with facts that lead on from them if the next step follows a relation."""
         match part:
             case And(left, right):
                 for met, missed in ((left, right), (right, left)):
@@ -255,7 +255,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """It begins too late or, where the schema has an end, is over before."""
+        """Plant a node that begins too late or, if the schema has an end, is over before the time."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
@@ -268,7 +268,7 @@ class _Decoys:
             raise UnplantableError("it holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
-        """The class that members of a set are of for certain; None of none."""
+        """A class to which all members of a set belong for certain; None if there is no such class."""
         match expression:
             case Class(identity):
                 return identity
@@ -286,7 +286,7 @@ class _Decoys:
                 return None
 
     def _candidate(self, head: str) -> str:
-        """Something of a class that the question does not speak of, or something new."""
+        """A member of a class that the question does not mention, or something new."""
         members: Sequence[Node] = list(self._shard.facts.subjects(TYPE, head))
         if members and self._rng.random() >= _INVENTED:
             for _ in range(_TRIES):

@@ -1,4 +1,4 @@
-"""What a data set over Freebase holds, and what its witness graphs give away, as tables."""
+"""Tables of the contents of a data set over Freebase, and of what its witness graphs reveal to a guesser."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from grid.worlds.sparql.tools import DIRECTIONS, FIND, NAME
 from grid.worlds.sparql.world import SparqlWorld
 
 _LISTED = 40
-"""Relations that are shown of those a call could have named."""
+"""The number of relations that are shown, of those that a call could have named."""
 MADE_UP = "real questions, logical forms and schema; synthetic facts"
 
 
 class Report:
-    """Tables of one data set, whose facts are invented."""
+    """The tables of one data set with invented facts."""
 
     def __init__(self, dataset: AtomicKbqa, source: Witnessed) -> None:
         self.dataset, self.source = dataset, source
@@ -66,7 +66,7 @@ class Report:
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:
-        """How many records there are, and of how many the plan gives the answers."""
+        """How many records there are, and for how many the plan gives the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
         same = sum("another question" in skip.reason for skip in skipped)
@@ -92,7 +92,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """Cases by plan nodes, the finish among them."""
+        """The cases by plan nodes, including the finish."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="by plan nodes, the finish counted")
         for name in bins(ATOMIC):
@@ -100,7 +100,7 @@ class Report:
         return table
 
     def facts(self) -> Table:
-        """How large each graph is."""
+        """The size of each graph."""
         table = Table("graph", "S-expressions", "facts", "entities", "relations", title="graphs")
         homes = Counter(self.source.account["shards"].values())
         for number, facts in enumerate(self.graphs):
@@ -111,7 +111,7 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """Relations of entities, by what the entities are for: invented ones must not be told from the others."""
+        """The entities' numbers of relations, by the entities' purpose: invented ones must look like the others."""
         title = "relations of an entity, least / median / most"
         table = Table("entities", "how many", "from it", "to it", "both", title=title)
         found: dict[str, list[tuple[int, int]]] = {}
@@ -127,7 +127,7 @@ class Report:
         return table
 
     def guesses(self) -> Table:
-        """In how many questions a policy guesses all relations, everything else of the plan told."""
+        """In how many questions a policy guesses all relations, if it is told everything else in the plan."""
         title = "find_relation by a policy, the rest of the plan told: share of questions answered"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
@@ -144,7 +144,7 @@ class Report:
         return table
 
     def shorter(self) -> Table:
-        """How many steps of plans could be left out; a class that a relation implies tells nothing new."""
+        """How many steps of plans could be left out; a class that a relation implies adds nothing."""
         table = Table("step", "in plans", "needless", title="steps without which a plan gives the same answers")
         found: dict[str, Counter[bool]] = {}
         for question in self.right:
@@ -170,7 +170,7 @@ class Report:
 
     @cached_property
     def _records(self) -> Sequence[Question]:
-        """All that can be read of the files that the graphs are made of."""
+        """All readable questions of the files from which the graphs are made."""
         test, train = self.dataset.files.found(self.dataset.path)
         return [question for path in (test, train) if path for question in read_questions(path)[0]]
 
@@ -190,7 +190,7 @@ class Report:
 
 
 async def _made(world: SparqlWorld, question: Question) -> bool:
-    """Whether the plan's calls, made one by one, end in the answers."""
+    """Whether the plan's calls, made one by one, end with the answers."""
     state, outputs = world.start(), dict[str, Mapping[str, Json]]()
     for number, call in question.calls.items():
         state, observation = await world.apply(state, resolve(call, outputs))
@@ -217,7 +217,7 @@ def _name(term: Any) -> str:
 
 
 def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """By entity the relations that lead from it and to it."""
+    """By entity, the relations that lead from it, and those that lead to it."""
     outward: dict[str, set[str]] = {}
     inward: dict[str, set[str]] = {}
     for subject, relation, node in facts:
@@ -228,15 +228,15 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# What guessing is worth: relations chosen by cheap policies, all else of the plan told, and plans with a step less.
+# The success of guessing: relations chosen by cheap policies that are told the rest of the plan, and shortened plans.
 
 
 Offered: TypeAlias = Mapping[str, int]
-"""The relations that a set has in a direction, as they are shown (sorted), and what each leads to: how many things."""
+"""The relations that a set has in one direction, sorted as they are shown, each with the number of its results."""
 Policy: TypeAlias = Callable[[Question, Offered], str]
 _WORD = re.compile(r"[a-z]+")
 _SHORT = 3
-"""Letters of a word that may begin another."""
+"""A word with more letters than this counts as equal to a word that begins with it."""
 
 
 class Attacks:
@@ -258,7 +258,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """By what they choose; the last is a fair one, of which a planner's own reading is a better form."""
+        """The policies by what they choose; the last one is fair: it reads the question, as planners do, only worse."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -277,7 +277,7 @@ class Attacks:
         return expression is not None and self._right(question, expression)
 
     def known(self, question: Question, invented: Collection[str]) -> bool:
-        """Whether the answers are those members of a class, which the plan asks for, that are no invented things."""
+        """Whether the answers are exactly the members of one of the plan's classes that are not invented."""
         classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
         wanted = {answer.value for answer in question.answers}
         return any(
@@ -285,7 +285,7 @@ class Attacks:
         )
 
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
-        """By kind of step how many a plan has, and how many could be left out with the same answers."""
+        """By kind of step, how many a plan has, and how many could be left out with the same answers."""
         found: dict[str, tuple[int, int]] = {}
         for kind, less in _without(question.expression):
             steps, needless = found.get(kind, (0, 0))
@@ -293,7 +293,7 @@ class Attacks:
         return found
 
     def offered(self, join: Join) -> Offered:
-        """What a planner may follow where a plan has a find_relation."""
+        """The relations that a planner may follow at a find_relation step of a plan."""
         if isinstance(join.target, Value):
             return self._properties
         targets = denoted(self._facts, join.target)
@@ -333,7 +333,7 @@ class Attacks:
 
 
 def overlap(question: Question, offered: Offered) -> str:
-    """The relation with the largest share of its words in the question, of equals the first."""
+    """The relation with the largest share of its words in the question; the first of equals."""
     asked = set(_WORD.findall(question.text.lower()))
 
     def score(name: str) -> float:
@@ -354,7 +354,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
-    """The expression with one step less, and its kind: a class or a set to be merged with, an order, a time."""
+    """The expression without one step, and the step's kind: a class or set that is merged, an order, a time."""
     match expression:
         case And(left, right):
             for one, other in ((left, right), (right, left)):
@@ -379,7 +379,7 @@ def _kind(part: Expression) -> str:
 
 
 def tables(dataset: AtomicKbqa) -> Iterator[Table]:
-    """Every table, of facts that were invented; of a user's own graph there is none."""
+    """Every table, if the facts are invented; there are none for a user's own graph."""
     source = dataset.source
     if isinstance(source, Witnessed):
         report = Report(dataset, source)
@@ -388,7 +388,7 @@ def tables(dataset: AtomicKbqa) -> Iterator[Table]:
 
 
 def written(dataset: AtomicKbqa, case_id: str) -> Iterator[str]:
-    """A case as a planner could meet it: the plan, what every call returns, which relations there were."""
+    """A case as a planner could meet it: the plan, the result of every call, and the relations to choose from."""
     question = dataset.questions[case_id]
     yield from (MADE_UP, question.text, f"  {question.form}")
     yield from asyncio.run(_calls(dataset, case_id))

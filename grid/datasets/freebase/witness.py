@@ -1,9 +1,9 @@
-"""The witness graph: facts invented so that real questions have their real answers, since Freebase cannot be had.
+"""The witness graph: facts invented so that real questions have their real answers, since Freebase is not available.
 
-Real are the questions, their logical forms and answers, the names of the entities that these speak of, and the schema.
-All else is made up. Each S-expression is given facts, with invented things in between, so that it denotes exactly the
-released answers; questions that would break one another stand in different graphs (`urn:shard:0`, ...). Around these
-lie facts that meet a part of a question only, and facts about everything that no question asks for.
+The questions, their logical forms and answers, the names of the entities in these, and the schema are real. All else is
+made up. Each S-expression is given facts, with invented things in between, so that it denotes exactly the released
+answers. Questions that would break each other are in different graphs (`urn:shard:0`, ...). The graphs also have facts
+that meet only part of a question, and facts about everything that no question asks for.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
 _KINDS_OF_BEING = "base.type_ontology."
 INNER, DECOY, NOISE = "inner", "decoy", "noise"
-"""What invented things are for; statistics alone are told."""
+"""The purposes of invented things; only the statistics show them."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Graphs before the invented things in them have ids and names.
+    """The graphs before the invented things in them have ids and names.
 
     Attributes:
-        left_out: by S-expression why no graph has a question.
-        classes: by entity those that questions give it, which say what its name is like.
+        left_out: by S-expression, why no graph has the question.
+        classes: by entity, the classes that questions give it; its name is made to suit them.
     """
 
     shards: Sequence[Shard]
@@ -61,7 +61,7 @@ def shard_name(number: int) -> str:
 
 
 def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witness:
-    """Graphs in which questions, no two of the same S-expression, have their answers."""
+    """Make graphs in which questions have their answers; no two questions may have the same S-expression."""
     numbers = integers()
 
     def fresh(kind: str) -> Callable[[], str]:
@@ -79,10 +79,10 @@ def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witnes
 
 
 def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
-    """Put graphs into a folder: all facts as N-Quads, a store of them, and an account of what is where.
+    """Put graphs into a folder: all facts as N-Quads, a store of them, and an account of the questions and graphs.
 
-    `released`: by id the names that the questions' files have. At last each question is asked of the store, and left
-    out where it has another answer than in memory.
+    `released`: by id, the names in the questions' files. At the end, each question is asked of the store, and left out
+    if it has another answer there than in memory.
     """
     ids = _christened(witness, released)
     with gzip.GzipFile(target / FACTS, "wb", mtime=0) as file:
@@ -100,7 +100,7 @@ def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
 
 
 def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str, str]]:
-    """By S-expression the graph of each question that is right in the store, and why others are left out."""
+    """By S-expression, the graph of each question that is right in the store, and why other questions are left out."""
     shards: dict[str, int] = {}
     left_out = dict(witness.left_out)
     for number, shard in enumerate(witness.shards):
@@ -115,7 +115,7 @@ def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str,
 
 
 def _christened(witness: Witness, released: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """An id and a name, or an empty one, for every entity: what is released keeps what it has."""
+    """An id and a name (or an empty name) for every entity; released entities keep what they have."""
     classes = _classes(witness.shards)
     known = {node: released.get(node, "") for node in classes if ENTITY.fullmatch(node)}
     given = Christening(known, {node: _telling(witness.classes.get(node, ())) for node in known})
@@ -133,7 +133,7 @@ def _christened(witness: Witness, released: Mapping[str, str]) -> dict[str, tupl
 
 
 def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
-    """By entity its classes in all graphs, in the order in which it got them."""
+    """By entity, its classes in all graphs, in the order in which it got them."""
     found: dict[str, dict[str, None]] = {}
     for shard in shards:
         for subject, name in shard.facts.pairs(TYPE):
@@ -142,7 +142,7 @@ def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
 
 
 def _telling(classes: Sequence[str]) -> list[str]:
-    """The classes that say something of a name."""
+    """The classes that say something about a name."""
     return [name for name in classes if name != TOPIC and not name.startswith(_KINDS_OF_BEING)]
 
 
@@ -176,29 +176,29 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
         yield some
 
 
-# Ids and names for invented things, which look like those that the questions' files have for the same class.
+# Ids and names for invented things; they look like those in the questions' files for the same class.
 
 
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
-"""What Freebase's ids are written with."""
+"""The characters of Freebase's ids."""
 _KEPT = 5
-"""Characters of an id that tell when a thing of its kind came into Freebase."""
+"""The first characters of an id; they show when things of its kind came into Freebase."""
 _TRIES = 25
 _DIGITS = re.compile(r"[0-9]+")
 _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W\d_]{3,12}\b", re.IGNORECASE)
 _FEW = 6
-"""Names of a class of which the parts of others are not made."""
+"""With fewer names in a class, new ones are not made from parts of these."""
 _WORDS = 30
-"""Of a domain, from which words are made."""
+"""The least number of a domain's words for making new words from them."""
 _PLACEHOLDER, _NAMELESS = "m.0", "Thing"
 
 
 class Christening:
-    """Gives ids and names that are not taken, after the model of released ones.
+    """Gives ids and names that are not in use, modelled on released ones.
 
     Args:
-        released: names by id; entities without a name have an empty one.
-        classes: by id the classes of an entity, the most telling first.
+        released: names by id; an entity without a name has an empty one.
+        classes: by id, the classes of an entity, the most telling first.
     """
 
     def __init__(self, released: Mapping[str, str], classes: Mapping[str, Sequence[str]]) -> None:
@@ -226,9 +226,9 @@ class Christening:
             model = f"{model}{rng.choice(_ALPHABET)}"
 
     def name(self, classes: Sequence[str], rng: random.Random) -> str:
-        """A new name: the beginning of one and the end of another of its class, with other digits.
+        """A new name: the beginning of one name of its class and the end of another, with other digits.
 
-        A class with few names would give them away: there, and where all of these are taken, the words are made up.
+        A class with few names would reveal them: in this case, and if all such names are taken, words are made up.
         """
         names = self._names_like(classes)
         words = self._words_like(classes)
@@ -243,7 +243,7 @@ class Christening:
         return self._numbered(names, rng)
 
     def _words_like(self, classes: Sequence[str]) -> list[str]:
-        """The words of names of the same domain, or of all where these are few."""
+        """The words of names of the same domain, or of all names if these words are few."""
         for group in (*_groups(classes), ""):
             if group.endswith(".") or not group:
                 if group not in self._words:
@@ -260,7 +260,7 @@ class Christening:
         return f"{first} {number}"
 
     def _names_like(self, classes: Sequence[str]) -> list[str]:
-        """The names of the first group that has some: a class, then what its name begins with, then all."""
+        """The names of the first group that has any: a class, then its domain, then all names."""
         return next(self._named[group] for group in (*_groups(classes), "") if self._named.get(group))
 
     def _ids_like(self, classes: Sequence[str]) -> list[str]:
@@ -274,7 +274,7 @@ def _groups(classes: Iterable[str]) -> list[str]:
 
 
 def _spliced(one: str, other: str, rng: random.Random) -> str:
-    """Words of both, or letters where both are one word."""
+    """A name from words of both names, or from letters if they are single words."""
     first, last = one.split(), other.split()
     if len(first) > 1 and len(last) > 1:
         made = " ".join([*first[: (len(first) + 1) // 2], *last[len(last) // 2 + (len(last) % 2) :]])
@@ -288,7 +288,7 @@ def _spliced(one: str, other: str, rng: random.Random) -> str:
 
 
 def _reworded(name: str, words: Sequence[str], rng: random.Random) -> str:
-    """A name of the same form, each of its longer words made of two others, with other digits."""
+    """A name of the same form; each of its longer words is made from two of `words`, and its digits differ."""
 
     def made(found: re.Match[str]) -> str:
         first, last = rng.choice(words).lower(), rng.choice(words).lower()
@@ -299,7 +299,7 @@ def _reworded(name: str, words: Sequence[str], rng: random.Random) -> str:
 
 
 def _digits(text: str, rng: random.Random) -> str:
-    """As many others; of a year only the last two."""
+    """The same number of other digits; in a year, only the last two are replaced."""
     kept = 2 if len(text) == 4 and text[:2] in ("18", "19", "20") else 0
     drawn = [str(rng.randrange(10)) for _ in text[kept:]]
     if not kept and len(text) > 1 and drawn[0] == "0":
@@ -307,37 +307,37 @@ def _digits(text: str, rng: random.Random) -> str:
     return text[:kept] + "".join(drawn)
 
 
-# Facts that no question asks for: of everything at least ten relations each way, as far as the schema has them.
+# Facts that no question asks for: each entity gets at least ten relations each way, as far as the schema has them.
 
 
 LEAST = 10
-"""Relations that everything has at least, each way."""
+"""The least number of relations that each entity has, each way."""
 _MORE = 5
 _MEMBERS = 6
-"""Members that a class of a question has at least, and half as many one that is a relation away."""
+"""The least number of members of a question's class; a class that is one relation away has at least half as many."""
 _KNOWN = 0.7
-"""How often a new member of a class is something released, of its domain, where there is any."""
+"""How often a new member of a class is a released entity of its domain, if there is any."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
-"""Of how many facts one relation of one entity is made: a Pareto distribution, cut."""
+"""The number of facts of one relation of one entity: a Pareto distribution, cut off."""
 _MANY, _AS_MANY = 2, 0.6
-"""Of what a question's relation leads to more than so many, this share of other relations leads to about as many."""
+"""If a question's relation has more facts than `_MANY` at an entity, this share of its others has about as many."""
 _COMMON = 0.15
-"""How much rarer relations between any two topics are than those of an entity's own classes."""
+"""The frequency of relations between any two topics, relative to those of an entity's own classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
-"""By direction (whether forth) and entity its relations."""
+"""By direction (whether forth) and entity, its relations."""
 
 
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""Nothing of this is made up about people who have real names, unless a question is about it."""
+"""Relations about these subjects are never made up, as people have real names, unless a question asks for them."""
 _CLASSES = 50
-"""That are tried for what has too few relations."""
+"""How many classes are tried for an entity with too few relations."""
 
 
 class Noise:
-    """Adds facts to one shard. How often a relation comes does not depend on whether questions ask for it."""
+    """Adds facts to one shard. A relation's frequency does not depend on whether questions ask for it."""
 
     def __init__(self, shard: Shard, fresh: Callable[[], str], seed: int) -> None:
         self._shard, self._fresh, self._seed = shard, fresh, seed
@@ -349,7 +349,7 @@ class Noise:
         self._kin: dict[tuple[str, bool], list[str]] = {}
 
     def add(self) -> None:
-        """New things for the classes, then facts about everything, what questions speak of and what not alike."""
+        """Add new things to the classes, then facts about all entities alike, whether questions mention them or not."""
         self._measure()
         self._note_kin()
         self._populate()
@@ -365,7 +365,7 @@ class Noise:
             self._widen(node, had)
 
     def _widen(self, node: str, had: _Had) -> None:
-        """More classes of the same domain, then of any, for what has too few relations with those that it has."""
+        """Give an entity with too few relations more classes, first of the same domain, then of any."""
         if self._total(node, had) >= LEAST:
             return
         own = {str(name) for name in self._shard.facts.types(node)}
@@ -388,7 +388,7 @@ class Noise:
         return sum(len(had[forth].get(node, ())) for forth in (True, False))
 
     def _measure(self) -> None:
-        """How much each entity's largest relation leads to, each way, before there is noise."""
+        """Count how many things each entity's largest relation leads to, each way, before there is noise."""
         counts: Counter[tuple[str, bool, str]] = Counter()
         for subject, relation, node in self._shard.facts:
             if relation != TYPE:
@@ -399,7 +399,7 @@ class Noise:
             self._largest[node, forth] = max(count, self._largest.get((node, forth), 0))
 
     def _populate(self) -> None:
-        """Members for the classes of questions, and for those that they lead to."""
+        """Add members to the classes of questions, and to the classes one relation away."""
         roles = self._ontology.roles
         near: dict[str, None] = {}
         for question in self._shard.questions:
@@ -417,7 +417,7 @@ class Noise:
                     self._fill_class(name, least)
 
     def _fill_class(self, name: str, least: int) -> None:
-        """Members for a class: others of its domain, so that not only its answers have real names, and new things."""
+        """Add members to a class: new things and, lest only answers have real names, released ones of its domain."""
         missing = least - len(self._shard.facts.subjects(TYPE, name))
         named = self._ontology.has_names(name)
         kin = [node for node in self._kin.get((_domain(name), named), ()) if self._suits(node, name)]
@@ -428,12 +428,12 @@ class Noise:
                     break
 
     def _suits(self, node: str, name: str) -> bool:
-        """Whether an entity is already all that a class stands below: a book is no actor, since it is no person."""
+        """Whether an entity has all classes above a class: a book cannot be an actor, since it is no person."""
         above = {other for other in self._ontology.above(name) if other not in (name, TOPIC)}
         return name != TOPIC and above <= set(self._shard.facts.types(node))
 
     def _note_kin(self) -> None:
-        """What is released of each domain, things with names apart from what ties others together."""
+        """Note the released entities of each domain, those with names apart from those that tie others together."""
         released = sorted({node for node, _ in self._shard.facts.pairs(TYPE) if ENTITY.fullmatch(node)})
         for node in released:
             classes = [str(name) for name in self._shard.facts.types(node)]
@@ -442,7 +442,7 @@ class Noise:
                 self._kin.setdefault((domain, named), []).append(node)
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
-        """By entity the relations that lead from it, or to it."""
+        """By entity, the relations that lead from it, or to it."""
         had: dict[str, set[str]] = {}
         for fact in self._shard.facts:
             if fact.relation != TYPE:
@@ -456,7 +456,7 @@ class Noise:
             had.setdefault(end, set()).add(fact.relation)
 
     def _fill(self, node: str, forth: bool, had: _Had) -> None:
-        """Relations that an entity's classes have, until it has enough."""
+        """Add relations of an entity's classes until it has enough."""
         wanted = LEAST + self._rng.randrange(_MORE)
         own = had[forth].setdefault(node, set())
         for relation in self._drawn(node, forth):
@@ -472,7 +472,7 @@ class Noise:
                             self._note(relations, fact, way)
 
     def _drawn(self, node: str, forth: bool) -> Iterable[str]:
-        """The relations of an entity's classes in a random order, the frequent ones early."""
+        """The relations of an entity's classes in a random order in which frequent ones tend to come early."""
         by_class = self._ontology.leading_from if forth else self._ontology.leading_to
         keys: dict[str, float] = {}
         for name in self._shard.facts.types(node):
@@ -490,7 +490,7 @@ class Noise:
         return self._weights[relation]
 
     def _ends(self, node: str, relation: str, forth: bool) -> Iterator[tuple[str, Node]]:
-        """The facts to add: one of a literal, or some with other members of the class at the far end."""
+        """The facts to add: one with a literal, or some with members of the class at the relation's other end."""
         if forth and relation in self._shard.planter.literals:
             if not self._shard.facts.objects(node, relation):
                 yield node, self._shard.planter.literals.draw(relation, self._rng)
@@ -511,5 +511,5 @@ class Noise:
 
 
 def _domain(name: str) -> str:
-    """Of a class."""
+    """A class's domain."""
     return name.rpartition(".")[0]

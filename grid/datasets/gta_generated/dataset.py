@@ -1,8 +1,8 @@
 """A closed set over the signatures of GTA's fourteen tools (tooltree §4.1), generated; GTA itself is `dataset=gta`.
 
 Its 200 queries, five of each of 40 templates, have GTA's shape (steps, tools, categories, kinds of answers; see
-`agent-grid data gta_generated`), but are ours, and so are the images, which are described by facts, and
-the web. Figures on it compare planners with each other; none is a figure on GTA.
+`agent-grid data gta_generated`), but are our own. The web and the images, which are described by facts, are our own
+too. Figures on this set compare planners with each other; none is a figure on GTA.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from grid.worlds.scenes.world import SceneWorld
 
 
 def order_from_a_menu(draft: Draft) -> Sequence[Call]:
-    """What an order comes to."""
+    """The total price of an order."""
     image, prices = _menu(draft)
     (a, p), (b, q) = draft.rng.sample(sorted(prices.items()), 2)
     n, m = draft.rng.randint(2, 5), draft.rng.randint(2, 5)
@@ -62,7 +62,7 @@ def order_from_a_menu(draft: Draft) -> Sequence[Call]:
 
 
 def cheaper_of_two_cafes(draft: Draft) -> Sequence[Call]:
-    """How much is saved at the cheaper of two cafés."""
+    """The amount saved at the cheaper of two cafés."""
     drinks = draft.prices("drinks", 4)
     other = {name: f"{float(price) + draft.rng.choice([0.2, 0.35, 0.4, 0.55]):.2f}" for name, price in drinks.items()}
     (cheap, dear), (a, b) = (drinks, other), draft.rng.sample(list(drinks), 2)
@@ -84,7 +84,7 @@ def cheaper_of_two_cafes(draft: Draft) -> Sequence[Call]:
 
 
 def shared_bill(draft: Draft) -> Sequence[Call]:
-    """What each of those on a photo pays."""
+    """The share that each person in a photo pays."""
     people, each = draft.rng.randint(3, 7), draft.rng.randrange(900, 2600, 5)
     total = f"{people * each / 100:.2f}"
     dishes = list(draft.prices("dishes", 3))
@@ -105,7 +105,7 @@ def shared_bill(draft: Draft) -> Sequence[Call]:
 
 
 def cost_and_change(draft: Draft) -> Sequence[Call]:
-    """What something costs, and what is left of a note."""
+    """The cost of some packs, and the change from a banknote."""
     goods = draft.prices("groceries", 5)
     image = draft.image(Scene("A photo of a price list", lines=lines("Prices per pack", *listed(goods))))
     name, price = draft.rng.choice(sorted(goods.items()))
@@ -129,7 +129,7 @@ def cost_and_change(draft: Draft) -> Sequence[Call]:
 
 
 def price_of_a_kilo(draft: Draft) -> Sequence[Call]:
-    """What a kilogram costs of two packs."""
+    """The prices per kilogram of two goods in packs."""
     goods = draft.prices("groceries", 2)
     grams = draft.rng.sample([250, 400, 500, 750, 800], 2)
     labels = [f"{name} {g} g {price}" for (name, price), g in zip(goods.items(), grams, strict=True)]
@@ -154,7 +154,7 @@ def price_of_a_kilo(draft: Draft) -> Sequence[Call]:
 
 
 def cheaper_where(draft: Draft) -> Sequence[Call]:
-    """What one thing costs in two cafés."""
+    """The prices of one drink in two cafés."""
     menus = [draft.prices("drinks", 6) for _ in range(2)]
     name = draft.rng.choice(sorted(set(menus[0]) & set(menus[1])))
     while menus[0][name] == menus[1][name]:
@@ -172,7 +172,7 @@ def cheaper_where(draft: Draft) -> Sequence[Call]:
 
 
 def two_receipts(draft: Draft) -> Sequence[Call]:
-    """Two prices that follow from two sums."""
+    """Two prices that follow from two totals."""
     (a, p), (b, q) = draft.prices("drinks", 2).items()
     orders = draft.rng.choice([((2, 3), (1, 4)), ((3, 1), (2, 2)), ((1, 2), (4, 1)), ((2, 1), (3, 4))])
     sums = [f"{n * float(p) + m * float(q):.2f}" for n, m in orders]
@@ -197,7 +197,7 @@ def two_receipts(draft: Draft) -> Sequence[Call]:
 
 
 def change_for_a_basket(draft: Draft) -> Sequence[Call]:
-    """What is left after everything on a photo is paid, by a list of prices."""
+    """The change after paying for everything in a photo, at listed prices."""
     kinds = draft.pick("fruit", 3)
     counts = {kind: draft.rng.randint(2, 5) for kind in kinds}
     prices = {kind: draft.price(40, 130) for kind in kinds}
@@ -243,10 +243,10 @@ PRICES: tuple[Template, ...] = (
 
 
 ADAPTER = 1
-"""Raise when the same words and seed give other cases or outcomes."""
+"""Increase it when the same words and seed give other cases or outcomes."""
 TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5
-"""Cases of a template."""
+"""The number of cases of each template."""
 Mode = Literal["end_to_end", "step_by_step"]
 
 
@@ -254,10 +254,10 @@ Mode = Literal["end_to_end", "step_by_step"]
 class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
-    `mode` end_to_end: a case is a query, resolved when what its last call obtains (or several calls, where the answer
-    takes several) was obtained, on whatever path. step_by_step: a case is a call of a query's reference, behind the
-    calls before it; it has one decision, and is resolved by what that call obtains. `limit` draws a sample of the
-    cases, in which templates have their shares (`order`).
+    `mode` end_to_end: a case is a query; it is resolved when the outcome of its last call (or of several calls, if the
+    answer needs several) was obtained, on any path. step_by_step: a case is one call of a query's reference, after the
+    calls before it; it has one decision, and is resolved by the outcome of that call. `limit` draws a sample of the
+    cases that keeps the shares of the templates (`order`).
     """
 
     mode: Mode = "end_to_end"
@@ -272,7 +272,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The fourteen."""
+        """The fourteen tools."""
         return TOOLS
 
     @property
@@ -281,11 +281,11 @@ class GtaGenerated(RecordDataset[Record]):
         return records(self.seed)
 
     def chosen(self) -> Sequence[str]:
-        """All queries or, step by step, all of their calls."""
+        """All queries or, in step-by-step mode, all of their calls."""
         return list(self._places)
 
     def cluster(self, case_id: str) -> str:
-        """The template."""
+        """The template of the case's query."""
         return self._places[case_id][0].template
 
     def problem(self, case_id: str) -> Problem:
@@ -313,7 +313,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Record, int | None]]:
-        """By case the query, and which of its calls is to be decided, where it is one."""
+        """By case, the query and, if the case is a single call, the number of the call to be decided."""
         if self.mode == "end_to_end":
             return {name: (record, None) for name, record in self.records.items()}
         return {
@@ -324,9 +324,9 @@ class GtaGenerated(RecordDataset[Record]):
 
 
 def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score (0 without one).
+    """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
 
-    Queries for an image have no answer_score.
+    The answer_score is 0 without an answer. Queries for an image have no answer_score.
     """
     made = [step.call.tool for step in trajectory.steps if step.call]
     counts = tool_counts(made, [call.written.tool for call in record.calls])
@@ -338,7 +338,7 @@ def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: T
 def measure_step(
     record: Record, reference: Reference, plan_f1: PlanF1, done: Sequence[Step], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: ToolTree's F1 of the one call that is to be decided, and GTA's accuracies of it."""
+    """Step by step: ToolTree's F1 of the one call to be decided, and GTA's accuracies for this call."""
     step = trajectory.steps[0] if trajectory.steps else None
     own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done, decisions=1, plan_f1=plan_f1)
     return {**step_scores(step, record.calls[len(done)].concrete), **own}
@@ -346,7 +346,7 @@ def measure_step(
 
 @cache
 def records(seed: int) -> Mapping[str, Record]:
-    """All queries of a seed. Images are numbered through, so that no two queries are the same."""
+    """All queries of a seed. Images are numbered across all queries, so that no two queries are the same."""
     found: dict[str, Record] = {}
     facts, first = facts_of(seed), 1
     for template in TEMPLATES:
@@ -359,9 +359,9 @@ def records(seed: int) -> Mapping[str, Record]:
 
 
 def _behind(record: Record, step: int) -> SceneWorld:
-    """The world behind the calls before one, resolved by what that one obtains."""
+    """The world after the calls before call `step`, resolved by the outcome of that call."""
     before = record.calls[step - 1].state if step else record.world.start()
-    # What was obtained before does not count: a call may be asked for again.
+    # Outcomes that were obtained before do not count: the same call may be asked for again.
     return SceneWorld(
         record.world.images,
         record.world.web,

@@ -1,4 +1,4 @@
-"""A case in the making (images, reference calls that the world runs, query, answer), its words, and what is counted."""
+"""A case while it is made (images, reference calls run by the world, query, answer), its words, and first templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.worlds.scenes.scene import Box, Line, Scene, Thing, one, plural
 from grid.worlds.scenes.tools import Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
 
-# The words that cases are made of, and the entries of the web that they look things up in.
+# The words of which cases are made, and the entries of the web in which they look things up.
 
 
 WORDS = Path(__file__).parent / "stock" / "words.yaml"
@@ -37,7 +37,7 @@ def version() -> str:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is true in the world of one seed: about places, books, people, towns, dogs, nations, watches and food."""
+    """The facts in the world of one seed: about places, books, people, towns, dogs, nations, watches and food."""
 
     landmarks: Mapping[str, tuple[int, int]]
     """Year of opening, height in metres."""
@@ -60,7 +60,7 @@ class Facts:
 
     @cached_property
     def web(self) -> Web:
-        """An entry for each."""
+        """The web, with an entry for each fact."""
         return Web(tuple(self._entries()))
 
     def _entries(self) -> Iterator[Entry]:
@@ -87,7 +87,7 @@ class Facts:
 
 
 def facts(seed: int) -> Facts:
-    """Everything drawn anew by the seed."""
+    """All facts, drawn with the seed."""
     rng, known = random.Random(f"gta-generated-facts-{seed}"), words()
     places = [f"{name} {kind}" for name in known["names"] for kind in known["landmarks"]]
     people = [
@@ -123,7 +123,7 @@ _LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # pixels of lines of text
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the reference: as it is written, with concrete arguments, what it returned, and the state behind it."""
+    """A call of the reference: as written, with concrete arguments, what it returned, and the state after it."""
 
     place: str
     written: ToolCall
@@ -133,7 +133,7 @@ class Call:
     obtained: frozenset[Hashable]
 
     def ref(self, name: str) -> str:
-        """The reference to a field of what it returned."""
+        """The reference to a field of the call's result."""
         return reference(self.place, name)
 
     def __getitem__(self, name: str) -> Json:
@@ -142,7 +142,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished case. `wanted` is what its answer must hold; None where an image is asked for."""
+    """A finished case. `wanted` is what its answer must contain; None if an image is asked for."""
 
     id: str
     template: str
@@ -155,18 +155,18 @@ class Record:
 
     @property
     def concrete(self) -> dict[str, ToolCall]:
-        """By substep the calls with concrete arguments."""
+        """By substep, the calls with concrete arguments."""
         return {call.place: call.concrete for call in self.calls}
 
     @property
     def outcomes(self) -> dict[str, Mapping[str, Json]]:
-        """By substep what the calls return."""
+        """By substep, the results of the calls."""
         return {call.place: call.outcome.content for call in self.calls}
 
 
 @dataclass
 class Draft:
-    """Whatever is drawn comes from `rng`; `number` is the case's of its template, `first` that of its first image."""
+    """A case while it is made, drawn with `rng`: `number` is its number in the template, `first` its first image's."""
 
     rng: random.Random
     facts: Facts
@@ -179,40 +179,40 @@ class Draft:
     wanted: Lists | None = None
 
     def pick(self, name: str, count: int) -> list[str]:
-        """So many different words of a list of the stock."""
+        """Draw `count` different words from a list of the stock."""
         return self.rng.sample(list(words()[name]), count)
 
     def one(self, name: str) -> str:
-        """A word of a list of the stock."""
+        """Draw a word from a list of the stock."""
         return str(self.rng.choice(words()[name]))
 
     def of(self, known: Mapping[str, T], count: int) -> list[tuple[str, T]]:
-        """So many different facts."""
+        """Draw `count` different facts."""
         return self.rng.sample(sorted(known.items()), count)
 
     def prices(self, name: str, count: int) -> dict[str, str]:
-        """So many different goods with their prices."""
+        """Draw `count` different goods with their prices."""
         ranges: Mapping[str, Sequence[int]] = words()[name]
         return {item: self.price(*ranges[item]) for item in self.rng.sample(list(ranges), count)}
 
     def price(self, low: int, high: int) -> str:
-        """A price of so many cents, ending in 0 or 5, with its two decimals."""
+        """A price between `low` and `high` cents, in euros with two decimals, the last of them 0 or 5."""
         return f"{self.rng.randrange(low, high, 5) / 100:.2f}"
 
     def image(self, scene: Scene) -> str:
-        """A new image; its name."""
+        """Add a new image; return its name."""
         name = f"image_{self.first + len(self.images)}.jpg"
         self.images.append((name, scene))
         return name
 
     def call(self, tool: str, **arguments: Json) -> Call:
-        """The next call of the reference; raises ValueError where it fails."""
+        """Add the next call of the reference. Raises ValueError if it fails."""
         world = SceneWorld(tuple(self.images), self.facts.web, frozenset())
         written, outputs = ToolCall(tool, arguments), {call.place: call.outcome.content for call in self.calls}
         concrete = resolve(written, outputs)
         before = self.calls[-1].state if self.calls else world.start()
         obtained = world.outcome(before, concrete).obtained
-        if tool == "GoogleSearch":  # what else was found is not wanted
+        if tool == "GoogleSearch":  # the other results are not wanted
             obtained = frozenset({(tool, self.facts.web.found(str(arguments["query"]), 1)[0].title)})
         state, outcome = world.run(before, concrete)
         call = Call(str(len(self.calls)), written, concrete, outcome, state, obtained)
@@ -220,15 +220,15 @@ class Draft:
         return call
 
     def ask(self, *phrasings: str, **values: Any) -> None:
-        """What the user says: the ways to say it take turns."""
+        """Set the user's query; the phrasings take turns."""
         self.query = phrasings[self.number % len(phrasings)].format(**values)
 
     def tell(self, answer: str, *groups: Sequence[str]) -> None:
-        """The answer, and what it must hold: of each group one text."""
+        """Set the answer, and what an answer must contain: one text of each group."""
         self.answer, self.wanted = answer, Lists(tuple(map(tuple, groups)), ())
 
     def finished(self, case_id: str, template: str, resolution: Sequence[Call]) -> Record:
-        """The case, resolved by these calls' outcomes."""
+        """The finished case, which is resolved by the outcomes of these calls."""
         wanted = frozenset[Hashable]().union(*(call.obtained for call in resolution))
         world = SceneWorld(tuple(self.images), self.facts.web, wanted)
         places = tuple(call.place for call in resolution)
@@ -236,11 +236,11 @@ class Draft:
 
 
 Template = Callable[[Draft], Sequence[Call]]
-"""Makes a case of a draft; returns the calls that resolve it."""
+"""A function that makes a draft into a case, and returns the calls that resolve it."""
 
 
 def lines(*texts: str) -> tuple[Line, ...]:
-    """Texts one below the other."""
+    """Texts as lines, one below the other."""
     return tuple(
         Line(text, (_LEFT, _TOP + at * _HIGH, _LEFT + _LETTER * len(text), _TOP + at * _HIGH + 34))
         for at, text in enumerate(texts)
@@ -248,12 +248,12 @@ def lines(*texts: str) -> tuple[Line, ...]:
 
 
 def listed(goods: Mapping[str, str]) -> tuple[str, ...]:
-    """Goods and prices, a line each."""
+    """Goods with their prices, one line each."""
     return tuple(f"{name} {price}" for name, price in goods.items())
 
 
 def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> list[Box]:
-    """So many boxes that do not touch, from left to right."""
+    """A number of boxes that do not touch, from left to right."""
     left, top, right, bottom = area
     width = (right - left) // count
     boxes: list[Box] = []
@@ -271,25 +271,25 @@ def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> lis
 
 
 def crowd(counts: Mapping[str, int], rng: random.Random, area: Box = (0, 0, 1000, 750)) -> tuple[Thing, ...]:
-    """So many things of each kind, mixed."""
+    """The given number of things of each kind, mixed."""
     names = [name for name, count in counts.items() for _ in range(count)]
     rng.shuffle(names)
     return tuple(Thing(name, box) for name, box in zip(names, places(len(names), rng, area), strict=True))
 
 
 def euros(number: Json) -> str:
-    """A sum with its two places."""
+    """A sum in euros with two decimals."""
     return f"{float(str(number)):.2f} euros"
 
 
 def forms(number: Json) -> tuple[str, ...]:
-    """How a number may be written in an answer: as it is, or rounded to one or two places."""
+    """The ways in which an answer may write a number: as it is, or rounded to one or two decimals."""
     exact = str(number)
     rounded = (f"{float(exact):.2f}", f"{float(exact):.1f}")
     return tuple(dict.fromkeys((exact, rounded[0], *(one for one in rounded[1:] if float(one) == float(exact)))))
 
 
-# Templates about what is to be seen: how many, where, of which color; and about formulae on sheets of paper.
+# Templates about visible things (how many, where, of which color), and about formulae on sheets of paper.
 
 
 _ROOM = "A photo of a living room"
@@ -302,7 +302,7 @@ def solution():
 
 
 def solver_code(names: str, *equations: str) -> str:
-    """Code that solves equations, each as the two sides parted by a comma."""
+    """Code that solves equations, each given as its two sides separated by a comma."""
     listed = ", ".join(f"Eq({one})" for one in equations)
     if len(equations) == 1:
         return _CODE.format(names=names, equations=listed, unknowns=names)
@@ -310,7 +310,7 @@ def solver_code(names: str, *equations: str) -> str:
 
 
 def cost_of_two_kinds(draft: Draft) -> Sequence[Call]:
-    """What all fruit of two kinds costs."""
+    """The price of all fruit of two kinds."""
     a, b, c = draft.pick("fruit", 3)
     counts = {a: draft.rng.randint(2, 6), b: draft.rng.randint(2, 6), c: draft.rng.randint(1, 4)}
     image = draft.image(Scene("A photo of a market stall", crowd(counts, draft.rng)))
@@ -364,7 +364,7 @@ def formula_at_two_points(draft: Draft) -> Sequence[Call]:
 
 
 def two_equations(draft: Draft) -> Sequence[Call]:
-    """Two unknowns, an equation on each of two notes."""
+    """Two unknowns, with one equation on each of two notes."""
     x, y = draft.rng.sample(range(2, 16), 2)
     a, b, c, d = (draft.rng.randint(2, 7) for _ in range(4))
     if a * d == b * c:
@@ -388,7 +388,7 @@ def two_equations(draft: Draft) -> Sequence[Call]:
 
 
 def more_in_which_photo(draft: Draft) -> Sequence[Call]:
-    """How many of a kind are on each of two photos."""
+    """The numbers of animals of a kind in two photos."""
     kind, *others = draft.pick("animals", 3)
     numbers = draft.rng.sample(range(2, 8), 2)
     photos = [
@@ -407,7 +407,7 @@ def more_in_which_photo(draft: Draft) -> Sequence[Call]:
 
 
 def food_for_a_herd(draft: Draft) -> Sequence[Call]:
-    """What animals of three kinds eat in a day."""
+    """The food that animals of three kinds eat in a day."""
     kinds = draft.pick("animals", 3)
     counts = {kind: draft.rng.randint(2, 5) for kind in kinds}
     eats = draft.rng.sample(range(2, 12), 3)
@@ -482,7 +482,7 @@ def two_attributes(draft: Draft) -> Sequence[Call]:
 
 
 def color_in_the_right_photo(draft: Draft) -> Sequence[Call]:
-    """The color of a thing on that of two photos which shows a place."""
+    """The color of a thing in the one of two photos that shows a given place."""
     (place, other), thing = draft.pick("places", 2), draft.one("clothes")
     colors = draft.pick("colors", 2)
     photos = {
@@ -506,7 +506,7 @@ def color_in_the_right_photo(draft: Draft) -> Sequence[Call]:
 
 
 def furthest_left(draft: Draft) -> Sequence[Call]:
-    """Where three things are."""
+    """The positions of three things."""
     names = draft.pick("furniture", 5)
     things = tuple(Thing(name, box) for name, box in zip(names, places(5, draft.rng), strict=True))
     image = draft.image(Scene(_ROOM, things))

@@ -1,4 +1,4 @@
-"""Templates that look something up on the web, make pictures, or ask about shelves and charts."""
+"""Templates that look something up on the web, make pictures, or are about shelves and charts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def two_frames(draft: Draft) -> Sequence[Call]:
 
 
 def building_on_a_sign(draft: Draft) -> Sequence[Call]:
-    """When the building opened that a sign names."""
+    """The opening year of the building that a sign names."""
     ((name, (year, _)),) = draft.of(draft.facts.landmarks, 1)
     image = draft.image(Scene("A photo of a street sign", lines=lines(f"To {name}", f"{draft.rng.randint(2, 9)}00 m")))
     draft.ask(
@@ -53,7 +53,7 @@ def building_on_a_sign(draft: Draft) -> Sequence[Call]:
 
 
 def higher_of_two(draft: Draft) -> Sequence[Call]:
-    """Which of two buildings on a signpost is higher."""
+    """The higher of two buildings on a signpost."""
     (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
     image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
     draft.ask(
@@ -70,7 +70,7 @@ def higher_of_two(draft: Draft) -> Sequence[Call]:
 
 
 def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
-    """Where the author of a book was born."""
+    """The birthplace of a book's author."""
     ((title, author),) = draft.of(draft.facts.books, 1)
     image = draft.image(Scene("A photo of a book cover", lines=lines(title, "A novel")))
     draft.ask(
@@ -88,7 +88,7 @@ def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
 
 
 def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
-    """What the web says of a watch whose brand is to be seen."""
+    """The web's facts about a watch whose brand is visible."""
     ((brand, (price, years)),) = draft.of(draft.facts.watches, 1)
     things = [
         Thing(name, box, (("brand", brand), ("color", draft.one("colors"))) if name == "watch" else ())
@@ -110,7 +110,7 @@ def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
 
 
 def two_dogs(draft: Draft) -> Sequence[Call]:
-    """Which of two breeds grows taller."""
+    """The taller of two breeds of dogs."""
     (a, (high, _)), (b, (low, _)) = draft.of(draft.facts.dogs, 2)
     photos = [
         draft.image(Scene(f"A photo of {one(breed)} on a lawn", (Thing("dog", (200, 150, 700, 600)),)))
@@ -147,7 +147,7 @@ def sum_on_a_receipt(draft: Draft) -> Sequence[Call]:
 
 
 def price_in_euros(draft: Draft) -> Sequence[Call]:
-    """What a dish costs in another currency."""
+    """The price in euros of a dish that is priced in another currency."""
     ((nation, rate),) = draft.of(draft.facts.crowns, 1)
     goods = draft.prices("dishes", 4)
     image = draft.image(Scene("A photo of a menu", lines=lines(f"Prices in crowns of {nation}", *listed(goods))))
@@ -166,7 +166,7 @@ def price_in_euros(draft: Draft) -> Sequence[Call]:
 
 
 def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
-    """The energy of two bars, and its share of what a day needs."""
+    """The energy of two bars, and its share of a day's energy."""
     (a, p), (b, q) = draft.of(draft.facts.bars, 2)
     n, m = draft.rng.sample([25, 30, 35, 40, 45, 50, 60], 2)
     day = draft.rng.choice([2000, 2200, 2500])
@@ -190,7 +190,7 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
 
 
 def _pairs(draft: Draft) -> tuple[str, list[str]]:
-    """A room with two pairs of things that differ in color; the names of one of each pair, with the color."""
+    """A room with two pairs of things that differ in color; the name of one thing of each pair, with its color."""
     names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
     kinds = [*zip(names * 2, colors, strict=True)]
     draft.rng.shuffle(kinds)
@@ -215,11 +215,11 @@ LOOKUPS: tuple[Template, ...] = (
 )
 
 
-# Templates that end with a picture that was generated or made to look otherwise.
+# Templates that end with a generated picture, or one that was given another look.
 
 
 def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
-    """A picture of something in the color of something else."""
+    """A picture of a creature in the color of something else."""
     image, worn, color = _street(draft, "clothes")
     creature = draft.one("creatures")
     draft.ask(
@@ -234,7 +234,7 @@ def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
 
 
 def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
-    """A picture of what two signs name."""
+    """A picture of the two things that two signs name."""
     creature, worn = draft.one("creatures"), draft.one("clothes")
     sign = draft.image(Scene("A photo of a sign at a gate", lines=lines(creature.upper())))
     label = draft.image(Scene("A photo of a shop sign", lines=lines(f"{worn} sale".upper())))
@@ -250,7 +250,7 @@ def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
 
 
 def restyled_photo(draft: Draft) -> Sequence[Call]:
-    """The right one of two photos in another look."""
+    """The right one of two photos, in another style."""
     (place, other), style = draft.pick("places", 2), draft.one("styles")
     shown = draft.rng.sample([place, other], 2)
     photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
@@ -267,7 +267,7 @@ def restyled_photo(draft: Draft) -> Sequence[Call]:
 
 
 def titled_picture(draft: Draft) -> Sequence[Call]:
-    """A photo in another look, with a title that stands elsewhere."""
+    """A photo in another style, with a title from another image."""
     title, style, place = draft.one("titles"), draft.one("styles"), draft.one("places")
     photo = draft.image(Scene(f"A photo of {one(place)}", _walkers(draft)))
     cover = draft.image(Scene("A photo of a book cover", lines=lines(title)))
@@ -319,7 +319,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
 
 
 def _street(draft: Draft, name: str) -> tuple[str, str, str]:
-    """A street with three things of a list of the stock; one of them and its color."""
+    """A street with three things from a list of the stock; one of them, and its color."""
     names, colors = draft.pick(name, 3), draft.pick("colors", 3)
     things = tuple(
         Thing(thing, box, (("color", color),))
@@ -342,7 +342,7 @@ PICTURES: tuple[Template, ...] = (
 )
 
 
-# Templates about what stands on shelves, and about charts.
+# Templates about things on shelves, and about charts.
 
 
 _SHELVES: tuple[Box, ...] = ((0, 0, 1000, 240), (0, 250, 1000, 490), (0, 500, 1000, 750))
@@ -363,7 +363,7 @@ def chart_code(points: Mapping[str, str]) -> str:
 
 
 def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
-    """How many stand on one shelf, and how many in all."""
+    """The number of things on one shelf, and on all shelves."""
     image, kind, counts = _cupboard(draft)
     shelf = draft.rng.choice(list(counts))
     draft.ask(
@@ -380,7 +380,7 @@ def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
 
 
 def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
-    """By how many one shelf has more than another."""
+    """How many more things one shelf has than another."""
     image, kind, counts = _cupboard(draft)
     shelves = sorted(draft.rng.sample(list(counts), 2), key=lambda shelf: -counts[shelf])
     draft.ask(
@@ -396,7 +396,7 @@ def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
 
 
 def filled_shelves(draft: Draft) -> Sequence[Call]:
-    """How many are missing until all shelves have as many as the fullest."""
+    """How many things are missing until all shelves have as many as the fullest."""
     image, kind, counts = _cupboard(draft)
     draft.ask(
         "All three shelves in {image} (upper, middle and lower shelf) should hold as many {kind} as the fullest "
@@ -416,7 +416,7 @@ def filled_shelves(draft: Draft) -> Sequence[Call]:
 
 
 def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
-    """A bar chart of what stands on two notes."""
+    """A bar chart of the numbers on two notes."""
     days = list(draft.pick("days", 5))
     visitors = {day: str(draft.rng.randint(11, 95)) for day in sorted(days, key=words()["days"].index)}
     halves = dict(list(visitors.items())[:3]), dict(list(visitors.items())[3:])
@@ -434,7 +434,7 @@ def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
 
 
 def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
-    """A chart of what is on the right one of two photos, in another look."""
+    """A chart of the things in the right one of two photos, in another style."""
     kinds, style = draft.pick("animals", 4), draft.one("styles")
     counts = {kind: draft.rng.randint(1, 5) for kind in kinds}
     farm = Scene("A photo of a farmyard", crowd(counts, draft.rng))
@@ -459,7 +459,7 @@ def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
 
 
 def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> list[Call]:
-    """Each shelf found, and what is on it counted."""
+    """Find each shelf, and count the things on it."""
     found = []
     for shelf in shelves:
         box = draft.call("TextToBbox", image=image, text=shelf)
@@ -468,7 +468,7 @@ def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> lis
 
 
 def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
-    """Three shelves with things of two kinds; how many of the first are on each, all numbers different."""
+    """Three shelves with things of two kinds; how many of the first kind are on each, all numbers different."""
     kind, other = draft.pick("goods", 2)
     shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))
     things: list[Thing] = []

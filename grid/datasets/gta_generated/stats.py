@@ -1,4 +1,4 @@
-"""The set's statistics beside GTA's, as its authors publish them (open-compass/GTA, figs/statistics.jpg)."""
+"""The set's statistics next to GTA's, as GTA's authors publish them (open-compass/GTA, figs/statistics.jpg)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LETTERS = "POLC"
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: GTA's, ours, and both as shares of the queries (None: no share)."""
+    """One figure: GTA's, ours, and both as shares of the queries (None if it is no share)."""
 
     name: str
     gta: float
@@ -32,7 +32,7 @@ class Statistic:
 
 
 def statistics(dataset: GtaGenerated) -> list[Statistic]:
-    """The published figures beside ours."""
+    """The published figures next to ours."""
     records = list(dataset.records.values())
     calls, images = sum(len(one.calls) for one in records), sum(len(one.world.images) for one in records)
     return [
@@ -60,7 +60,7 @@ def categories(record: Record) -> str:
 
 
 def named_tools(record: Record) -> list[str]:
-    """The tools all of whose names' words stand in the query."""
+    """The tools whose names have all their words in the query."""
     words = set(stems(record.query))
     return [name for name in TOOLS if set(stems(name)) <= words]
 
@@ -87,7 +87,7 @@ def tables(dataset: GtaGenerated) -> Iterator[Table]:
 
 
 def broken(dataset: GtaGenerated) -> Iterator[str]:
-    """The rules that do not hold: the reference resolves its case, doing nothing does not, no query names its tools."""
+    """A line for each rule broken: references resolve their cases, doing nothing does not, queries name no tools."""
     for name, record in dataset.records.items():
         if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
             yield f"{name}: its reference does not resolve it"

@@ -52,7 +52,7 @@ from grid.worlds.readers import Corpus, Paragraph
 from grid.worlds.search import TOOLS, QuestionWorld
 
 ADAPTER = 2
-"""Raise when the same files give other cases or outcomes."""
+"""Increase it when the same files give other cases or outcomes."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
 _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
@@ -60,25 +60,26 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 @dataclass(config=STRICT)
 class HotpotQAMulti(RecordDataset[Sample]):
-    """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file by `seed` + the number.
+    """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file with `seed` + the number.
 
-    A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
-    and `answer_f1` are the means over parts. Its cluster is the questions that it is made of, in whatever order. By
-    default it is shown no question that differs from one of its own in names alone. Cases of several clusters share
-    questions, so that intervals speak of other cases of these questions (`--stats` says how many cases share).
+    A case is resolved when all its parts are answered correctly and in their order, by HotpotQA's exact match;
+    `answer_em` and `answer_f1` are means over parts. A case's cluster is the set of its questions, in any order. By
+    default, a case is shown no question that differs from one of its own only in names. Cases of different clusters
+    share questions; confidence intervals therefore hold for other cases of these questions (`--stats` says how many
+    cases share).
 
     Args:
-        path: the file, or a folder that holds it.
-        objectives: a number from 1 to 9, or all from one to another.
-        train: the file that demonstrations come from; without one half of the questions of `path` are kept for them.
-        corpus: JSON Lines with title and text that are searched; without it the paragraphs of all questions are.
-        retrieval: of paragraphs, by words or by the cosine of embeddings.
-        paragraphs: that a search has to go by (the settings of tool robustness have their own).
-        demonstrations_from: draw so many cases of each number for demonstrations.
-        demonstrations_by: what 'nearest' means.
+        path: the file, or a folder that contains it.
+        objectives: a number from 1 to 9, or all numbers from one to another.
+        train: the file from which demonstrations come; without it, half of the questions of `path` are kept for them.
+        corpus: JSON Lines with title and text, which are searched; without it, the paragraphs of all questions are.
+        retrieval: how paragraphs are retrieved: by words or by the cosine of embeddings.
+        paragraphs: the number of paragraphs that a search may use (the settings of tool robustness have their own).
+        demonstrations_from: how many cases of each number to draw for demonstrations.
+        demonstrations_by: the measure for 'nearest'.
         demonstrations_hold_out: which solved cases a case is not shown: those with a question that differs from one of
-            its own in names alone, or itself alone.
-        hub, wheel, sentence_model, query_prefix: the model of embeddings, as a dense retriever's.
+            its own only in names, or only itself.
+        hub, wheel, sentence_model, query_prefix: the embedding model, as for a dense retriever.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED})
@@ -99,7 +100,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
     seed: Annotated[int, Field(ge=0)] = 42
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for other objectives."""
+        """Raise ConfigError for other objectives."""
         match = _OBJECTIVES.fullmatch(str(self.objectives))
         if match is None or int(match[1]) > int(match[2] or match[1]):
             allowed = "a number from 1 to 9, or a smaller and a larger one: 1..5"
@@ -107,7 +108,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, what is drawn, and the fingerprint of a sentence model's folder."""
+        """The adapter, the files' fingerprint, seed and number of cases, a sentence model folder's fingerprint."""
         drawn = f"{self.seed}-{self.cases}"
         embeds = self.retrieval == "dense" or self.demonstrations_by == "embeddings"
         own = f"-{model_fingerprint(self._model)}" if embeds and self.sentence_model is not None else ""
@@ -116,12 +117,12 @@ class HotpotQAMulti(RecordDataset[Sample]):
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
         """`search` and `commonsense`."""
-        _ = self._files  # raises ConfigError where there is none
+        _ = self._files  # raises ConfigError if there is none
         return TOOLS
 
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be parts, paragraphs that are none, and cases that the questions do not suffice for."""
+        """Records that cannot be parts, invalid paragraphs, and cases for which there are not enough questions."""
         short = [
             Skipped(f"k={number}", f"{self.cases} cases asked for, {len(found)} drawn: there are no others")
             for number, found in self._drawn.items()
@@ -152,22 +153,22 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The questions that cases are made of."""
+        """The questions from which cases are made."""
         return self._split[0]
 
     @property
     def trainings(self) -> Sequence[Part]:
-        """The questions that demonstrations are made of, none of which is in a case."""
+        """The questions from which demonstrations are made; none of them is in a case."""
         return self._split[1]
 
     def strata(self) -> Sequence[Stratum]:
-        """Numbers of questions, and in them the orders of their types."""
+        """The numbers of questions, and within them the sequences of the questions' types."""
         return lambda case: str(len(self.records[case].parts)), lambda case: " ".join(self.records[case].kinds)
 
     def cluster(self, case_id: str) -> str:
-        """The questions that it is made of: cases that have them in other orders are one cluster.
+        """The questions of a case; cases with the same questions in other orders are one cluster.
 
-        The types of the parts would be none: the number of parts and the controls of the regression follow from them.
+        The parts' types would not do: the number of parts and the regression's controls follow from them.
         """
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
@@ -192,18 +193,18 @@ class HotpotQAMulti(RecordDataset[Sample]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no answer is given."""
+        """The scores of an episode that broke off: it gave no answer."""
         return {**WITHOUT_AN_ANSWER}
 
     def world(self, sample: Sample) -> QuestionWorld:
-        """The tools of a case; an outline says itself where the work ends, and no finish answers."""
+        """The tools of a case. With an outline, the outline itself ends the work, and no finish gives an answer."""
         wanted = tuple(part.answer for part in sample.parts)
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The cases of as many other questions that are nearest to a case, nearest first (B.1.3).
+        """The solved cases with equally many questions that are nearest to a case, nearest first (B.1.3).
 
-        By default none with a part of a template that the case has, which the paper does not leave out.
+        By default, cases with a part whose template the case has are left out, which the paper does not do.
         """
         sample = self.records[case_id]
         held_out = sample.templates if self.demonstrations_hold_out == "template" else frozenset[str]()
@@ -211,14 +212,14 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def searched(self) -> Corpus:
-        """What a search finds paragraphs in."""
+        """The paragraphs that are searched."""
         model = self._model if self.retrieval == "dense" else None
         own = self._own_corpus[0]
         return corpus_of((own,) if own else tuple(pool.paragraphs for pool in self._pools), model, self.query_prefix)
 
     @cached_property
     def constants(self) -> Constants:
-        """Constant answers, by the questions for demonstrations."""
+        """Constant answers, computed from the questions for demonstrations."""
         return Constants(self.trainings)
 
     @cached_property
@@ -243,7 +244,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _drawn(self) -> dict[int, list[tuple[Part, ...]]]:
-        """By the number of parts those of each case; raises ConfigError where there are too few questions."""
+        """By number of parts, the parts of each case. Raises ConfigError if there are too few questions."""
         for number in self.numbers:
             if bounds(self.parts, number) != (0, number) and (number > 1 or not self.parts):
                 of = {kind: sum(part.kind == kind for part in self.parts) for kind in (BRIDGE, COMPARISON)}
@@ -255,7 +256,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _nearest(self) -> dict[int, Nearest[Demonstration]]:
-        """By the number of parts the solved cases of so many."""
+        """By number of parts, the solved cases with this number."""
         return {number: self._solved(number) for number in self.numbers}
 
     def _solved(self, number: int) -> Nearest[Demonstration]:
@@ -274,7 +275,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
+        """The folder of the sentence model. Raises ConfigError if there is none, or no package to load it with."""
         dense = self.retrieval == "dense"
         asked_by = ("dataset.retrieval", "dense") if dense else ("dataset.demonstrations_by", self.demonstrations_by)
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
@@ -285,7 +286,7 @@ def _demonstration(sample: Sample) -> Demonstration:
 
 
 def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
-    """Means over parts by HotpotQA's official evaluation; there are no arguments to compare with."""
+    """Means over parts according to HotpotQA's official evaluation; there are no arguments to compare."""
     pairs = list(zip(parts_of(trajectory.answer, len(wanted)), wanted, strict=True))
     return {
         "usage": None,
@@ -294,12 +295,12 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
     }
 
 
-# The paragraphs that are searched, made ready once a process for all data sets of the same files.
+# The paragraphs that are searched, prepared once per process for all data sets of the same files.
 
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """Paragraphs of several pools, each once, by the embeddings of a model's folder or, without one, by their words."""
+    """Paragraphs of several pools, each once, searched by a model's embeddings or, without a model, by their words."""
     distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
 
     def texts() -> Sequence[str]:
@@ -310,16 +311,16 @@ def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None,
     return Corpus(distinct, dense_texts(texts, lambda: embedder_of(model), query_prefix), matching=False)
 
 
-# HotpotQA's files as pools of parts and of paragraphs, each file read once a process; how one file makes two pools.
+# HotpotQA's files as pools of parts and of paragraphs, each file read once per process; how one file becomes two pools.
 
 
 CORPUS = "dataset.corpus"
 DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
-"""The files that are looked for in a folder, the first one first."""
+"""The files that are looked for in a folder, in this order."""
 
 
 def file_of(key: str, path: str | None) -> Path:
-    """The file that a key names, or that lies in the folder which it names; raises ConfigError where there is none."""
+    """The file that a key names, or the file in the folder that the key names. Raises ConfigError if there is none."""
     paragraphs = "a file of JSON Lines with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
@@ -337,7 +338,7 @@ def file_of(key: str, path: str | None) -> Path:
 
 
 def read_pool(key: str, path: Path) -> Pool:
-    """A file of questions.
+    """Read a file of questions.
 
     Raises:
         DataError: the file is broken.
@@ -359,7 +360,7 @@ def read_pool(key: str, path: Path) -> Pool:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, size: int, changed: int) -> Pool:
-    """A file's pool; another size or time says that it is not the same any more."""
+    """A file's pool; a changed size or time means that the file is no longer the same."""
     return kept(path, _made)
 
 
@@ -387,7 +388,7 @@ def _made(path: Path) -> Pool:
 
 
 def read_paragraphs(path: Path) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:
-    """A corpus of JSON Lines with `title` and `text`, each paragraph once, and what is none.
+    """A corpus of JSON Lines with `title` and `text`, each paragraph once, and the lines that are no paragraph.
 
     Raises:
         DataError: the file is broken.
@@ -416,9 +417,9 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
 
 
 def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-    """Parts for cases and parts for demonstrations: of each kind every second one, in the order of their ids' hashes.
+    """Parts for cases and parts for demonstrations: of each kind every second part, in the order of their ids' hashes.
 
-    Both stand in the order of the parts. The first is the larger one where a kind's number is odd.
+    Both lists keep the order of the parts. If a kind has an odd number of parts, the first list gets one more.
     """
     for_cases: set[str] = set()
     for kind in KINDS:
@@ -428,7 +429,7 @@ def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
 
 
 def others(parts: Iterable[Part], used: Iterable[Part]) -> list[Part]:
-    """The parts that are none of those used, by id and by question."""
+    """The parts that share neither id nor question with a used part."""
     used = list(used)
     ids, texts = {part.id for part in used}, {part.question for part in used}
     return [part for part in parts if part.id not in ids and part.question not in texts]
@@ -444,23 +445,23 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _commonest(skipped: Sequence[Skipped]) -> str:
-    """The commonest reason, for an error."""
+    """The most frequent reason, for an error's message."""
     reasons = Counter(skip.reason for skip in skipped).most_common(1)
     return f" (of most: {reasons[0][0]:.120})" if reasons else ""
 
 
-# What was made of a large file, in the user's cache: reading it again takes seconds in the place of a minute.
+# The pool of a large file, kept in the user's cache: reading it again takes seconds instead of a minute.
 
 
 _LARGE = 100_000_000
-"""Bytes of a file from which on it is worth it."""
+"""The size in bytes from which a file's pool is kept."""
 _PARTS, _PARAGRAPHS, _SKIPPED, _COUNT = "parts.jsonl", "paragraphs.jsonl", "skipped.jsonl", "records.json"
 
 
 class Pool(NamedTuple):
-    """A file of questions: those that can be parts, in its order, all paragraphs once, and what cannot be a part.
+    """A file of questions: the parts in the file's order, all paragraphs once, and the records that cannot be parts.
 
-    `records` counts what the file holds.
+    `records` is the number of records in the file.
     """
 
     parts: tuple[Part, ...]
@@ -470,9 +471,9 @@ class Pool(NamedTuple):
 
 
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
-    """The pool of a file; of a large one out of the cache, for as long as file and code are the same.
+    """The pool of a file; a large file's pool comes from the cache as long as file and code are unchanged.
 
-    Raises DataError where the cache is damaged, and whatever `make` raises.
+    Raises DataError if the cache is damaged, and every error that `make` raises.
     """
     if path.stat().st_size < _LARGE:
         return make(path)

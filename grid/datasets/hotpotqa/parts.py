@@ -1,9 +1,9 @@
-"""A question as a part of a case: the calls that solve it, their texts composed by rules, and what they find (B.1.3).
+"""A question as a part of a case: the calls that solve it, their texts, composed by rules, and their results (B.1.3).
 
-The paper's decompositions were written by a language model and are not released. Here a bridge question is two
-searches: those of its words that its first paragraph tells about make the first, whose result is the title of the other
-paragraph; put in their place it makes the second. A comparison asks of each of the two what decides the question, with
-neither naming the other, and compares what was found.
+The paper's decompositions were written by a language model and are not released. Here, a bridge question becomes two
+searches. The first asks for the words that the first paragraph describes; its result is the title of the other
+paragraph. The second is the question with this result in place of those words. A comparison asks about each of the two
+things what decides the question, without naming the other thing, and compares the results.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text; a number stands for the result of the part's call of this number, from 0."""
+"""A question's text; a number is replaced by the result of the part's call of this number, from 0."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""The share of a title's words by which a paragraph names it: texts seldom have a title in full."""
+"""The share of a title's words that a paragraph must have to name it: texts seldom contain a title in full."""
 
 
 @dataclass(frozen=True)
 class PartStep:
     """One call: its tool, its question, and its result.
 
-    `title`: of the paragraph that holds the result; empty where none is searched.
+    `title`: the title of the paragraph that contains the result; empty if the call searches none.
     """
 
     tool: str
@@ -49,7 +49,7 @@ class PartStep:
     title: str = ""
 
     def asked(self, numbers: Sequence[str]) -> str:
-        """The question, with references to the part's calls before it, by their numbers in the plan."""
+        """The question, with references to the part's earlier calls by their numbers in the plan."""
         return self._joined([reference(number, RESULT) for number in numbers])
 
     def found(self, results: Sequence[str]) -> str:
@@ -63,7 +63,7 @@ class PartStep:
 
 @dataclass(frozen=True)
 class Part:
-    """A question that can be one of several: its reference's calls in their order; the last one's result answers it."""
+    """A question that can be one of several in a case. The result of its reference's last call answers it."""
 
     id: str
     question: str
@@ -78,18 +78,18 @@ class Part:
 
     @cached_property
     def template(self) -> str:
-        """Its words without the names of its paragraphs: questions of one template differ in these names alone."""
+        """The question's words without its paragraphs' names: questions of one template differ only in these names."""
         names = sorted({bare(step.title) for step in self.steps} - {""}, key=len, reverse=True)
         return normalised(re.sub("|".join(map(_named, names)), " ", self.question, flags=re.IGNORECASE))
 
     def evidence(self) -> dict[str, Evidence]:
-        """By question, with earlier results filled in, what each call finds."""
+        """The result of each call, by the call's question with earlier results filled in."""
         results = [step.result for step in self.steps]
         return {step.found(results): Evidence(step.result, step.title) for step in self.steps}
 
 
 def part_of(question: Question) -> Part:
-    """A question with its reference; raises ValueError, with the reason, where its paragraphs give none."""
+    """A question with its reference. Raises ValueError, with the reason, if its paragraphs give no reference."""
     supporting = question.supporting
     if len(supporting) != 2:
         raise ValueError(f"{len(supporting)} of its paragraphs hold supporting facts, where two must")
@@ -100,7 +100,7 @@ def part_of(question: Question) -> Part:
 
 
 def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep, ...]:
-    """Find the pivot, then ask about it: the pivot is the title of the one paragraph that holds the answer."""
+    """Find the pivot, then ask about it. The pivot is the title of the one paragraph that contains the answer."""
     held = [_stands_in(question.answer, f"{context.title} {context.text}") for context in (one, other)]
     if held[0] == held[1]:
         raise ValueError(f"its answer stands in {'both' if held[0] else 'neither'} of its supporting paragraphs")
@@ -122,7 +122,7 @@ def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep,
 
 
 def _comparison(question: Question, one: Context, other: Context) -> tuple[PartStep, ...]:
-    """Ask of each what decides the question, then decide it. What is found are the sentences that it rests on."""
+    """Ask about each thing what decides the question, then decide it. The searches find the supporting sentences."""
     text, places = question.text, dict[tuple[int, int], Context]()
     for context in (one, other):
         name = bare(context.title)
@@ -145,7 +145,7 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
 
 
 def _named(name: str) -> str:
-    """A pattern: a name that stands by itself."""
+    """A pattern for a name that is not part of a longer word."""
     return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 
@@ -154,16 +154,16 @@ def _facts(context: Context) -> str:
 
 
 def _behind(span: str) -> str:
-    """The punctuation that a span ends with, which stays where it is."""
+    """The punctuation at the end of a span, which stays in the question."""
     return span[len(span.rstrip(_EDGES)) :]
 
 
 def _stands_in(text: str, whole: str) -> bool:
-    """Whether a text stands in another, word by word, whatever the case, articles and punctuation."""
+    """Whether a text occurs in another, word by word; case, articles and punctuation do not matter."""
     return f" {normalised(text)} " in f" {normalised(whole)} "
 
 
-# Which words of a bridge question describe its pivot: those that its first paragraph tells about.
+# The words of a bridge question that describe its pivot: those about which its first paragraph tells.
 
 
 _WORD = re.compile(r"\S+")
@@ -172,26 +172,26 @@ _ASKING = frozenset(["what", "which", "who", "whom", "whose", "when", "where", "
 _RELATIVE = frozenset(["who", "whom", "whose", "which", "that", "where", "when"])
 _DETERMINERS = frozenset(["the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their"])
 _MODIFYING = frozenset(["what", "which", "whose", "how"])
-"""What is asked for stands behind them: `what city`."""
+"""Words that are followed by the thing asked for: `what city`."""
 _PREPOSITIONS = frozenset(["by", "in", "at", "on", "for", "with", "from", "to", "as", "into", "than"])
 _VERBS = frozenset(
     ["is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will"]
 )
 _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "would", "also"])
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
-"""Of a word, by whether the first paragraph has it, and whether the second does."""
+"""The weight of a word, by whether the first paragraph has it, and whether the second has it."""
 _MOST = 120
-"""Words of a question that are looked at."""
+"""How many words of a question are looked at."""
 _NEAR = 3
-"""Words between a noun and its determiner, at most."""
+"""The most words between a noun and its determiner."""
 
 
 def described(question: str, first: str, second: str) -> tuple[int, int] | None:
-    """Where the span lies that one paragraph tells about and another does not; None where there is none.
+    """The place of the span that one paragraph describes and another does not; None if there is no such span.
 
-    Of all spans that may be taken out of the question, that with the most words of the first paragraph alone and the
-    fewest of the second alone; of equal ones the first and shortest. Then it is widened to what belongs to it: the
-    determiner, `the director of` a film, and the noun before a relative clause that asks.
+    Of all spans that may be taken out of the question, it is the one with the most words of the first paragraph alone
+    and the fewest of the second alone; of equal spans, the first and shortest. Then it is extended by words that belong
+    to it: the determiner, `the director of` a film, and the noun before a relative clause that asks.
     """
     words = _Words(question)
     totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
@@ -210,7 +210,7 @@ def described(question: str, first: str, second: str) -> tuple[int, int] | None:
 
 
 class _Words:
-    """A question's words: where each stands, and in lower case without quotes and punctuation."""
+    """A question's words: the place of each, and its form in lower case without quotes and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -218,16 +218,16 @@ class _Words:
         self.bare = [text[start:end].strip(_SPANS_EDGES).lower() for start, end in self.places]
 
     def weights(self, first: set[str], second: set[str]) -> list[float]:
-        """How much each word tells of the first paragraph and not of the second; 0 for words of grammar."""
+        """How much each word points to the first paragraph and not to the second; 0 for grammatical words."""
         return [
             sum(_WEIGHTS[term in first, term in second] for term in own) / max(len(own), 1)
             for own in (self._content[place] for place in range(len(self.bare)))
         ]
 
     def may_leave(self, start: int, end: int) -> bool:
-        """Whether a span may go: a word that asks is left, where there is one, and something that is asked.
+        """Whether a span may be taken out: a word that asks (if there is one) and something to ask about remain.
 
-        No span parts `what` from what it asks for.
+        No span separates `what` from the thing that it asks for.
         """
         outside = (*range(start), *range(end, len(self.bare)))
         asks = any(self.bare[place] in _ASKING for place in outside) or not _ASKING.intersection(self.bare)
@@ -235,7 +235,7 @@ class _Words:
         return asks and not parted and any(self._content[place] or self.bare[place] == "from" for place in outside)
 
     def widened(self, start: int, end: int) -> int:
-        """Where a span begins with its determiner, the noun before its relative clause, and what it is `of`."""
+        """The start of a span with its determiner, the noun before its relative clause, and the words before `of`."""
         bare, reach, behind = self.bare, start, ""
         while reach and not self._breaks(reach - 1):
             word = bare[reach - 1]
@@ -252,7 +252,7 @@ class _Words:
         return start
 
     def lengthened(self, start: int, end: int) -> int:
-        """Where a span ends with the noun before a relative clause that begins soon behind it: `by an actress who`."""
+        """The end of a span with the noun before a relative clause that begins soon after it: `by an actress who`."""
         bare = self.bare
         if self._breaks(end - 1) or end == len(bare) or bare[end] not in _PREPOSITIONS | _DETERMINERS:
             return end
@@ -265,20 +265,20 @@ class _Words:
 
     @cached_property
     def _content(self) -> list[Sequence[str]]:
-        """The terms of each word; none for words of grammar."""
+        """The terms of each word; none for grammatical words."""
         return [() if word in _GRAMMAR else terms(word) for word in self.bare]
 
     def _breaks(self, place: int) -> bool:
-        """Whether a comma or the like ends a word."""
+        """Whether a comma or another punctuation mark ends a word."""
         return self._text[self.places[place][1] - 1] in ",;:.?!"
 
     def _relates(self, place: int) -> bool:
-        """Whether a word, or a verb behind it, begins a relative clause of the noun before it."""
+        """Whether a relative clause of the noun before begins at a word, or just before it if the word is a verb."""
         at = place - 1 if self.bare[place] in _VERBS else place
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
     def _determined(self, before: int) -> bool:
-        """Whether a determiner stands close before a place, with nothing but nouns and the like between."""
+        """Whether a determiner is close before a place, with no punctuation or grammatical word in between."""
         for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
             if self.bare[place] in _DETERMINERS:
                 return True
@@ -287,11 +287,11 @@ class _Words:
         return False
 
 
-# HotpotQA's questions with their paragraphs, read as they are released, one after another and with limits.
+# HotpotQA's questions with their paragraphs, read as they are released, one after another and within limits.
 #
 # Two forms are read. The official distractor files are one JSON list of objects with `_id`, `question`, `answer`,
 # `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines have the same objects,
-# or the hub's, with `id` and lists by name in the place of pairs.
+# or the hub's objects, with `id`, and with lists by name instead of pairs.
 
 
 BRIDGE, COMPARISON = "bridge", "comparison"
@@ -303,7 +303,7 @@ MAX_PARAGRAPH_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class Context:
-    """One paragraph of a question, its sentences, and which of them the answer rests on."""
+    """One paragraph of a question, its sentences, and those of them that support the answer."""
 
     title: str
     sentences: tuple[str, ...]
@@ -317,7 +317,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Question:
-    """A question as it is released. All texts stand on one line, HTML's entities are read."""
+    """A question as it is released. Each text is on one line, with HTML entities decoded."""
 
     id: str
     text: str
@@ -327,12 +327,12 @@ class Question:
 
     @property
     def supporting(self) -> list[Context]:
-        """The paragraphs that the answer rests on."""
+        """The paragraphs that support the answer."""
         return [context for context in self.contexts if context.facts]
 
 
 def objects(path: Path) -> Iterator[tuple[str, object]]:
-    """Every record of a file with its place in it (`line 3`, `record 3`), of whichever form; raises DataError."""
+    """Every record of a file of either form, with its place in the file (`line 3`, `record 3`). Raises DataError."""
     try:
         with path.open("rb") as file:
             first = file.read(1 << 16).lstrip()[:1]
@@ -345,7 +345,7 @@ def objects(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def question(record: object) -> Question:
-    """A record as a question; raises ValueError, with the reason, where it is none."""
+    """A record as a question. Raises ValueError, with the reason, if it is none."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     if record.get("context") is None:
@@ -364,7 +364,7 @@ def question(record: object) -> Question:
 
 
 def one_line(text: str) -> str:
-    """A text with HTML's entities read, and with single blanks."""
+    """A text on one line, with HTML entities decoded and single blanks."""
     return " ".join(html.unescape(text).split())
 
 
@@ -377,7 +377,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _records_facts(value: object) -> dict[str, set[int]]:
-    """By title the numbers of the sentences that the answer rests on."""
+    """By title, the numbers of the sentences that support the answer."""
     found: dict[str, set[int]] = {}
     for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
         if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -404,7 +404,7 @@ def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ..
 
 
 def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[object, object]]:
-    """A list of pairs, written as such or as two lists by name."""
+    """A list of pairs, written as pairs or as two lists by name."""
     if isinstance(value, dict):
         one, other = value.get(first), value.get(second)
         if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
@@ -421,13 +421,13 @@ def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[o
     return pairs
 
 
-# Questions of several objectives, put together from independent ones as the paper's script does (B.1.3).
+# Questions with several objectives, composed of independent questions as in the paper's script (B.1.3).
 
 
 OF_DEMONSTRATIONS = 1000
-"""What the seed of demonstrations has more than that of cases."""
+"""The difference between the seed of demonstrations and that of cases."""
 _TRIES = 20
-"""Draws for each sample that is wanted: equal ones count once."""
+"""The number of draws for each wanted sample, as equal samples count once."""
 
 
 @dataclass(frozen=True)
@@ -439,26 +439,26 @@ class Sample:
 
     @cached_property
     def query(self) -> str:
-        """The question, or numbered lines of several."""
+        """The question, or numbered lines if there are several."""
         return self._joined([part.question for part in self.parts])
 
     @property
     def answer(self) -> str:
-        """The answer, or numbered lines of several."""
+        """The answer, or numbered lines if there are several."""
         return self._joined([part.answer for part in self.parts])
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of the parts, in their order."""
+        """The kinds of the parts, in their order."""
         return tuple(part.kind for part in self.parts)
 
     @cached_property
     def templates(self) -> frozenset[str]:
-        """Of the parts."""
+        """The templates of the parts."""
         return frozenset(part.template for part in self.parts)
 
     def calls(self) -> dict[str, ToolCall]:
-        """The reference's calls by their numbers, from 0; what two parts ask alike is asked once."""
+        """The reference's calls by their numbers, from 0; a call that two parts share is made once."""
         return self._plan[0]
 
     def resolution(self) -> tuple[str, ...]:
@@ -479,12 +479,12 @@ class Sample:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether parts that ask alike find the same."""
+        """Whether parts that ask the same question find the same result."""
         found = self.evidence()
         return all(found[question] == known for part in self.parts for question, known in part.evidence().items())
 
     def evidence(self) -> dict[str, Evidence]:
-        """What each of the reference's calls finds, by its question with earlier results filled in."""
+        """The result of each of the reference's calls, by its question with earlier results filled in."""
         return {question: found for part in self.parts for question, found in part.evidence().items()}
 
     @staticmethod
@@ -493,19 +493,19 @@ class Sample:
 
 
 def bounds(parts: Sequence[Part], objectives: int) -> tuple[int, int] | None:
-    """The fewest and the most bridge questions that a sample can have; None where it can have none."""
+    """The least and greatest number of bridge questions that a sample can have; None if no sample is possible."""
     bridges = sum(part.kind == BRIDGE for part in parts)
     low, high = max(0, objectives - (len(parts) - bridges)), min(objectives, bridges)
     return (low, high) if low <= high else None
 
 
 def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[tuple[Part, ...]]:
-    """At most `count` samples of so many parts, none twice.
+    """At most `count` samples of `objectives` parts, none twice.
 
-    Of one objective half are bridge questions and half comparisons, each question once. Of several each sample has
-    i ~ U{0..k} bridge questions (or as near as the parts allow, `bounds`) and else comparisons, shuffled; a question
-    may be in many samples, and never twice in one. The draws are those of the paper's script for the same seed, without
-    samples that were drawn before or whose parts contradict one another.
+    With one objective, half of the samples are bridge questions and half comparisons, each question once. With several,
+    each sample has i ~ U{0..k} bridge questions (or as near as the parts allow, see `bounds`); the others are
+    comparisons, and all are shuffled. A question may be in many samples, but never twice in one. The draws are those of
+    the paper's script for the same seed, without samples drawn before and samples whose parts contradict each other.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -530,17 +530,17 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     return list(found.values())
 
 
-# What answering without reading is worth: constant answers, and guesses where a question says what can be guessed.
+# The success of answers without reading: constant answers, and guesses if a question says what can be guessed.
 
 
 _CLOSED = ("yes", "no")
 
 
 class Constants:
-    """The commonest answers of the questions for demonstrations; of equally common ones the first in the file.
+    """The most common answers of the questions for demonstrations; of equally common answers the first in the file.
 
-    The constant by last function is told in which tool each part's reference ends, which no planner is: in a search, as
-    bridge questions do, or in a comparison.
+    The constant by last function knows with which tool each part's reference ends: with a search, as for bridge
+    questions, or with a comparison. No planner is told that.
     """
 
     def __init__(self, trainings: Iterable[Part]) -> None:
@@ -552,7 +552,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, sample: Sample) -> Mapping[str, bool]:
-        """Whether each constant answers all parts of a case, by the baseline's name; none without such questions."""
+        """Whether each constant answers all parts of a case, by the baseline's name; empty without such questions."""
         if self.overall is None:
             return {}
         told = [self._by_last.get(part.steps[-1].tool) or self.overall for part in sample.parts]
@@ -572,8 +572,8 @@ def always(answer: str, sample: Sample) -> bool:
 def guessed(sample: Sample) -> float:
     """The probability that guesses answer all parts.
 
-    A part whose answer is yes or no, or one of the two that are compared, is guessed in one of two cases. Elsewhere
-    nothing says what there is to guess, and the probability is 0.
+    A part whose answer is yes or no, or one of the two compared things, is guessed right in one of two cases. For other
+    parts, nothing says what could be guessed, and the probability is 0.
     """
     return math.prod(0.5 if _is_closed(part) else 0.0 for part in sample.parts)
 

@@ -1,4 +1,4 @@
-"""What a multi-objective HotpotQA holds, as tables: cases, plans, the ceiling of retrieval, easy baselines."""
+"""Tables about a multi-objective HotpotQA: cases, plans, the ceiling set by retrieval, easy baselines."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from grid.worlds.search import SEARCH, QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)
-"""Paragraphs a search, of high and of low robustness (planning_horizon §4.4)."""
+"""Paragraphs per search for high and for low robustness (planning_horizon §4.4)."""
 
 
 def overview(dataset: HotpotQAMulti) -> Table:
-    """Sizes, and how far cases share their questions."""
+    """Sizes, and how often cases share questions."""
     table = Table("count", "of", title=dataset.version)
     usable = Counter(part.kind for part in dataset.parts), Counter(part.kind for part in dataset.trainings)
     for name, count in {
@@ -44,7 +44,7 @@ def overview(dataset: HotpotQAMulti) -> Table:
 
 
 def reasons(dataset: HotpotQAMulti) -> Table:
-    """Why records were left out; what a reason quotes of its record is not shown."""
+    """Why records were left out; the parts of a reason that quote its record are not shown."""
     table = Table("records", "left out because", title="left out")
     for reason, count in Counter(_QUOTED.sub("'...'", skip.reason) for skip in dataset.skipped).most_common():
         table.add_row(str(count), f"{reason:.160}")
@@ -52,7 +52,7 @@ def reasons(dataset: HotpotQAMulti) -> Table:
 
 
 def shapes(dataset: HotpotQAMulti) -> Table:
-    """Means over cases of the reference plans' shapes, in calls (planning_horizon §3.1), by number of questions."""
+    """The reference plans' shapes in calls (planning_horizon §3.1), as means over cases, by number of questions."""
     table = Table(
         "questions", "cases", "bridge", "calls", "depth", "breadth", title="reference plans, means over cases"
     )
@@ -65,10 +65,10 @@ def shapes(dataset: HotpotQAMulti) -> Table:
 
 
 async def ceilings(dataset: HotpotQAMulti) -> Table:
-    """The share of cases that the reference's own calls resolve, by what reads and how many paragraphs it has.
+    """The share of cases that the reference's own calls resolve, by the reader and its number of paragraphs.
 
-    `evidence` knows what the reference found in each paragraph: the ceiling that retrieval leaves. `rules` are the
-    reader that stands in for a model.
+    The reader `evidence` knows what the reference found in each paragraph: this is the ceiling that retrieval sets.
+    The reader `rules` replaces a model.
     """
     columns = [f"{reader}, top {most}" for reader in ("evidence", "rules") for most in CEILINGS]
     title = f"cases that the reference's calls resolve, {dataset.retrieval}"
@@ -85,7 +85,7 @@ async def ceilings(dataset: HotpotQAMulti) -> Table:
 
 
 def easy(dataset: HotpotQAMulti) -> Table:
-    """What takes no reading: the share of cases, in the last column the mean probability."""
+    """Answers without reading: the share of cases that they answer; in the last column the mean probability."""
     commonest = dataset.constants.overall or "none"
     headers = ("always yes", "always no", f"commonest: {commonest:.40}", "commonest by last function", "guessing")
     table = Table("questions", "cases", *headers, title="cases that are right without reading")
@@ -107,7 +107,7 @@ async def replayed(world: QuestionWorld, sample: Sample) -> bool:
 
 
 async def observed(world: QuestionWorld, sample: Sample) -> tuple[Mapping[str, Observation], object]:
-    """What each of the reference's calls returns, and the state behind the finish."""
+    """The observation of each of the reference's calls, and the state after the finish."""
     state, outputs, seen = world.start(), dict[str, Mapping[str, Json]](), dict[str, Observation]()
     for step, call in sample.calls().items():
         state, seen[step] = await world.apply(state, references.resolve(call, outputs))
@@ -118,7 +118,7 @@ async def observed(world: QuestionWorld, sample: Sample) -> tuple[Mapping[str, O
 
 
 def _by_number(dataset: HotpotQAMulti) -> Iterator[tuple[str, list[Sample]]]:
-    """The cases of each number of questions, then all where there are several."""
+    """The cases with each number of questions, then all cases if there are several numbers."""
     samples = list(dataset.records.values())
     for number in dataset.numbers:
         yield str(number), [sample for sample in samples if len(sample.parts) == number]
@@ -139,7 +139,7 @@ def tables(dataset: HotpotQAMulti) -> Iterator[Table]:
 
 
 def written(dataset: HotpotQAMulti, case_id: str) -> Iterator[str]:
-    """A case: the question, the reference's calls, what each finds and what is read in it, two demonstrations."""
+    """A case: the question, the reference's calls with paragraphs found and results read, and two demonstrations."""
     sample = dataset.records[case_id]
     world = dataset.world(sample)
     yield from (sample.query, f"answer: {sample.answer}")

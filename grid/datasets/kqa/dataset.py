@@ -1,4 +1,4 @@
-"""KQA Pro and its synthetic stand-in as datasets of the grid: same files, same tools (planning_horizon §4.1)."""
+"""KQA Pro and its synthetic replacement as datasets of the grid: same files, same tools (planning_horizon §4.1)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from grid.worlds.kopl.values import GLOSSARY, KnowledgeBase, KoplError
 from grid.worlds.kopl.world import KoplWorld, parse, read
 
 ADAPTER = 2
-"""Raise when the same files give other cases or outcomes."""
+"""Increase it when the same files give other cases or outcomes."""
 
 
 class Kqa(QuestionAnswering[Question]):
-    """What both datasets share, over a folder with `kb.json`, `train.json` and `val.json`."""
+    """The common base of both datasets, over a folder with `kb.json`, `train.json` and `val.json`."""
 
     notes: ClassVar[tuple[str, ...]] = GLOSSARY
     limit: int | None
@@ -59,7 +59,7 @@ class Kqa(QuestionAnswering[Question]):
 
     @property
     def root(self) -> Path:
-        """The folder."""
+        """The folder of the files."""
         raise NotImplementedError
 
     @property
@@ -69,25 +69,25 @@ class Kqa(QuestionAnswering[Question]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, what the samples are drawn by, and a sentence model's folder."""
+        """The adapter, the files' fingerprint, the samples' sizes and seed, and a sentence model's folder."""
         drawn = "-".join(str(part) for part in (*self.sizes, self.seed) if part is not None)
         files = fingerprint(*(self.root / name for name in (KB, TRAIN, TEST)))
         return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}{self._model_version()}"
 
     @cached_property
     def kb(self) -> KnowledgeBase:
-        """The knowledge base, its remarks included."""
+        """The knowledge base, including its remarks."""
         return read(self.root / KB)
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
         """The 27 functions."""
-        _ = self.root  # raises ConfigError where there is none
+        _ = self.root  # raises ConfigError if there is none
         return TOOLS
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """Facts of the base and records of both splits that cannot be used, and why."""
+        """Facts of the base and records of both splits that cannot be used, each with the reason."""
         return (*self.kb.remarks, *self._tests[1], *self._trainings[1])
 
     @property
@@ -105,7 +105,7 @@ class Kqa(QuestionAnswering[Question]):
         return list(self.questions)[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The shape of the question's program: its DAG's functions in their order, whatever they are asked about."""
+        """The shape of the question's program: its DAG's functions in their order, without their inputs."""
         return " ".join(step.function for step in self.questions[case_id].dag)
 
     def world(self, question: Question, answered: bool) -> KoplWorld:
@@ -139,21 +139,21 @@ class Kqa(QuestionAnswering[Question]):
 
 @dataclass(config=STRICT)
 class KqaPro(Kqa):
-    """The released KQA Pro: questions drawn from `val.json` by `seed`, demonstrations out of all of `train.json`.
+    """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
-    What is drawn is balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the
-    questions that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever
-    way. By default it is shown no question of its own template: the
-    same functions and texts but for entities and values.
+    The drawn questions are balanced by DAG nodes, and so are the first ones that `limit` takes. With `order` file, the
+    drawn questions keep their order in the file. A case is resolved by its program's answer, found in any way. By
+    default, a case is shown no question of its own template; such questions have the same functions and texts except
+    for entities and values.
 
     Args:
-        demonstrations_from: draw so many training questions first, as the questions are; None: all whose programs
-            give their answers.
-        demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        demonstrations_from: how many training questions to draw first, in the same way as the questions; None: all
+            whose programs give their answers.
+        demonstrations_by: the measure for 'nearest': the words of both questions (bm25), or their embeddings' cosine.
         demonstrations_hold_out: which training questions a case is not shown.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
-        wheel: what holds the same files where the hub cannot be reached.
-        sentence_model: a folder with such a model, instead of both.
+        wheel: a wheel that contains the same files, for use if the hub cannot be reached.
+        sentence_model: a folder with such a model, instead of `hub` and `wheel`.
     """
 
     path: str | None = None
@@ -180,11 +180,11 @@ class KqaPro(Kqa):
         return self.cases, self.demonstrations_from
 
     def case_ids(self) -> Sequence[str]:
-        """The first `limit` of the questions that were drawn."""
+        """The first `limit` of the drawn questions."""
         questions = list(self.questions.values())
         if self.order == "file":
             questions.sort(key=lambda question: int(question.id.rpartition("-")[2]))
-        elif self.cases is None:  # all, as they stand
+        elif self.cases is None:  # all, in the order of the file
             questions = list(balanced(questions, self.seed, nodes=lambda question: len(question.dag)))
         return [question.id for question in questions[: self.limit]]
 
@@ -193,7 +193,7 @@ class KqaPro(Kqa):
 class KqaSynthetic(Kqa):
     """A generated knowledge base with 500 test and 1,000 training questions, made once for a seed and cached.
 
-    The questions stand in a balanced order, so that the first so many are a sample.
+    The questions are in a balanced order, so that any number of first questions is a sample.
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -212,20 +212,20 @@ def generated(seed: int) -> Path:
     return made_once("kqa", f"{digest_of(generate)}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))
 
 
-# Which questions of a whole split give their answers (planning_horizon B.1.1): found once, kept on disk.
+# The questions of a whole split whose programs give their answers (planning_horizon B.1.1): found once, kept on disk.
 
 
 _FAULTS = "faults.json"
 _TOLD = 10_000
-"""Programs between two lines of the log."""
+"""The number of programs between two lines of the log."""
 _log = logging.getLogger(__name__)
 
 
 def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[], Executor]) -> dict[str, str]:
-    """Of the questions of a file whose program does not give their answer, why not, by id.
+    """By id, the reasons why programs do not give their questions' answers, for the questions of a file.
 
-    All programs are run the first time, some thousands a second; later the user's cache tells, as long as both files
-    and the code are the same. Raises DataError where the cache is damaged.
+    The first time, all programs are run, some thousands a second. Later the reasons come from the user's cache, as long
+    as both files and the code are unchanged. Raises DataError if the cache is damaged.
     """
     key = f"{fingerprint(root / KB, root / name)}-{digest_of(_write, executor)}"
     kept = made_once("kqa_faults", key, (_FAULTS,), partial(_write, questions=questions, run=run)) / _FAULTS
@@ -252,9 +252,9 @@ def _write(target: Path, questions: Sequence[Question], run: Callable[[], Execut
 TESTS, TRAININGS = 500, 1000
 MAX_NODES, MAX_DEPTH = 14, 10
 UNSEEN = 1 / 3
-"""The share of attributes and relations that stand in no training question, as in GrailQA's zero-shot questions."""
+"""The share of attributes and relations that are in no training question, as in GrailQA's zero-shot questions."""
 CHOICE = 3
-"""Questions of each bin to choose one from."""
+"""How many questions of each bin are made for one that is chosen."""
 _ROUNDS = 20_000
 
 
@@ -273,7 +273,7 @@ def generate(target: Path, seed: int) -> None:
 
 
 def unseen(holds: world.WorldStock, seed: int) -> set[str]:
-    """The attributes and relations that no training question needs: a share of each, drawn by lot."""
+    """The attributes and relations that are in no training question: a share of each, drawn by lot."""
     rng = random.Random(derive_seed(seed, "unseen"))
     parts = ("attributes", "relations")
     keys = [sorted({key for cls in holds.classes.values() for key in getattr(cls, part)}) for part in parts]
@@ -283,7 +283,7 @@ def unseen(holds: world.WorldStock, seed: int) -> set[str]:
 def _questions(
     facts: Facts, holds: world.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
 ) -> list[Question]:
-    """One part's questions: a sample balanced by nodes, then depth, then last function."""
+    """The questions of one split: a sample balanced by nodes, then depth, then last function."""
     words, rng = load_words(holds), random.Random(seed)
     maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
     pool = _pool(maker, run, size, known)
@@ -292,7 +292,7 @@ def _questions(
 
 
 def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program]) -> list[Question]:
-    """Questions with answers, no text and no DAG that is `known`, until every bin has several times its share."""
+    """Make questions with answers, with no `known` text or DAG, until every bin has several times its share."""
     found: list[Question] = []
     full: Counter[str] = Counter()
     wanted = CHOICE * size // len(bins(KQA))
@@ -318,7 +318,7 @@ def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program])
 
 
 def _answer(draft: Draft, dag: Program, run: Executor) -> str | None:
-    """The one answer; None where there is none, or several, or where the program is too large."""
+    """The one answer; None if there is none, if there are several, or if the program is too large."""
     if len(dag) > MAX_NODES or depth(dag) > MAX_DEPTH:
         return None
     try:

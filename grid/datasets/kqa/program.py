@@ -1,6 +1,6 @@
-"""KoPL programs as data sets hold them: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
+"""KoPL programs in data sets: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
 
-With the files that they are released in, and what a maker of programs knows of the facts.
+Also the files in which they are released, and the facts as a maker of programs sees them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from grid.worlds.kopl.functions import FUNCTIONS, check, function_of, run
 from grid.worlds.kopl.queries import is_empty, same_answer, texts
 from grid.worlds.kopl.values import KnowledgeBase, KoplError, ProgramError
 
-# Programs as trees while questions are made: a tree compares by what it computes, and flattens to a program.
+# Programs as trees while questions are made: trees are equal if they compute the same, and flatten to programs.
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A step over the trees whose outputs it takes."""
+    """A step, with the trees whose outputs it takes."""
 
     function: str
     inputs: tuple[str, ...]
@@ -41,7 +41,7 @@ class Tree:
         return Tree(function, inputs, (self,))
 
     def program(self) -> Program:
-        """The steps in KQA Pro's order: every step after what it takes, the tree's own step last."""
+        """The steps in KQA Pro's order: every step after the steps whose outputs it takes, the tree's own step last."""
         steps: list[ProgramStep] = []
         self._append(steps)
         return tuple(steps)
@@ -57,7 +57,7 @@ class Tree:
 
 
 def find(name: str) -> Tree:
-    """The entity of a name."""
+    """The entity with a name."""
     return Tree("Find", (name,), ())
 
 
@@ -67,22 +67,22 @@ def find_all() -> Tree:
 
 
 def joined(function: str, trees: list[Tree], *inputs: str) -> Tree:
-    """One tree of several by a function of two, halves first: the flattest there is."""
+    """Join several trees to one with a function of two inputs, halves first: the flattest possible tree."""
     if len(trees) == 1:
         return trees[0]
     half = (len(trees) + 1) // 2
     return Tree(function, inputs, (joined(function, trees[:half], *inputs), joined(function, trees[half:], *inputs)))
 
 
-# KoPL programs as the datasets hold them: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
+# KoPL programs in the data sets: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
 
 
 MAX_STEPS = 100
 MAX_INPUT_CHARACTERS = 10_000
 MASK = "*"
-"""What stands for an entity or a value in a template."""
+"""The text that replaces an entity or a value in a template."""
 _MASKED = frozenset({"name", "value", "qvalue", "t_value"})
-"""Functions' arguments that are an entity or a value."""
+"""Those arguments of functions that are an entity or a value."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ class ProgramStep:
 
 Program: TypeAlias = tuple[ProgramStep, ...]
 Executor: TypeAlias = Callable[[Sequence[ProgramStep]], tuple[str, ...]]
-"""Runs a program and gives the texts of the values found; raises ProgramError where a step fails."""
+"""Runs a program and returns the texts of the values found. Raises ProgramError if a step fails."""
 
 
 def executor(kb: KnowledgeBase) -> Executor:
-    """Runs programs on a knowledge base. A step with an empty result has failed (§4.1)."""
+    """A function that runs programs on a knowledge base. A step with an empty result has failed (§4.1)."""
 
     def execute(program: Sequence[ProgramStep]) -> tuple[str, ...]:
         results = run(kb, [step.record() for step in program])
@@ -120,7 +120,7 @@ def executor(kb: KnowledgeBase) -> Executor:
 
 
 def read_program(record: object) -> Program:
-    """A program from JSON that nobody vouches for; raises ProgramError that names the step and what is wrong."""
+    """A program from untrusted JSON. Raises ProgramError, which names the step and the error."""
     if not isinstance(record, list) or not 1 <= len(record) <= MAX_STEPS:
         raise ProgramError(None, f"a program is a list of 1 to {MAX_STEPS} steps")
     check(record)
@@ -154,7 +154,7 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Give the DAG: a tree counts repeated steps as often as they stand."""
+    """Average parallelism: steps / depth (§3.1). Give the DAG: in a tree, repeated steps count each time."""
     return len(program) / depth(program)
 
 
@@ -169,7 +169,7 @@ def masked(program: Sequence[ProgramStep]) -> str:
 
 
 def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
-    """Step i as the tool call with id str(i); what it takes from step j reads `OUTPUT_FROM_STEP_j.result`."""
+    """Step i as the tool call with id str(i); an input from step j is written `OUTPUT_FROM_STEP_j.result`."""
     found: dict[str, ToolCall] = {}
     for index, step in enumerate(program):
         function = FUNCTIONS[step.function]
@@ -179,11 +179,11 @@ def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
     return found
 
 
-# What the authored stock must hold to: every name known, every wording whole, no word for two keys.
+# The rules for the authored stock: every name is known, every wording is complete, no word means two keys.
 
 
 def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
-    """Every rule that the stock breaks, as one line each; empty when it is sound."""
+    """One line for every rule that the stock breaks; empty if the stock is sound."""
     found = [
         f"concept {name}: no parent {c.parent}"
         for name, c in world.concepts.items()
@@ -234,7 +234,7 @@ def _word_problems(world: WorldStock, words: Words) -> list[str]:
 
 
 def _ambiguous(world: WorldStock, words: Words) -> list[str]:
-    """What stands for two keys, or is the name of another: nobody could tell which is meant."""
+    """A line for each word that means two keys, or is another key's name: nobody could tell which is meant."""
     found = []
     for name, cls in world.classes.items():
         for keys in ({**cls.origin, **cls.attributes}, cls.relations):
@@ -248,7 +248,7 @@ def _ambiguous(world: WorldStock, words: Words) -> list[str]:
     return found
 
 
-# Questions in the released form of KQA Pro: `kb.json`, `train.json`, `val.json`, read with limits.
+# Questions in the released form of KQA Pro: `kb.json`, `train.json`, `val.json`, read within limits.
 
 
 KB, TRAIN, TEST = "kb.json", "train.json", "val.json"
@@ -276,7 +276,7 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The DAG without its entities and values: questions of one template differ in these alone."""
+        """The DAG without its entities and values: questions of one template differ only in these."""
         return masked(self.dag)
 
     @property
@@ -296,7 +296,7 @@ class Question:
 
     @property
     def breadth(self) -> float:
-        """Calls of the DAG / depth."""
+        """The number of calls of the DAG / depth."""
         return breadth(self.dag)
 
     @property
@@ -305,12 +305,12 @@ class Question:
         return self.dag[-1].function
 
     def record(self) -> dict[str, Any]:
-        """The question as KQA Pro writes it, less the choices and the SPARQL."""
+        """The question as KQA Pro writes it, without the choices and the SPARQL."""
         return {"question": self.text, "program": [step.record() for step in self.program], "answer": self.answer}
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
-    """A split's questions (ids `val-0`, `val-1`, ...) and what cannot be one; raises DataError for a broken file."""
+    """A split's questions (ids `val-0`, `val-1`, ...) and the unusable records. Raises DataError for a broken file."""
     records = read_json(path)
     if not isinstance(records, list):
         raise DataError(path, None, f"a JSON list is expected, not {type(records).__name__}")
@@ -336,7 +336,7 @@ def _question(identity: str, record: object) -> Question:
 
 
 def fault(question: Question, run: Executor) -> str | None:
-    """Why the program does not give the answer; None where it does (B.1.1, 'Validation')."""
+    """Why the program does not give the answer; None if it does (B.1.1, 'Validation')."""
     try:
         found = run(question.dag)
     except KoplError as error:
@@ -350,9 +350,10 @@ def fault(question: Question, run: Executor) -> str | None:
 def sample(
     questions: Sequence[Question], size: int | None, seed: int, run: Executor
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `size` questions whose programs give their answers, balanced by DAG nodes; all, in order, for None.
+    """At most `size` questions whose programs give their answers, balanced by DAG nodes; for None, all, in order.
 
-    Programs run only when their question is drawn, so that of a large split few do; what is drawn and fails is skipped.
+    A program runs only when its question is drawn, so that few programs of a large split run. A drawn question whose
+    program fails is skipped.
     """
     skipped: list[Skipped] = []
 
@@ -368,7 +369,7 @@ def sample(
     return list(islice(drawn, size)), skipped
 
 
-# The knowledge base as the question maker looks at it.
+# The knowledge base as the question maker sees it.
 
 
 BACK = {"forward": "backward", "backward": "forward"}
@@ -376,7 +377,7 @@ BACK = {"forward": "backward", "backward": "forward"}
 
 @dataclass(frozen=True)
 class Value:
-    """A value: `text` as programs write it, `number` for comparing (the year of a date, 0 of a string)."""
+    """A value: `text` as programs write it, `number` for comparisons (the year of a date, 0 for a string)."""
 
     kind: str
     text: str
@@ -393,7 +394,7 @@ Qualifiers: TypeAlias = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute's fact, with its qualifiers' first values."""
+    """A fact of an attribute, with its qualifiers' first values."""
 
     name: str
     qualifiers: Qualifiers
@@ -402,7 +403,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation's fact as one of its ends has it, with its qualifiers' first values."""
+    """A fact of a relation as seen from one of its entities, with its qualifiers' first values."""
 
     name: str
     qualifiers: Qualifiers
@@ -421,7 +422,7 @@ def read_value(record: dict[str, Any]) -> Value:
 
 
 class Facts:
-    """Names, concepts and facts of every entity, less the facts of some keys (`without`)."""
+    """Names, concepts and facts of every entity, except the facts of some keys (`without`)."""
 
     def __init__(self, kb: PlainKnowledge, without: Collection[str] = ()) -> None:
         self.name = {identity: record["name"] for identity, record in kb["entities"].items()}
@@ -455,13 +456,13 @@ class Facts:
         return tuple(found)
 
     def kind(self, identity: str) -> str:
-        """The concept that an entity is called by in passing: a person, or what stands below a root (film, city)."""
+        """The concept by which an entity is mentioned in passing: person, or a concept below a root (film, city)."""
         concepts = self.concepts[identity]
         return concepts[-1] if concepts[-1] == "person" or len(concepts) == 1 else concepts[-2]
 
     @cached_property
     def members(self) -> dict[str, list[str]]:
-        """Concept name to the entities under it."""
+        """By concept name, the entities of the concept."""
         found: dict[str, list[str]] = defaultdict(list)
         for identity, names in self.concepts.items():
             for name in names:
@@ -470,7 +471,7 @@ class Facts:
 
     @cached_property
     def texts(self) -> dict[str, list[str]]:
-        """Attribute to all of its values' texts."""
+        """By attribute, the texts of all its values."""
         found: dict[str, list[str]] = defaultdict(list)
         for facts in self.attributes.values():
             for fact in facts:
@@ -479,7 +480,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """Of every entity the facts whose other end has that relation to it alone."""
+        """For every entity, the facts whose other entity has that relation only to it."""
         return {
             identity: [
                 fact
@@ -514,7 +515,7 @@ class Facts:
         return self._values.get((identity, key), [])
 
     def has(self, identity: str, key: str) -> bool:
-        """Whether the entity has one value of the attribute."""
+        """Whether the entity has exactly one value of the attribute."""
         return len(self.values(identity, key)) == 1
 
     def alike(self, one: str, other: str) -> bool:
@@ -522,7 +523,7 @@ class Facts:
         return self.concepts[one][-2:-1] == self.concepts[other][-2:-1]
 
     def single(self, identity: str) -> list[Attribute]:
-        """The facts of attributes that the entity has one value of."""
+        """The facts of those attributes of which the entity has exactly one value."""
         return [fact for fact in self.attributes[identity] if len(self.values(identity, fact.name)) == 1]
 
 
@@ -532,7 +533,7 @@ def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
 
 @dataclass(frozen=True)
 class Clause:
-    """What follows a noun. `source` finds all that it is true of; without one, `filters` are steps over a set."""
+    """A text after a noun. `source` finds all for which it is true; without one, `filters` are steps over a set."""
 
     text: str
     source: Tree | None = None

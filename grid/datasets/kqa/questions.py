@@ -1,4 +1,4 @@
-"""Whole questions, one maker for each function that a program may end in, and the noun phrases in them."""
+"""Whole questions, with one maker for each function that can end a program, and the noun phrases in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.worlds.kopl.values import KoplError
 
 Item = TypeVar("Item")
 LARGEST_SET = 150
-"""Entities that a set asked about holds at most."""
+"""The most entities in a set that a question asks about."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Draft:
 
 
 class Questions:
-    """Makes drafts; each maker raises Dead where the way it tried leads nowhere."""
+    """Makes drafts; each maker raises Dead if its attempt leads to no question."""
 
     def __init__(self, facts: Facts, words: Words, phrases: Phrases, rng: random.Random) -> None:
         self.facts, self.words, self.phrases, self.rng = facts, words, phrases, rng
@@ -64,7 +64,7 @@ class Questions:
         }
 
     def make(self, function: str) -> Draft:
-        """A draft that ends in a function."""
+        """Make a draft whose program ends in a function."""
         self.phrases.fresh()
         self.asked = ""
         return self.makers[function]()
@@ -84,7 +84,7 @@ class Questions:
         return Draft(self.frame("count", s=phrase.text), phrase.tree.then("Count"))
 
     def select_among(self) -> Draft:
-        """'Which of the films ... is the longest?', or of some that are named."""
+        """As in 'Which of the films ... is the longest?'; or the same of several named entities."""
         target, key = self.sized()
         self.asked = key
         superlative = self.rng.choice(["largest", "smallest"])
@@ -127,7 +127,7 @@ class Questions:
         return Draft(text, tree)
 
     def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
-        """Two entities reached from one, and a quantity that both have: the tree repeats what its DAG holds once."""
+        """Two entities reached from one, and a quantity of both: the tree repeats steps that its DAG has once."""
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
@@ -142,7 +142,7 @@ class Questions:
         return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
-        """The entities that are a relation's one object of another."""
+        """The entities that are the only object of one of the start's relations."""
         found = []
         for fact in self.facts.relations[start.target]:
             words = self.words.relations[fact.name].object
@@ -171,7 +171,7 @@ class Questions:
     def under_condition(
         self, target: str, wanted: Callable[[Attribute, str], bool]
     ) -> tuple[Attribute, str, Tree, Phrase]:
-        """A fact of the target with a qualifier's key, and the step that asks for the one under the other."""
+        """A target's fact, a qualifier's key, the tree that asks for the fact under it, and the target's phrase."""
         found = [(f, key) for f in self.facts.attributes[target] for key, _ in f.qualifiers if wanted(f, key)]
         if not found:
             raise Dead
@@ -216,7 +216,7 @@ class Questions:
         return Draft(text, Tree("QueryRelationQualifier", (fact.name, key), (left.tree, right.tree)))
 
     def verify(self, kind: str) -> Draft:
-        """'Was ... born before 1950?': half of them true."""
+        """As in 'Was ... born before 1950?'; half of the statements are true."""
         target = self.rng.choice(self.everyone)
         if kind == "quantity" and self.rng.random() < 0.4:
             return self.verify_under_condition(target)
@@ -237,7 +237,7 @@ class Questions:
         return Draft(self.phrases.worded(wordings, target, filled, e=phrase.text), tree.then(*step))
 
     def checked(self, fact: Attribute, wordings: Compared, kind: str) -> tuple[list[str], str, tuple[str, ...]]:
-        """Yes-or-no wordings about a fact's value, the value that they hold it against, and the step."""
+        """Yes-or-no wordings about a fact's value, the value with which they compare it, and the step."""
         holds = self.rng.random() < 0.5
         if kind == "string":
             text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
@@ -258,7 +258,7 @@ class Questions:
         )
 
     def several(self, target: str) -> Phrase:
-        """A set that holds the target, with a join of its clauses."""
+        """A phrase for a set that contains the target, with its clauses joined."""
         concept, join = self.concept(target), self.rng.choice(["And", "Or"])
         clauses = self.clauses(target)
         if join == "Or" and sum(1 for c in clauses if c.source) > 1:
@@ -296,14 +296,14 @@ class Questions:
         return target, fact.name
 
     def peers(self, concept: str, key: str) -> list[str]:
-        """The entities of a concept with one value of an attribute."""
+        """The entities of a concept that have exactly one value of an attribute."""
         found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead
         return found
 
     def pick(self, facts: Sequence[Item]) -> Item:
-        """One of the facts; raises Dead where there is none."""
+        """One of the facts. Raises Dead if there is none."""
         if not facts:
             raise Dead
         return self.rng.choice(facts)
@@ -313,12 +313,12 @@ class Questions:
         return self.phrases.worded(self.words.frames[name], self.everyone[0], fixed, **texts)
 
 
-# Noun phrases with the programs that they mean: an entity by its name, by a relation, or by what only it fulfils.
+# Noun phrases with the programs that they mean: an entity by its name, by a relation, or by clauses true of it only.
 
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
-"""Relative clauses inside one noun phrase or clause at most; a noun that clauses describe may have one more."""
+"""The most relative clauses in one noun phrase or clause; a noun that clauses describe may have one more."""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
@@ -327,17 +327,17 @@ Fact = TypeVar("Fact", Attribute, Relation)
 
 @dataclass(frozen=True)
 class Phrase:
-    """What a text means: `tree` finds the entities; `target` is the one, or one among them."""
+    """A text with its meaning: `tree` finds the entities; `target` is the only one, or one of them."""
 
     text: str
     tree: Tree
     target: str
     clauses: int = 0
-    """How many nouns have a clause rather than 'of'."""
+    """How many nouns have a clause instead of 'of'."""
 
 
 class Phrases:
-    """Makes noun phrases about a knowledge base; every entity at most once in one question (`fresh` begins one)."""
+    """Makes noun phrases about a knowledge base, with every entity at most once in a question (`fresh` begins one)."""
 
     def __init__(self, facts: Facts, words: Words, stock: WorldStock, run: Executor, rng: random.Random) -> None:
         self.facts, self.words, self.stock, self.run, self.rng = facts, words, stock, run, rng
@@ -348,9 +348,9 @@ class Phrases:
         self.used = set()
 
     def worded(self, wordings: Sequence[str], about: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
-        """One of the wordings about an entity, its slots filled; raises Dead where none suits the noun phrases `texts`.
+        """One of the wordings about an entity, its slots filled. Raises Dead if none suits the noun phrases `texts`.
 
-        A long phrase stands last, or before a comma or colon: within a clause a reader would lose the thread.
+        A long phrase comes last, or before a comma or colon: inside a clause, a reader would lose the thread.
         """
         suited = [
             wording
@@ -374,7 +374,7 @@ class Phrases:
         return self.rng.choice([(concept, known.plural), *known.also.items()])
 
     def any_of(self, facts: Sequence[Fact]) -> Fact:
-        """One of the facts, each key as likely as any other; raises Dead where there is none."""
+        """One of the facts, each key as likely as any other. Raises Dead if there is none."""
         keys = list(dict.fromkeys(fact.name for fact in facts))
         if not keys:
             raise Dead
@@ -382,7 +382,7 @@ class Phrases:
         return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
-        """A phrase for one entity, `hops` relations away from a name; raises Dead where there is none.
+        """A phrase for one entity, `hops` relations away from a name. Raises Dead if there is none.
 
         `titled` allows the concept before the name.
         """
@@ -406,12 +406,12 @@ class Phrases:
         return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
     def _wordings(self, fact: Relation) -> list[str]:
-        """What a fact's own end is called by the other one."""
+        """The wordings that name a fact's own entity by the other entity."""
         words = self.words.relations[fact.name]
         return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
-        """'The film directed by A ...': raises Dead unless the target alone fulfils the clauses."""
+        """As in 'The film directed by A ...'. Raises Dead unless only the target fulfils the clauses."""
         phrase = self.set_of(target, clauses, concept, plural=False)
         if self.names(phrase.tree) != {self.facts.name[target]}:
             raise Dead
@@ -420,7 +420,7 @@ class Phrases:
     def set_of(
         self, target: str, clauses: Sequence[Clause], concept: str, join: str = "And", plural: bool = True
     ) -> Phrase:
-        """'Films directed by A ...': all of a concept that fulfil the clauses (any of the relations for `Or`)."""
+        """As in 'Films directed by A ...': all of a concept that fulfil the clauses (`Or`: any of the relations)."""
         sources = [clause.source for clause in clauses if clause.source]
         filters = [clause for clause in clauses if not clause.source]
         if len(sources) > 1:
@@ -437,14 +437,14 @@ class Phrases:
         return Phrase(text, tree, target)
 
     def names(self, tree: Tree) -> set[str]:
-        """The names of what a tree finds; none where it fails."""
+        """The names of the entities that a tree finds; none if it fails."""
         try:
             return set(self.run(tree.then("QueryName").program()))
         except KoplError:
             return set()
 
     def attribute_clause(self, target: str, qualified: bool = False) -> Clause:
-        """A clause over one of the target's attributes that is true of it."""
+        """A clause about one of the target's attributes that is true of the target."""
         facts = self.facts.attributes[target] if qualified else self.facts.single(target)
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
         fact = self.any_of(facts)
@@ -455,7 +455,7 @@ class Phrases:
         return Clause(f"{text} {said}", None, (step, qstep))
 
     def qualifier(self, fact: Attribute | Relation) -> tuple[str, tuple[str, ...]]:
-        """A condition on one of a fact's qualifiers that is true of it."""
+        """A condition on one of a fact's qualifiers that is true of the fact."""
         if not fact.qualifiers:
             raise Dead
         key, value = self.rng.choice(fact.qualifiers)
@@ -471,7 +471,7 @@ class Phrases:
         return said, (f"{family}{FILTERS[kind]}", *inputs)
 
     def bound(self, value: Value, operator: Operator, holds: bool = True) -> tuple[str, str]:
-        """Kind and text of a value that the given one stands to as the operator says (or does not)."""
+        """Kind and text of a bound for which `value operator bound` is true or, if not `holds`, false."""
         if value.kind == "string":
             return value.kind, value.text
         equal = operator in ("=", "!=") and (operator == "=") == holds
@@ -492,11 +492,11 @@ class Phrases:
         return "year", str(year)
 
     def said(self, template: str, kind: str, text: str) -> str:
-        """A wording with its value, units in the plural and days with their own preposition."""
+        """A wording with its value; units are in the plural, and days have their own preposition."""
         return self.dated(template, kind).replace("{v}", self.spoken(kind, text))
 
     def dated(self, template: str, kind: str) -> str:
-        """A wording with the preposition that its value takes."""
+        """A wording with the preposition that its value needs."""
         return template.replace("in {v}", "on {v}") if kind == "date" else template
 
     def spoken(self, kind: str, text: str) -> str:
@@ -507,7 +507,7 @@ class Phrases:
         return f"{number} {unit if number == '1' else self.words.units.get(unit, f'{unit}s')}"
 
     def relation_clause(self, target: str, hops: int, qualified: bool = False) -> Clause:
-        """A clause by one of the target's relations that is true of it; raises Dead where there is none."""
+        """A clause with one of the target's relations that is true of it. Raises Dead if there is none."""
         facts = [
             fact
             for fact in self.facts.relations[target]
@@ -553,25 +553,25 @@ def _rounded(value: Value, up: bool, rng: random.Random) -> str:
 
 
 def _suits(wording: str, slot: str, text: str) -> bool:
-    """Whether a noun phrase may stand in a slot: a long one does not within a clause."""
+    """Whether a noun phrase may fill a slot: a long phrase may not be inside a clause."""
     after = wording.partition(f"{{{slot}}}")[2]
     return len(text) <= LONG or after[:1] in ("", ",", ":", ".", "?")
 
 
-# How the clauses behind a noun stand together.
+# The order of the clauses after a noun.
 
 
 LONG = 32
-"""Characters from which a noun phrase stands last in a clause."""
+"""A noun phrase with more characters comes last in a clause."""
 RELATIVE = re.compile(r"\b(?:who|whom|whose|that|where|which)\b|(?:in|to|through|on) (?=which|whom)")
 
 
 class Dead(Exception):  # noqa: N818 - no error: the maker turns and tries another way
-    """This way leads to no question."""
+    """This attempt leads to no question."""
 
 
 def said(clauses: Sequence[Clause], join: str) -> str:
-    """The clauses one after another, relative ones last; raises Dead where nobody would say so."""
+    """The clauses one after another, relative ones last. Raises Dead if nobody would put it so."""
     plain = sorted((c.text for c in clauses if not c.source), key=lambda text: text.startswith("with"))
     related = sorted((c.text for c in clauses if c.source), key=len)
     relative = [text for text in related if RELATIVE.match(text)]
@@ -591,7 +591,7 @@ def said(clauses: Sequence[Clause], join: str) -> str:
 
 
 def _beside(plain: Sequence[str], text: str) -> str:
-    """Attributes and what else is said; 'with ...' needs no 'and' before it."""
+    """Attributes, joined with the other text; 'with ...' needs no 'and' before it."""
     first = plain[0] if plain else ""
     for before, more in pairwise(plain):
         first += f" {more}" if more.startswith("with") and not before.startswith("with") else f" and {more}"

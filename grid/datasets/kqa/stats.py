@@ -1,4 +1,4 @@
-"""What `kqa_synthetic` (or any folder of KQA Pro's form) holds, as tables."""
+"""Tables about the contents of `kqa_synthetic`, or of any folder of KQA Pro's form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.worlds.kopl.functions import FUNCTIONS
 
 
 def overview(dataset: Kqa) -> Table:
-    """Sizes of the base and of both splits."""
+    """The sizes of the knowledge base and of both splits."""
     kb = dataset.kb
     table = Table("count", "of", title=dataset.version)
     for name, count in {
@@ -35,7 +35,7 @@ def overview(dataset: Kqa) -> Table:
 
 
 def shapes(questions: Sequence[Question]) -> Table:
-    """How many questions have a depth (rows) and a breadth (columns, rounded down to quarters)."""
+    """How many questions have each depth (rows) and breadth (columns, rounded down to quarters)."""
     counts = Counter((question.depth, int(4 * question.breadth)) for question in questions)
     quarters = sorted({quarter for _, quarter in counts})
     title = f"depth x breadth, correlation {correlation(questions):.2f}"
@@ -66,7 +66,7 @@ def functions(dataset: Kqa) -> Table:
 
 
 def correlation(questions: Sequence[Question]) -> float:
-    """Pearson's, of depth and breadth."""
+    """Pearson's correlation of depth and breadth."""
     return float(np.corrcoef([q.depth for q in questions], [q.breadth for q in questions])[0, 1])
 
 
@@ -76,7 +76,7 @@ def tables(dataset: Kqa) -> Iterator[Table]:
 
 
 def broken(dataset: Kqa) -> Iterator[str]:
-    """The rules that the synthetic base's stock of texts breaks."""
+    """The rules that the stock of the synthetic base breaks."""
     if isinstance(dataset, KqaSynthetic):
         world = load_world()
         yield from problems(world, load_names(), load_words(world))

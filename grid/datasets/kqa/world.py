@@ -1,4 +1,4 @@
-"""The synthetic world, built from the stock by a seed, in KQA Pro's `kb.json` form; and the words for what is in it."""
+"""The synthetic world, built from the stock with a seed, in KQA Pro's `kb.json` form; and the words for its facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRIES = 10_000
 
 @dataclass
 class _Entity:
-    """One entity while it is made: its class and leaf concept, its origin's year, the entity that its name holds."""
+    """One entity while it is made: its class and leaf concept, its origin's year, and the entity in its name."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class _Entity:
 
 
 def build(stock: WorldStock, pools: dict[str, list[str]], seed: int) -> KnowledgeBase:
-    """The knowledge base of a seed; names are unique among entities and concepts."""
+    """Build the knowledge base of a seed; names are unique among entities and concepts."""
     return _Builder(stock, pools, seed).build()
 
 
@@ -114,7 +114,7 @@ class _Builder:
         raise ValueError(f"the stock has too few words for {cls.count} names like {patterns[0]!r}")
 
     def _filled(self, pattern: str, leaf: str, rng: random.Random) -> tuple[str, str | None]:
-        """A name, and the entity whose name it holds."""
+        """A name, and the entity whose name it contains."""
         named: str | None = None
 
         def word(slot: re.Match[str]) -> str:
@@ -142,7 +142,7 @@ class _Builder:
     def _qualifiers(
         self, specs: dict[str, ValueSpec], year: int | None, rng: random.Random
     ) -> dict[str, list[dict[str, Any]]] | None:
-        """One value of each qualifier; None where one would lie in the future."""
+        """One value of each qualifier; None if one would be in the future."""
         drawn = {key: self._value(spec, year, rng) for key, spec in specs.items()}
         return None if None in drawn.values() else {key: [value] for key, value in drawn.items() if value}
 
@@ -166,7 +166,7 @@ class _Builder:
         return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
 
     def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
-        """Give every entity of the class that the spec means its objects."""
+        """Give objects to every entity of the class to which the spec applies."""
         pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
         taken: set[str] = set()
         for subject in self.by_class[owner]:
@@ -209,7 +209,7 @@ class _Builder:
 
 
 def _quantity(low: int, high: int, step: int, rng: random.Random) -> int:
-    """Wide ranges are drawn evenly over magnitudes, as sizes in the world are."""
+    """Draw a quantity; in wide ranges evenly over magnitudes, as for sizes in the real world."""
     drawn = low * (high / low) ** rng.random() if high > 20 * low else rng.uniform(low, high)
     return max(low, round(drawn / step) * step)
 
@@ -223,7 +223,7 @@ def _day(year: int, rng: random.Random) -> str:
     return (dt.date(year, 1, 1) + dt.timedelta(days=rng.randrange(365))).isoformat()
 
 
-# The authored stock of `kqa_synthetic` (YAML under `stock/`): what its world holds.
+# The authored stock of `kqa_synthetic` (YAML under `stock/`): the contents of its world.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -264,7 +264,7 @@ class ValueSpec(_Strict):
 
 
 class AttributeSpec(ValueSpec):
-    """An attribute of a class; `times` facts with distinct qualifiers."""
+    """An attribute of a class; `times` is its number of facts, which have distinct qualifiers."""
 
     qualifiers: dict[str, ValueSpec] = {}
     times: Annotated[int, Field(ge=1)] = 1
@@ -273,7 +273,7 @@ class AttributeSpec(ValueSpec):
 
 
 class RelationSpec(_Strict):
-    """A relation of a class (world.yaml's head says what each key means)."""
+    """A relation of a class (the head of world.yaml explains each key)."""
 
     among: str
     count: Range = (1, 1)
@@ -321,7 +321,7 @@ def read(name: str) -> dict[str, Any]:
     return loaded
 
 
-# How the world of `kqa_synthetic` is spoken of: wordings written one by one, and those that patterns make.
+# The wordings about the world of `kqa_synthetic`: those written one by one, and those made by patterns.
 
 
 Operator = Literal["=", "<", ">", "!="]
@@ -334,12 +334,12 @@ def _listed(value: object) -> object:
 Wordings = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 Compared: TypeAlias = dict[Operator, Wordings]
 ANY = "*"
-"""In a pattern: every qualifier that has none of its own."""
+"""In a pattern: every qualifier without wordings of its own."""
 _NAMED = {"string": "string", "quantity": "quantity"}
 
 
 class Attribute(_Strict):
-    """How one attribute is spoken of (attributes.yaml's head)."""
+    """The wordings of one attribute (see the head of attributes.yaml)."""
 
     where: Compared = {}
     ask: list[str] = []
@@ -354,7 +354,7 @@ class Attribute(_Strict):
 
 
 class Relation(_Strict):
-    """How one relation is spoken of (relations.yaml's head). `states`: as `subjects`, but never with a qualifier."""
+    """The wordings of one relation (see the head of relations.yaml). `states`: like `subjects`, without qualifiers."""
 
     object: list[str] = []
     subject: list[str] = []
@@ -365,7 +365,7 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as written: with the words that stand for its key."""
+    """An attribute as written in the file, with the words that replace its key."""
 
     names: list[str] = []
     things: list[str] = []
@@ -405,7 +405,7 @@ class _RelationFile(_Strict):
 class Words(_Strict):
     """All wordings: `attributes`, `relations`, `qualifiers`, plural `units`, and the frames of whole questions.
 
-    `called` holds what stands for a key instead of its name: attribute or relation to nouns, participles and verbs.
+    `called` maps each attribute or relation to the nouns, participles and verbs that replace its name.
     """
 
     attributes: dict[str, Attribute]
@@ -417,7 +417,7 @@ class Words(_Strict):
 
 
 def load_words(world: WorldStock) -> Words:
-    """The wordings of `attributes.yaml`, `relations.yaml` and `frames.yaml`, those by `patterns.yaml` with them."""
+    """The wordings of `attributes.yaml`, `relations.yaml` and `frames.yaml`, with those that `patterns.yaml` makes."""
     attributes = _AttributeFile.model_validate(read("attributes"))
     relations = _RelationFile.model_validate(read("relations")).relations
     patterns = _Patterns.model_validate(read("patterns"))
@@ -459,7 +459,7 @@ def _own(words: BaseModel, of: type[BaseModel]) -> dict[str, Any]:
 
 
 def _filled(pattern: Any, word: str) -> Any:
-    """The pattern with a word in the places of {n}, and with its article in those of {a}."""
+    """The pattern with a word in place of {n}, and with the word and its article in place of {a}."""
     if isinstance(pattern, str):
         return pattern.replace("{n}", word).replace("{a}", f"{'an' if word[0] in 'aeiou' else 'a'} {word}")
     if isinstance(pattern, Mapping):
@@ -468,7 +468,7 @@ def _filled(pattern: Any, word: str) -> Any:
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:
-    """Both; of wordings by qualifier only those that the facts have."""
+    """Both joined; of added wordings by qualifier, only those for `qualifiers`."""
     found = dict(words)
     for field, added in more.items():
         if field in ("at", "when", "check_at"):

@@ -1,4 +1,4 @@
-"""SLATE for others, `python -m grid.datasets.slate --card | --export FOLDER`; what it is says `agent-grid data`."""
+"""SLATE for others: `python -m grid.datasets.slate --card | --export FOLDER`; `agent-grid data` describes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grid.datasets.slate.dataset import Slate
 
 
 def main() -> int:
-    """Exit status 2 where it cannot be written."""
+    """Return the exit status: 0, or 2 if SLATE cannot be written."""
     parser = argparse.ArgumentParser(prog="python -m grid.datasets.slate", description=__doc__)
     parser.add_argument("--card", action="store_true", help="print the dataset card (Markdown), of the first seed")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write files, card and scorer for others")

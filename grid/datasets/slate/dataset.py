@@ -51,12 +51,12 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
 @dataclass(config=STRICT)
 class Slate(RecordDataset[CaseRecord]):
-    """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`.
+    """SLATE (egb_slate §3). Without `path`, it is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved by the outcomes that its record names: its last call's (§6.1: the final result), and, where the
-    query has aims that do not lead to it, theirs too; or, with `resolution` all, by those of all calls that no other
-    call uses. `limit` draws a sample: query categories and in
-    them workflows have their shares (`order`). `max_substeps` leaves longer cases out, before `limit` counts.
+    A case is resolved by the outcomes that its record names: the outcome of its last call (§6.1: the final result) and,
+    if the query has aims that do not lead to that call, their outcomes too. With `resolution` all, it is resolved by
+    the outcomes of all calls that no other call uses. `limit` draws a sample in which query categories, and within them
+    workflows, have their shares (`order`). `max_substeps` leaves out longer cases, before `limit` counts.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
@@ -70,12 +70,12 @@ class Slate(RecordDataset[CaseRecord]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """An evaluator which texts mean the same, where that is configured."""
+        """Texts, if an evaluator is configured to say which of them mean the same; otherwise nothing."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
     def root(self) -> Path:
-        """The folder with `tools.jsonl` and `cases.jsonl`."""
+        """The folder that contains `tools.jsonl` and `cases.jsonl`."""
         if self.path is not None:
             return folder("dataset.path", self.path, TOOLS_FILE, CASES)
         return generated(self.library_seed, self.cases)
@@ -104,25 +104,25 @@ class Slate(RecordDataset[CaseRecord]):
         return MappingProxyType({name: record.spec() for name, record in self.tool_records.items()})
 
     def chosen(self) -> Sequence[str]:
-        """Those of at most `max_substeps`."""
+        """The cases with at most `max_substeps` substeps."""
         longest = self.max_substeps or math.inf
         return [name for name, case in self.records.items() if len(case.visible_plan().substeps) <= longest]
 
     def strata(self) -> Sequence[Stratum]:
-        """Categories of queries, and in them workflows."""
+        """The categories of queries, and within them workflows."""
         return lambda name: self.records[name].category, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The workflow that the case was drawn from."""
+        """The workflow from which the case was drawn."""
         return self.records[case_id].workflow
 
     def problem(self, case_id: str) -> Problem:
-        """One case, its tools played by the lookup simulator."""
+        """One case; the lookup simulator plays its tools."""
         return self._problems(case_id)
 
     @cached_property
     def _problems(self) -> Callable[[str], Problem]:
-        """The latest are kept: nothing of a problem changes."""
+        """The function that makes problems; it keeps the latest, as problems never change."""
         return lru_cache(maxsize=1024)(self._problem)
 
     def _problem(self, case_id: str) -> Problem:
@@ -175,15 +175,15 @@ def generated(library_seed: int, cases: int) -> Path:
 
 
 SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
-"""Appendix D, figure 9."""
+"""The shares of the complexities (appendix D, figure 9)."""
 User = Literal["buyer", "seller"]
 
 
 def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> list[CaseRecord]:
-    """Draw `count` cases: users alternate, complexities come in their shares, workflows are dealt evenly.
+    """Draw `count` cases: users alternate, complexities have their shares, workflows are used evenly.
 
     Raises:
-        ValueError: the stock has no workflow of a kind, or one that cannot be made into a case.
+        ValueError: the stock has no workflow of a kind, or has one that cannot be made into a case.
     """
     rng = random.Random(f"slate-{seed}")
     of_user: dict[User, list[Complexity]] = {
@@ -219,7 +219,7 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
 ) -> Iterator[tuple[Stock, str]]:
-    """The names of the workflows of a kind in seeded order, each once before any comes again."""
+    """The workflows of a kind in seeded order, with their stocks; each comes once before any comes again."""
     deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
@@ -227,17 +227,17 @@ def _deal(
         yield from rng.sample(deck, len(deck))
 
 
-# The tool library of SLATE: 1,000 tools out of the stock, 3.05 arguments each (egb_slate, table 2).
+# The tool library of SLATE: 1,000 tools from the stock, 3.05 arguments each (egb_slate, table 2).
 
 
 TOOLS = 1000
 
 
 def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecord]:
-    """All tools that plans use, and as many of their neighbours as make `TOOLS`; in a seeded order.
+    """All tools that plans use, and enough of their neighbours to make `TOOLS` tools; in a seeded order.
 
     Raises:
-        ValueError: the stock holds too few tools, or a name twice.
+        ValueError: the stock has too few tools, or a name twice.
     """
     hosts = [(name, tool) for stock in stocks for name, tool in stock.tools.items()]
     used = [_host(name, tool) for name, tool in hosts]

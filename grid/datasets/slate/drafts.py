@@ -1,6 +1,6 @@
-"""A case in the making: a workflow with values of the shop, its calls made, its texts written, its lines read.
+"""A case while it is made: a workflow with values of the shop, its calls, its texts, and the files' lines.
 
-Outcomes follow from expressions (`evaluate`), which look at the call, the shop and earlier outcomes.
+Outcomes follow from expressions (`evaluate`), which use the call, the shop and earlier outcomes.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from grid.text.references import final_steps, found_in, reference
 from grid.worlds.lookup import build_entries
 
 DRAWS = 300
-"""How often a workflow's values are drawn anew until its conditions hold."""
+"""How often a workflow's values are drawn at most until its conditions hold."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# The same without a dot: conditions are expressions, and a name there begins with a letter.
+# The same, to be replaced by a name without dots: conditions are expressions, and names there begin with a letter.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
 class DraftError(ValueError):
-    """A workflow that cannot be made into a case; the text names what is wrong."""
+    """A workflow that cannot be made into a case; the text names the error."""
 
 
 class Draft:
@@ -62,7 +62,7 @@ class Draft:
         stock: the category.
         workflow: the name of one of its workflows.
         shop: the seed's shop.
-        rng: what all is drawn from.
+        rng: the generator of all draws.
 
     Raises:
         DraftError: a value, a rule or an argument's type is wrong, or no draw of `DRAWS` meets the conditions.
@@ -85,7 +85,7 @@ class Draft:
         raise DraftError(f"none of {DRAWS} draws meets {failed!r}")
 
     def case(self, case_id: str, turn: int) -> CaseRecord:
-        """The case; `turn` picks the query, and of each substep's sayings the one that goes with that query."""
+        """The case; `turn` selects the query, and for each substep the saying that goes with that query."""
         queries = self.workflow.queries
         plan = [
             StepRecord(
@@ -181,7 +181,7 @@ class Draft:
         return [(place.replace(".", "_"), outcome) for place, outcome in self.outputs.items()]
 
     def _write(self, template: str) -> str:
-        """A text with its slots filled; what comes twice in it is written the same way."""
+        """A text with its slots filled; a value that comes twice is written the same way."""
         texts: dict[str, str] = {}
         for name in SLOT.findall(template):
             value = self.known(name)
@@ -192,7 +192,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call, and the last ones of other aims until at least half of the rest lead to one of them."""
+    """The last call, and the last calls of other aims, until at least half of the other calls lead to one of them."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):
@@ -203,7 +203,7 @@ def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
 
 
 def _leading_to(place: str, calls: Mapping[str, ToolCall]) -> set[str]:
-    """A call and those whose results it needs, at first or second hand."""
+    """A call and all calls whose results it needs, directly or indirectly."""
     found = {place}
     for producer, _ in found_in(calls[place]):
         found |= _leading_to(producer, calls)
@@ -217,14 +217,14 @@ def _fits(place: str, tool: StockTool, argument: str, value: Value) -> None:
         raise DraftError(f"{place} argument {argument} is {declared}, but {value!r} is {given}")
 
 
-# What a call of a plan's tool returns: computed from its arguments, the shop and earlier calls (egb_slate §3.4).
+# The outcome of a call of a plan's tool, computed from its arguments, the shop and earlier calls (egb_slate §3.4).
 
 
 Outcome = dict[str, Value]
 
 
 class Ledger:
-    """The calls of one case. An identifier that a call issued is a key of what the call took and returned."""
+    """The calls of one case. An identifier that a call issued is a key of the call's arguments and results."""
 
     def __init__(self, stock: Stock, shop: Shop):
         self.stock, self.shop = stock, shop
@@ -234,11 +234,11 @@ class Ledger:
         }
 
     def outcome(self, tool: str, arguments: Mapping[str, Value]) -> Outcome:
-        """What a call returns: the same for the same arguments; raises ExpressionError where a rule cannot be followed.
+        """The outcome of a call: the same for the same arguments. Raises ExpressionError if a rule cannot be applied.
 
         Args:
             tool: the name of one of the stock's tools.
-            arguments: name to value, dates as dates.
+            arguments: values by name, dates as dates.
         """
         results: Outcome = {}
         issued = []
@@ -267,13 +267,13 @@ class Ledger:
         return self.shop.book(name, spec, tuple(plain(key) for key in keys))
 
 
-# The expressions of the stock files: how a value follows from others, from the shop and from earlier calls.
+# The expressions of the stock files: how a value follows from other values, from the shop and from earlier calls.
 #
-# money(quote_id.quote_total * deposit_percent / 100) 'in time' if request_date <= days_after(order_id.delivered,
-# return_days(sku)) else 'too late'
+# - `money(quote_id.quote_total * deposit_percent / 100)`
+# - `'in time' if request_date <= days_after(order_id.delivered, return_days(sku)) else 'too late'`
 #
-# A name is an argument, a value or a record. A dot behind a record takes a field; behind a text it takes a field of the
-# record that has the text as its key. Books of the stock are functions of their keys. Nothing else is evaluated.
+# A name is an argument, a value or a record. A dot after a record takes a field; a dot after a text takes a field of
+# the record that has the text as its key. Books of the stock are functions of their keys. Nothing else is evaluated.
 
 
 MOST_CHARACTERS = 400
@@ -305,7 +305,7 @@ def _days_between(first: dt.date, last: dt.date) -> int:
 
 
 def _money(amount: float) -> Money:
-    # Half a cent goes up, as on a bill; the small term undoes what binary fractions lose.
+    # Half a cent is rounded up, as on a bill; the small term makes up for the error of binary fractions.
     return Money(math.floor(abs(amount) * 100 + 0.5 + 1e-9) / 100 * (1 if amount >= 0 else -1))
 
 
@@ -328,12 +328,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read or worked out; the text says where."""
+    """An expression that cannot be read or evaluated; the text says where."""
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr:
-    """The expression's tree; raises ExpressionError where it is too long or no expression."""
+    """The expression's tree. Raises ExpressionError if it is too long or no expression."""
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(f"{text[:60]!r}... has more than {MOST_CHARACTERS} characters")
     try:
@@ -349,12 +349,12 @@ def evaluate(
 
     Args:
         text: the expression.
-        names: what its names stand for.
-        record: the record that has a text as its key, if any.
+        names: the values of its names.
+        record: returns the record that has a text as its key, if there is one.
         books: further functions.
 
     Raises:
-        ExpressionError: it takes something that is not there, or another kind of value than the operation needs.
+        ExpressionError: it uses something that is not there, or another kind of value than the operation needs.
     """
 
     def value(node: ast.expr) -> Any:
@@ -410,7 +410,7 @@ def _field(of: Any, field: str, record: Callable[[str], Names | None]) -> Any:
     return fields[field]
 
 
-# SLATE on disk: `tools.jsonl` and `cases.jsonl`, checked line by line as they are read.
+# SLATE's files: `tools.jsonl` and `cases.jsonl`, checked line by line as they are read.
 
 
 TOOLS, CASES = "tools.jsonl", "cases.jsonl"
@@ -430,7 +430,7 @@ class ArgumentRecord(_Record):
 
 
 class SameFunctionRecord(_Record):
-    """That a tool repeats another's function; `arguments` maps own names to the other's."""
+    """The tool whose function a tool repeats; `arguments` maps own argument names to the other tool's."""
 
     tool: str
     arguments: dict[str, str]
@@ -453,7 +453,7 @@ class ToolRecord(_Record):
 
 
 class CallRecord(_Record):
-    """A reference call and what it returns; arguments may hold `OUTPUT_FROM_STEP_i.j.field`."""
+    """A reference call and its outcome; arguments may contain `OUTPUT_FROM_STEP_i.j.field`."""
 
     tool: str
     arguments: dict[str, Any]
@@ -478,7 +478,7 @@ class StepRecord(_Record):
 class CaseRecord(_Record):
     """One line of `cases.jsonl`; `resolution` names the substeps whose outcomes resolve the case.
 
-    `workflow` names the template that it was made from: the cases of one are a cluster.
+    `workflow` names the template from which the case was made: the cases of a workflow are a cluster.
     """
 
     case_id: str = Field(min_length=1)
@@ -504,12 +504,12 @@ class CaseRecord(_Record):
         return Reference(calls, tuple(self.resolution))
 
     def outcomes(self) -> dict[str, dict[str, Json]]:
-        """Substep id to the outcome of its call."""
+        """By substep id, the outcome of the substep's call."""
         return {s.id: s.call.outcome for s in self.substeps() if s.call}
 
 
 def read_tools(path: Path) -> dict[str, ToolRecord]:
-    """The library by name; a name that comes twice must be the same tool (DataError otherwise)."""
+    """The library by name; if a name comes twice, both must be the same tool (DataError otherwise)."""
     tools: dict[str, ToolRecord] = {}
 
     def check(tool: ToolRecord) -> None:
@@ -532,7 +532,7 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
 
 
 def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord]:
-    """The cases by id, every call, reference and resolution checked (DataError with file and line)."""
+    """The cases by id; every call, reference and resolution is checked (DataError with file and line)."""
     cases: dict[str, CaseRecord] = {}
 
     def check(case: CaseRecord) -> None:
@@ -562,7 +562,7 @@ def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
 
 
 def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
-    """Raise ValueError where the plan cannot be run as it is written."""
+    """Raise ValueError if the plan cannot be run as it is written."""
     substeps = case.substeps()
     ids = [substep.id for substep in substeps]
     if len(set(ids)) != len(ids):

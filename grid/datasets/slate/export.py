@@ -1,4 +1,4 @@
-"""SLATE's files for others: tools, cases, the simulator's tables, a card, a scorer of one file, and their hashes."""
+"""SLATE's files for others: tools, cases, the simulator's tables, a card, a scorer in one file, and their hashes."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ This file is taken from agent-grid's source code as it stands (licence: Apache-2
 
 
 def simulator_tables(dataset: Slate) -> list[dict[str, Any]]:
-    """A record for each case: which calls return what, which tools have the same function, and the default outcome.
+    """A record for each case: the calls with their outcomes, the tools with the same function, the default outcome.
 
-    Arguments are concrete: an earlier outcome stands where the plan refers to it. Of the tools with the same function
-    those are listed that repeat a tool of the case; `arguments` maps their arguments' names to that tool's.
+    Arguments are concrete: references in the plan are replaced by earlier outcomes. The tools with the same function
+    that are listed are those that repeat a tool of the case; `arguments` maps their arguments' names to that tool's.
     """
     found = []
     for case_id in dataset.records:
@@ -98,7 +98,7 @@ def scored_cases(dataset: Slate) -> dict[str, ScoredCase]:
 
 
 def scorer() -> str:
-    """The source of the scorer that stands alone."""
+    """The source of the standalone scorer."""
     return standalone(scoring.__name__, ["main"], f"{(scoring.__doc__ or '').strip()}\n{_NOTICE}")
 
 
@@ -110,10 +110,10 @@ def data(dataset: Slate) -> dict[str, bytes]:
 
 
 def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
-    """Write all files into a folder that is new or empty; the same dataset gives the same bytes.
+    """Write all files into a new or empty folder; the same dataset gives the same bytes.
 
     Raises:
-        ConfigError: the folder holds something already, or cannot be written.
+        ConfigError: the folder is not empty, or cannot be written.
     """
     files = {**data(dataset), SCORER: scorer().encode(), CARD: card.encode()}
     files[MANIFEST] = f"{json.dumps(manifest(dataset, files), indent=2, ensure_ascii=False)}\n".encode()
@@ -128,13 +128,13 @@ def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
 
 
 def empty(folder: Path) -> None:
-    """Raise ConfigError where a folder holds something already, or is none."""
+    """Raise ConfigError if a path exists and is no folder, or is a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("--export", str(folder), "a folder that is new or empty: nothing is overwritten")
 
 
 def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
-    """The version, what made the data where that is known, and each file's size and SHA-256."""
+    """The version, the data's generator if it is known, and each file's size and SHA-256."""
     return {
         "name": "SLATE",
         "version": dataset.version,
@@ -147,7 +147,7 @@ def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def generator_of(dataset: Slate) -> Any:
-    """The keys and the code that generated the data, of an exported folder as its manifest says; None where none does.
+    """The keys and code that generated the data; for an exported folder, as in its manifest; None if there is none.
 
     Raises:
         DataError: a file is not the one that was exported.
@@ -164,7 +164,7 @@ def _place(substep: str) -> list[int]:
 
 # SLATE's dataset card: Markdown with the head that dataset hubs read. Every figure is measured when it is written.
 #
-# The words stand in `card.md`, a template without a figure.
+# The words are in `card.md`, a template without figures.
 
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -174,9 +174,9 @@ _TEXTS = Path(__file__).parent / "card.md"
 
 
 def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
-    """The card of a generated SLATE, of an exported folder, or of files that something else made.
+    """The card of a generated SLATE, of an exported folder, or of files from another source.
 
-    A generated one stands beside those of other library `seeds`.
+    A generated SLATE is shown next to those of other library `seeds`.
 
     Raises:
         DataError: an exported folder's file is not the one that was exported.
@@ -230,7 +230,7 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
 
 
 def compared(dataset: Slate) -> dict[str, str]:
-    """The tables of baselines and of what retrieval leaves possible."""
+    """The tables of baselines and of the ceiling set by retrieval."""
     offered = offers(dataset)
     best = ceiling(offered)
     shares = {
@@ -264,14 +264,14 @@ def head(cases: int, own: bool) -> str:
 
 
 def again(dataset: Slate) -> str:
-    """How many contradictions to its shop, among how many outcomes."""
+    """How many contradictions to its shop there are, in how many outcomes."""
     cases = list(dataset.records.values())
     found = contradictions(cases, load_all(), shop(dataset.library_seed))
     return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"
 
 
 def example(dataset: Slate) -> str:
-    """The first case's query and its first substep with a call, as they stand in the file, in a fence."""
+    """The first case's query and its first substep with a call, as in the file, in a fence."""
     case = next(iter(dataset.records.values()))
     substeps = [one.model_dump() for one in case.substeps() if one.call][:1]
     text = json.dumps({"query": case.query, "substeps": substeps}, indent=2, ensure_ascii=False)
@@ -308,17 +308,17 @@ def _share(value: float) -> str:
     return "<0.1%" if 0 < value < _LEAST else f"{value:.1%}"
 
 
-# What needs no model on SLATE: the retriever's first tool, chance, and the reference itself; measured case by case.
+# Baselines on SLATE without a model: the retriever's first tool, chance, and the reference itself; case by case.
 
 
 OFFERED = 50
-"""Tools that are offered at a substep, as in the default setting; `no tool` stands beside them."""
+"""How many tools are offered at a substep, as in the default setting; `no tool` is offered besides."""
 _REFERENCE, _FIRST, _CHANCE = "the reference (oracle)", "the retriever's first", "chance"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """One that planners are held against. `bound`: it has no arguments; its success is that of right ones."""
+    """A baseline for planners. `bound`: it gives no arguments; its success is that of correct arguments."""
 
     name: str
     success: Estimate
@@ -329,10 +329,11 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What retrieval leaves possible, as shares.
+    """The ceiling that retrieval sets, as shares.
 
-    `recall`: of the reference's calls those whose tool is offered. `all_offered`: cases in which it is for every call.
-    `resolvable`: cases in which it, or a tool with the same function, is for every call that the resolution takes.
+    `recall`: the reference's calls whose tool is offered. `all_offered`: the cases in which every call's tool is
+    offered. `resolvable`: the cases in which, for every call that the resolution needs, its tool or a tool with the
+    same function is offered.
     """
 
     recall: float
@@ -342,9 +343,9 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Offer:
-    """A substep: the reference's tool (None: no tool), what is offered, best first, and who would do.
+    """A substep: the reference's tool (None: no tool), the offered tools, best first, and the correct tools.
 
-    `right` are the tool and those with the same function; `taken`: the resolution needs this call.
+    `right` are the reference's tool and those with the same function; `taken`: the resolution needs this call.
     """
 
     tool: str | None
@@ -354,12 +355,12 @@ class Offer:
 
     @property
     def chance(self) -> float:
-        """The probability of one option among the tools and `no tool`."""
+        """The probability of one option among the offered tools and `no tool`."""
         return 1 / (len(self.offered) + 1)
 
 
 def offers(dataset: Slate) -> dict[str, list[Offer]]:
-    """What each substep of each case is offered by BM25."""
+    """By case, the tools that BM25 offers at each substep."""
     index = BM25(top_k=OFFERED).index(dataset.tools)
     found = {}
     for record in dataset.records.values():
@@ -381,7 +382,7 @@ def offers(dataset: Slate) -> dict[str, list[Offer]]:
 
 
 def ceiling(offered: Mapping[str, Sequence[Offer]]) -> Ceiling:
-    """What retrieval leaves possible."""
+    """The ceiling that retrieval sets."""
     calls = [[one for one in substeps if one.tool] for substeps in offered.values()]
     hits = [[one.tool in one.offered for one in substeps] for substeps in calls]
     return Ceiling(
@@ -394,7 +395,7 @@ def ceiling(offered: Mapping[str, Sequence[Offer]]) -> Ceiling:
 def baselines(
     dataset: Slate, scored: Mapping[str, ScoredCase], offered: Mapping[str, Sequence[Offer]]
 ) -> list[Baseline]:
-    """The reference, measured by the scorer itself; the retriever's first tool, called at every substep; chance."""
+    """The reference, scored by the scorer itself; the retriever's first tool, called at every substep; and chance."""
     ways: dict[str, Callable[[str], Verdict]] = {
         _REFERENCE: lambda one: judged(scored[one], dataset.records[one].reference().calls),
         _FIRST: lambda one: _first(scored[one], dataset.records[one].reference().calls, offered[one]),
@@ -412,7 +413,7 @@ def baselines(
 
 
 def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict:
-    """The reference's calls where the first tool does what they do, and calls that mean nothing elsewhere."""
+    """The verdict on the reference's calls where the first tool has their function, and on useless calls elsewhere."""
     made = {}
     for (place, call), one in zip(calls.items(), substeps, strict=True):
         first = one.offered[0] if one.offered else ""
@@ -426,7 +427,7 @@ def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict
 
 
 def _chance(substeps: Sequence[Offer]) -> Verdict:
-    """Expected values."""
+    """The expected verdict of chance."""
     calls = [one for one in substeps if one.tool]
     return Verdict(
         prod(len(one.right & set(one.offered)) * one.chance for one in calls if one.taken),
@@ -435,9 +436,9 @@ def _chance(substeps: Sequence[Offer]) -> Verdict:
     )
 
 
-# One file that needs nothing but Python, out of functions of the project and all that they use: its own source text.
+# One file that needs only Python: the source text of functions of the project, and of everything that they use.
 #
-# So what others score with is what the grid scores with, not a copy that drifts from it.
+# So others score with the same code as the grid, not with a copy that drifts from it.
 
 
 _OWN = "grid."
@@ -467,7 +468,7 @@ class _Module:
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
-        """By name the module and what is taken of it; nothing ("") where it is the module itself."""
+        """By name, the module and the part taken from it; nothing ("") if it is the module itself."""
         found: dict[str, tuple[str, str]] = {}
         for node in self.tree.body:
             if isinstance(node, ast.Import):
@@ -477,7 +478,7 @@ class _Module:
         return found
 
     def text(self, node: ast.stmt) -> str:
-        """A definition as it stands in the file, with its decorators and the text below that says what it is."""
+        """A definition as in the file, with its decorators and the text below that documents it."""
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(one.lineno for one in decorators)])
         place = self.tree.body.index(node)
@@ -491,10 +492,10 @@ def standalone(module: str, roots: Sequence[str], heading: str) -> str:
     """The file: a docstring, the imports, and the definitions of `roots` with all that they use, module by module.
 
     Raises:
-        ValueError: something that is used is not of the standard library, or two modules define one name.
+        ValueError: something from outside the standard library is used, or two modules define the same name.
     """
     modules: dict[str, _Module] = {}
-    wanted: dict[str, set[str]] = {}  # in an order in which each module comes behind those that it uses
+    wanted: dict[str, set[str]] = {}  # what is taken from each module, by its name
     outside: set[tuple[str, str, str]] = set()
 
     def take(name: str, names: Sequence[str]) -> None:
@@ -533,7 +534,7 @@ def _used(node: ast.stmt) -> Iterator[str]:
 
 
 def _ordered(modules: dict[str, _Module], wanted: dict[str, set[str]]) -> list[str]:
-    """The modules, each behind those whose definitions its own use."""
+    """The modules; each comes after the modules whose definitions its own definitions use."""
     order: list[str] = []
 
     def visit(name: str) -> None:
@@ -559,7 +560,7 @@ def _check_names(wanted: dict[str, set[str]]) -> None:
 
 
 def _imports(outside: set[tuple[str, str, str]]) -> str:
-    """Lines of imports; `outside` has module, what is taken of it (nothing: the module), and the name here."""
+    """Lines of imports; `outside` has the module, the part taken from it (nothing: the module), and the name here."""
     whole, parts = [], dict[str, list[str]]()
     for module, part, name in sorted(outside):
         if part:

@@ -1,6 +1,6 @@
-"""What a reviewer of a benchmark would measure on SLATE: hints that give answers away, and whether texts settle them.
+"""A benchmark reviewer's figures of SLATE: hints that give answers away, and whether the texts settle the answers.
 
-Every figure is computed from the files as others get them, `tools.jsonl` and `cases.jsonl`, and from nothing else.
+Every figure is computed only from the files as others get them, `tools.jsonl` and `cases.jsonl`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from grid.text.words import stems
 FOLDS = 5
 _LIKE_ID = re.compile(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9_.-]+")
 _OFFERED = 50
-"""Tools that are offered at a substep, as in the default setting."""
+"""How many tools are offered at a substep, as in the default setting."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: what it says, its value, and the target with its direction; without a target it only informs."""
+    """One figure: its meaning, its value, and its target with a direction; a figure without a target only informs."""
 
     name: str
     value: float
@@ -39,14 +39,14 @@ class Figure:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the target is met; None without one."""
+        """Whether the target is met; None if there is no target."""
         if self.least is None and self.most is None:
             return None
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
     @property
     def target(self) -> str:
-        """The target as a table has it."""
+        """The target as a text for a table."""
         if self.least is not None and self.most is not None:
             return f"{self.least:g} to {self.most:g}"
         if self.least is not None:
@@ -55,20 +55,20 @@ class Figure:
 
 
 def figures(dataset: Slate) -> list[Figure]:
-    """All of them, of a generated or a given SLATE."""
+    """All figures of a generated or a given SLATE."""
     return [figure for group in groups(dataset) for figure in group]
 
 
 def groups(dataset: Slate) -> list[Iterator[Figure]]:
-    """The same by what they are about; one raises ValueError, IndexError or ZeroDivisionError of too small a set."""
+    """The figures by subject; for too small a set, a group raises ValueError, IndexError or ZeroDivisionError."""
     tools, cases = dataset.tool_records, list(dataset.records.values())
     return [_styles(tools, cases), _sources(tools, cases), _queries(cases), _sizes(cases), _retrieved(dataset)]
 
 
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether the texts alone tell tools of plans from distractors, and substeps with a call from those without."""
+    """Whether the texts alone distinguish plan tools from distractors, and substeps with a call from those without."""
     used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
-    # A tool that repeats a plan's tool is as right as that one: it is no distractor.
+    # A tool that repeats a plan's tool is as right as that tool: it is no distractor.
     told = [tool for tool in tools.values() if not tool.same_function]
     labels = np.array([tool.name in used for tool in told])
     texts = [" ".join([tool.description, *(argument.description for argument in tool.arguments)]) for tool in told]
@@ -96,13 +96,13 @@ def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Ite
 def separated(
     texts: Sequence[str], shapes: np.ndarray, labels: np.ndarray, groups: Sequence[str] | None = None
 ) -> float:
-    """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 tells nothing.
+    """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 means no separation.
 
     Args:
-        texts: one per item; its words' stems are features (TF-IDF). Empty: shape alone.
+        texts: one per item; the stems of its words are features (TF-IDF). Empty: shape alone.
         shapes: further features (items, features), standardised here.
         labels: booleans (items).
-        groups: those of one group are in one fold.
+        groups: the group of each item; the items of a group are in one fold.
     """
     from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -123,7 +123,7 @@ def separated(
 
 
 def _look(text: str) -> list[float]:
-    """What a substep's text looks like to somebody who does not read it: values, names, length."""
+    """The look of a substep's text to somebody who does not read it: values, names, length."""
     words = text.split()
     named = sum(word[:1].isupper() for word in words[1:])
     valued = sum(any(letter.isdigit() or letter in "@$" for letter in word) for word in words)
@@ -131,7 +131,7 @@ def _look(text: str) -> list[float]:
 
 
 def _shape(tool: ToolRecord) -> list[float]:
-    """Counts that say nothing of what a tool does."""
+    """Counts that say nothing about the tool's function."""
     words = [len(argument.description.split()) for argument in tool.arguments] or [0]
     return [
         len(tool.description),
@@ -147,13 +147,13 @@ def _shape(tool: ToolRecord) -> list[float]:
 
 
 def _is_derived(name: str, description: str) -> bool:
-    """Whether a description has no word beside those of its argument's name and of its kind."""
+    """Whether a description has no words except those of its argument's name and of its kind."""
     extra = set(stems(description)) - set(stems(name)) - set(stems("identifier number code"))
     return not extra
 
 
 def told_by_word(substeps: Sequence[tuple[str, bool]], groups: Sequence[str]) -> float:
-    """How often the first word tells whether a substep takes a tool, learned on other workflows (five folds)."""
+    """How often the first word tells whether a substep needs a tool, learned on other workflows (five folds)."""
     names = sorted(set(groups))
     right = []
     for fold in range(FOLDS):
@@ -184,7 +184,7 @@ class _Output:
 
 
 def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether descriptions settle which earlier result an argument takes."""
+    """Whether descriptions determine which earlier result an argument takes."""
     other, choices, found, needing = 0, list[int](), list[bool](), set[str]()
     for case in cases:
         earlier: list[_Output] = []
@@ -206,7 +206,7 @@ def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> It
 
 
 def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
-    """A call's arguments that are earlier results whole: the name, and the step and field that it takes."""
+    """A call's arguments that refer to exactly one earlier result: the name, and the step and field it refers to."""
     assert sub.call is not None  # noqa: S101
     for name, value in sub.call.arguments.items():
         refers = list(found_in(ToolCall(sub.call.tool, {name: value})))
@@ -215,7 +215,7 @@ def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
-    """Whether a value has the type of an argument; of texts those that look like an identifier."""
+    """Whether a value has the type of an argument; a text must also look like an identifier."""
     kind = next(one.type for one in tool.arguments if one.name == argument)
     match kind:
         case "integer":
@@ -231,7 +231,7 @@ def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
 
 
 def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
-    """The result that shares most words with an argument, its field's words counting twice; of equals the latest."""
+    """The result that shares most words with an argument; its field's words count twice; the latest of equals."""
     described = next(one.description for one in tool.arguments if one.name == argument)
     wanted = Counter([*stems(argument), *stems(described)])
 
@@ -259,7 +259,7 @@ def _queries(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """How long and how alike cases are."""
+    """The sizes of cases, and how similar they are."""
     workflows = Counter(case.workflow for case in cases)
     substeps = [len(case.substeps()) for case in cases]
     yield Figure("workflows", len(workflows), least=200)
@@ -270,7 +270,7 @@ def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _retrieved(dataset: Slate) -> Iterator[Figure]:
-    """What BM25 offers of the tools that references take: a ceiling of every planner."""
+    """The share of the references' tools that BM25 offers: a ceiling for every planner."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
     for case in dataset.records.values():

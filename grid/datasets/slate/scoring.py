@@ -1,20 +1,20 @@
 """Score calls on SLATE: execution success, tool match and action identification (egb_slate §6.1).
 
-The predictions are JSON Lines, a case a line. `calls` has for each substep of the plan the one call that was made, or
-null where none was:
+The predictions are JSON Lines, one case per line. `calls` has, for each substep of the plan, the one call that was
+made, or null if there was none:
 
     {"case_id": "slate-0000", "calls": {"1.1": {"tool": "find_order", "arguments": {"order_id": "A-1"}}, "1.2": null}}
 
-An argument is a value, or `OUTPUT_FROM_STEP_i.j.field`, which takes what an earlier one of these calls returned. A
+An argument is a value, or `OUTPUT_FROM_STEP_i.j.field`, which takes a result of an earlier one of these calls. A
 substep that is left out was not reached, or its answer could not be read: it counts as wrong. A tool that does not
 exist is a wrong call. Cases that are left out count as wrong too, unless --subset is given.
 
-- Execution success rate: cases whose resolution was obtained, by whatever path. Calls are compared with the simulator's
+- Execution success rate: cases whose resolution was obtained, by any path. Calls are compared with the simulator's
   entries: forms of dates, numbers and texts that mean the same are equal, and so are tools with the same function.
-- Tool match rate: of a case's substeps that need a tool, the share with the reference's; the mean over cases.
-- Action identification accuracy: the share of substeps where calling or not calling was right; the mean over cases.
+- Tool match rate: of a case's substeps that need a tool, the share with the reference's tool; the mean over cases.
+- Action identification accuracy: the share of substeps at which calling or not calling was right; the mean over cases.
 
-Intervals are of 95%, by resampling whole workflows (the cases of one are no independent draws).
+Intervals are 95% intervals, from resampling whole workflows (the cases of one workflow are not independent draws).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ DATA_FILES = ("tools.jsonl", "cases.jsonl", "simulator.jsonl")
 MANIFEST = "manifest.json"
 METRICS = ("execution_success_rate", "tool_match_rate", "action_identification_accuracy")
 DRAWS = 2_000
-"""Resamples of a bootstrap interval."""
+"""The number of resamples for a bootstrap interval."""
 Calls = Mapping[str, ToolCall | None]
-"""By substep the call that was made, None where none was."""
+"""By substep, the call that was made; None if there was none."""
 
 
 @dataclass(frozen=True)
 class ScoredCase:
-    """What a case is scored by: per substep the reference's tool (None: no tool), and the simulator's tables.
+    """The data for scoring a case: for each substep the reference's tool (None: no tool), and the simulator's tables.
 
-    `default` is what a call that means no entry returns; `{tool}` stands for the tool's name.
+    `default` is the outcome of a call that matches no entry; `{tool}` is replaced by the tool's name.
     """
 
     workflow: str
@@ -62,7 +62,7 @@ class ScoredCase:
 
 
 class Verdict(NamedTuple):
-    """A case's metrics, in the order of METRICS; None where no substep needs a tool."""
+    """A case's metrics, in the order of METRICS; `tool_match` is None if no substep needs a tool."""
 
     success: float
     tool_match: float | None
@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean over cases and its 95% interval; without bounds where all cases are of one workflow."""
+    """A mean over cases and its 95% interval; without bounds if all cases are of one workflow."""
 
     mean: float
     low: float | None
@@ -78,7 +78,7 @@ class Estimate(NamedTuple):
 
 
 def verified(folder: Path) -> dict[str, Any]:
-    """The manifest of an exported folder; raises DataError for the first data file that is not as it says."""
+    """The manifest of an exported folder. Raises DataError for the first data file that is not as in the manifest."""
     path = folder / MANIFEST
     manifest = read_json(path)
     files = manifest.get("files") if isinstance(manifest, dict) else None
@@ -98,7 +98,7 @@ def verified(folder: Path) -> dict[str, Any]:
 
 
 def read_scored_cases(folder: Path) -> dict[str, ScoredCase]:
-    """The cases of an exported folder by id; raises DataError with file and line."""
+    """The cases of an exported folder by id. Raises DataError with file and line."""
     parameters = {
         tool["name"]: {
             one["name"]: Parameter(one["name"], one["type"], one["description"]) for one in tool["arguments"]
@@ -113,7 +113,7 @@ def read_scored_cases(folder: Path) -> dict[str, ScoredCase]:
 
 
 def scored_case(case: Any, table: Any, parameters: Mapping[str, Mapping[str, Parameter]]) -> ScoredCase:
-    """A case from its lines of the two files, and the tools' parameters by name."""
+    """A case, made from its lines of the two files, and the tools' parameters by name."""
     substeps = [substep for step in case["plan"] for substep in step["substeps"]]
     entries = tuple(
         Entry(
@@ -142,7 +142,7 @@ def _records(path: Path, *keys: str) -> Iterator[Any]:
 
 
 def read_predictions(path: Path, cases: Mapping[str, ScoredCase]) -> dict[str, Calls]:
-    """The calls by case; raises DataError with the line for what is no prediction."""
+    """The calls by case. Raises DataError with the line of a record that is no prediction."""
     found: dict[str, Calls] = {}
     if not path.is_file():
         raise DataError(path, None, "no such file")
@@ -173,7 +173,7 @@ def _call(path: Path, line: int, step: str, call: Json) -> ToolCall | None:
 
 
 def obtained(case: ScoredCase, calls: Calls) -> frozenset[str]:
-    """The substeps whose outcomes the calls obtain, run in the plan's order."""
+    """The substeps whose outcomes the calls obtain if they are run in the plan's order."""
     outputs: dict[str, Mapping[str, Json]] = {}
     found: frozenset[str] = frozenset()
     for step in case.tools:
@@ -201,9 +201,9 @@ def judged(case: ScoredCase, calls: Calls) -> Verdict:
 
 
 def estimated(values: Sequence[tuple[str, float]], draws: int = DRAWS) -> Estimate:
-    """The mean of (workflow, value) with its interval: percentiles of means over resampled workflows, always the same.
+    """The mean of (workflow, value) with its interval: percentiles of means over resampled workflows, seed 0.
 
-    Where workflows do not differ, resampling tells nothing: what 0 of so many leave possible (Clopper-Pearson) counts.
+    If workflows do not differ, resampling is useless: then the bound for 0 of as many (Clopper-Pearson) is used.
     """
     groups: dict[str, list[float]] = {}
     for workflow, value in values:
@@ -226,7 +226,7 @@ def estimated(values: Sequence[tuple[str, float]], draws: int = DRAWS) -> Estima
 
 
 def summary(cases: Mapping[str, ScoredCase], predictions: Mapping[str, Calls], subset: bool) -> dict[str, Any]:
-    """All that is reported, as JSON."""
+    """The whole report, as JSON."""
     scored = predictions.keys() if subset else cases.keys()
     verdicts = {
         case_id: judged(case, predictions.get(case_id, {})) for case_id, case in cases.items() if case_id in scored
@@ -247,7 +247,7 @@ def summary(cases: Mapping[str, ScoredCase], predictions: Mapping[str, Calls], s
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 2 where something cannot be read."""
+    """Return the exit status: 0, or 2 if something cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("predictions", type=Path, help="JSON Lines")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent, help="the exported folder (default: here)")

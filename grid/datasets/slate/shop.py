@@ -1,7 +1,7 @@
-"""The seeded shop that SLATE's queries speak of and its outcomes follow from (egb_slate §3.4: coherent outputs).
+"""The seeded shop: SLATE's queries are about it, and its outcomes follow from it (egb_slate §3.4: coherent outputs).
 
-Customers, orders, products and the rest are drawn once from a seed. A `Scene` is what one case is about: one customer
-with what is hers, the product that she bought, and the people and places of the shop.
+Customers, orders, products and the other records are drawn once from a seed. A `Scene` is the subject of one case: one
+customer with her records, the product that she bought, and the people and places of the shop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from grid.datasets.files import read_stock
 
-# The authored stock that SLATE's generator draws from: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
+# The authored stock from which SLATE's generator draws: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
 #
 # One YAML file for each of the twelve query categories under `stock/`; `agent-grid data slate --check` reads them all
-# and prints every rule that is broken.
+# and prints every broken rule.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -61,7 +61,7 @@ TOOL_CATEGORIES = (
     "Content Management",
 )
 # (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. The substeps in all are
-# more than the prompts there ask for (8 to 12 for complex): table 5 counts 13.6 a case, which those cannot give.
+# more than the prompts there ask for (8 to 12 for complex): table 5 counts 13.6 per case, which those cannot give.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
     "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
     "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
@@ -75,7 +75,7 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function by another name.
+    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function under another name.
 
     `arguments` maps a name to (type, description). An equivalent returns its host's `results`.
     """
@@ -97,7 +97,7 @@ class StockTool(_Strict):
 
 
 class Substep(_Strict):
-    """One substep: ways to say it, and its call if any.
+    """One substep: ways to say it, and its call, if it has one.
 
     `with` maps an argument to a value's name, to a field of the scene (`order.id`) or to an output (`i.j.field`).
     """
@@ -115,9 +115,9 @@ class HighLevelStep(_Strict):
 
 
 class Workflow(_Strict):
-    """One way that a query of the category is resolved, with the queries that ask for it.
+    """One way in which a query of the category is resolved, with the queries that ask for it.
 
-    `values` are its own beside the scene's; they are drawn anew until every condition of `must` holds.
+    `values` are its own values, in addition to the scene's; they are redrawn until every condition of `must` holds.
     """
 
     user: Literal["buyer", "seller"]
@@ -128,7 +128,7 @@ class Workflow(_Strict):
     plan: list[HighLevelStep]
 
     def calls(self) -> list[tuple[str, Substep]]:
-        """(id `i.j`, substep) of every substep that calls a tool, in order."""
+        """The pair (id `i.j`, substep) for every substep that calls a tool, in order."""
         return [
             (f"{i}.{j}", substep)
             for i, step in enumerate(self.plan, 1)
@@ -138,7 +138,7 @@ class Workflow(_Strict):
 
 
 class Stock(_Strict):
-    """One query category. `books` maps what only the shop's books know to a value text, drawn for each key."""
+    """One query category. `books` maps names of facts that only the shop's books know to value texts, drawn per key."""
 
     query_category: str
     books: dict[str, str] = Field(default_factory=dict)
@@ -147,12 +147,12 @@ class Stock(_Strict):
 
 
 def load(path: Path) -> Stock:
-    """Read one stock file; raises pydantic's ValidationError or yaml's error, both with the place."""
+    """Read one stock file. Raises pydantic's ValidationError or yaml's error, both with the place."""
     return Stock.model_validate(read_stock(path))
 
 
 def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
-    """The named pools of strings that `pool NAME` draws from."""
+    """The named pools of strings from which `pool NAME` draws."""
     pools: dict[str, list[str]] = read_stock(path)
     return {name: tuple(strings) for name, strings in pools.items()}
 
@@ -166,14 +166,19 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
 #
 # A value is one line of text in YAML:
 #
-# id ORD-{d8} {dN} digits, {lN} capital letters, {xN} hexadecimal digits date 2024-01-05..2024-03-30 date order.placed
-# +3..14 days after another value int 2..40 money 15..240 two decimals decimal 0.5..9.5 one decimal one of: red | blue
-# one of the strings pool topic one string of a named pool (`stock/pools.yaml`) = EXPRESSION what follows from others
-# (`drafts.evaluate`)
+# - `id ORD-{d8}`: {dN} are digits, {lN} capital letters, {xN} hexadecimal digits
+# - `date 2024-01-05..2024-03-30`
+# - `date order.placed +3..14`: days after another value
+# - `int 2..40`
+# - `money 15..240`: two decimals
+# - `decimal 0.5..9.5`: one decimal
+# - `one of: red | blue`: one of the strings
+# - `pool topic`: one string of a named pool (`stock/pools.yaml`)
+# - `= EXPRESSION`: a value that follows from others (`drafts.evaluate`)
 
 
 class Money(float):
-    """An amount in dollars, of two decimals: written with its sign."""
+    """An amount in dollars with two decimals, written with the dollar sign."""
 
 
 Value = str | int | float | dt.date
@@ -186,14 +191,14 @@ _ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ", "x": "01234567
 
 @dataclass(frozen=True)
 class Spec:
-    """One parsed value: `kind`, and the words it needs (pattern, bounds, choices, the value it looks at)."""
+    """One parsed value: `kind`, and the words that it needs (pattern, bounds, choices, the value that it refers to)."""
 
     kind: Kind
     words: tuple[str, ...]
 
 
 def parse(text: str) -> Spec:
-    """Read one value; raises ValueError that quotes the text and lists the forms."""
+    """Read one value. Raises ValueError, which quotes the text and lists the forms."""
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
     span = _RANGE.fullmatch(rest)
@@ -222,7 +227,7 @@ def parse(text: str) -> Spec:
 
 
 def fill(pattern: str, rng: random.Random) -> str:
-    """An identifier of a pattern; one that has hexadecimal digits has a decimal one among them, so that it looks so."""
+    """An identifier for a pattern; hexadecimal digits include a decimal digit, so that they look hexadecimal."""
     while True:
         text = _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
         if "{x" not in pattern or any(letter.isdigit() for letter in text):
@@ -230,12 +235,12 @@ def fill(pattern: str, rng: random.Random) -> str:
 
 
 def random_characters(pattern: str) -> int:
-    """How many characters of a pattern are drawn."""
+    """The number of characters of a pattern that are drawn."""
     return sum(int(slot[2]) for slot in _SLOT.finditer(pattern))
 
 
 def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]) -> Value:
-    """Draw one value, but for what follows from others; `known` has what day offsets look at."""
+    """Draw one value that does not follow from others; `known` has the dates to which day offsets refer."""
     match spec.kind:
         case "id":
             return fill(spec.words[0], rng)
@@ -266,7 +271,7 @@ def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mappin
 
 
 def plain(value: Value) -> str | int | float:
-    """The value as JSON holds it: dates in ISO form, numbers of two decimals at most."""
+    """The value as in JSON: dates in ISO form, numbers with two decimals at most."""
     if isinstance(value, dt.date):
         return value.isoformat()
     return round(float(value), 2) if isinstance(value, float) else value
@@ -289,7 +294,7 @@ def written(value: Value, rng: random.Random) -> str:
 
 
 def typed(value: Any, kind: str) -> Value:
-    """A value of a file as rules take it: dates as dates."""
+    """A value from a file in the form that rules need: dates as dates."""
     return dt.date.fromisoformat(value) if kind == "date" and isinstance(value, str) else value
 
 
@@ -307,7 +312,7 @@ def type_of(value: Value) -> str:
     return "string"
 
 
-# The seeded shop that SLATE's queries speak of and its outcomes follow from (egb_slate §3.4: coherent outputs).
+# The seeded shop: SLATE's queries are about it, and its outcomes follow from it (egb_slate §3.4: coherent outputs).
 
 
 CUSTOMERS = 400
@@ -321,9 +326,9 @@ class Shop:
     """All records of one seed.
 
     Args:
-        seed: the library's; the same seed gives the same shop.
+        seed: the library's seed; the same seed gives the same shop.
         texts: the contents of `stock/shop.yaml`.
-        pools: the strings that a book may draw from.
+        pools: the strings from which a book may draw.
     """
 
     def __init__(self, seed: int, texts: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]):
@@ -346,7 +351,7 @@ class Shop:
 
     @cached_property
     def index(self) -> dict[str, Record]:
-        """Every record by each of its keys. People have addresses: a name alone is the key of a thing."""
+        """Every record by each of its keys. People have addresses as keys; only things have their names as keys."""
         keyed: list[tuple[Sequence[Record], tuple[str, ...]]] = [
             (self.suppliers, ("id", "email")),
             (self.products, ("sku", "name")),
@@ -364,7 +369,7 @@ class Shop:
         return {str(record[key]): record for records, keys in keyed for record in records for key in keys}
 
     def scene(self, rng: random.Random) -> Scene:
-        """What one case is about. The order is the customer's, the product the order's, and so on."""
+        """The subject of one case. The order is the customer's, the product is the order's, and so on."""
         owned = rng.choice(self._owned)
         by_key = self.index
         order, earlier = owned["order"], owned["earlier"]
@@ -391,11 +396,11 @@ class Shop:
         }
 
     def book(self, name: str, spec: str, keys: tuple[Value, ...]) -> Value:
-        """What the shop's books say under some keys: drawn once and for all from the seed, the spec and the keys."""
+        """The entry of the shop's books for some keys, drawn once and for all from the seed, the spec and the keys."""
         return draw(parse(spec), random.Random(f"{self.seed}|{name}|{spec}|{keys!r}"), {}, self.pools)
 
     def _new(self, pattern: str) -> str:
-        """An identifier that nothing else in the shop has."""
+        """An identifier that is not used elsewhere in the shop."""
         while (text := fill(pattern, self._rng)) in self._taken:
             pass
         self._taken.add(text)
@@ -446,7 +451,7 @@ class Shop:
         return {"name": name, "email": self._mail(name, "ourshop.example"), "extension": self._new("{d4}")}
 
     def _owner(self, name: str) -> dict[str, Record]:
-        """A customer and what is hers."""
+        """A customer and her records."""
         rng, texts = self._rng, self.texts
         first = _FIRST + dt.timedelta(days=rng.randint(0, (_LAST - _FIRST).days))
         customer: Record = {
@@ -530,5 +535,5 @@ class Shop:
 
 @lru_cache(maxsize=8)
 def shop(seed: int) -> Shop:
-    """The shop of a seed, made of the shipped texts."""
+    """The shop of a seed, made from the shipped texts."""
     return Shop(seed, read_stock(STOCK / "shop.yaml"), load_pools())

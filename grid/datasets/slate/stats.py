@@ -1,4 +1,4 @@
-"""SLATE's statistics beside the paper's, the rules of a stock file, and the proof that cases follow from the shop."""
+"""SLATE's statistics next to the paper's, the rules of a stock file, and the check that cases follow from the shop."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from grid.datasets.slate.shop import (
 )
 from grid.text.references import resolve
 
-# SLATE's statistics beside the paper's (egb_slate table 2, §3.2, figure 3, appendix D).
+# SLATE's statistics next to the paper's (egb_slate table 2, §3.2, figure 3, appendix D).
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: the paper's, ours, and how far ours may be from it."""
+    """One figure: the paper's, ours, and how far ours may be from the paper's."""
 
     name: str
     paper: float
@@ -53,7 +53,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Category:
-    """How many tools of the library a category has, their share of it (of 1), and how many of them plans use."""
+    """How many of the library's tools a category has, their share (of 1), and how many of them plans use."""
 
     name: str
     tools: int
@@ -73,7 +73,7 @@ def categories(dataset: Slate) -> list[Category]:
 
 
 def statistics(dataset: Slate) -> list[Statistic]:
-    """The published figures, and that no substep holds its tool's name."""
+    """The published figures, and the number of substeps that contain their tool's name."""
     cases = list(dataset.records.values())
     calls = Counter(substep.call.tool for case in cases for substep in case.substeps() if substep.call)
     arguments = sum(len(tool.parameters) for tool in dataset.tools.values()) / len(dataset.tools)
@@ -97,13 +97,13 @@ def statistics(dataset: Slate) -> list[Statistic]:
 
 
 def _distinct(known: tuple[str, ...], found: Iterable[str]) -> int:
-    """How many of the known names occur; one that is not known makes the count -1."""
+    """How many of the known names occur; the count is -1 if an unknown name occurs."""
     names = set(found)
     return len(names) if names <= set(known) else -1
 
 
 def tables(dataset: Slate) -> Iterator[Table]:
-    """The statistics beside the paper's, the library by category, and what a reviewer of a benchmark would measure."""
+    """The statistics next to the paper's, the library by category, and the figures of `quality`."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
     table = Table(title=f"SLATE beside the paper: {dataset.version}")
@@ -124,7 +124,7 @@ def tables(dataset: Slate) -> Iterator[Table]:
 
 
 def by_category(dataset: Slate) -> Table:
-    """The library by category, as the paper's figure 3 has it, the largest first."""
+    """The library by category, as in the paper's figure 3, the largest first."""
     table = Table(
         title="The library by category (figure 3)",
         caption="Tools, their share of the library, and those that plans use. The paper draws its shares, and prints "
@@ -138,7 +138,7 @@ def by_category(dataset: Slate) -> Table:
 
 
 def broken(dataset: Slate) -> Iterator[str]:
-    """Rules of the stock, outcomes that do not follow from the shop, statistics that miss, what gives answers away."""
+    """Broken rules of the stock, outcomes that do not follow from the shop, missed statistics and missed targets."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
     stocks, store = load_all(), shop(dataset.library_seed)
@@ -155,7 +155,7 @@ def broken(dataset: Slate) -> Iterator[str]:
 
 
 def written(dataset: Slate, case_id: str) -> Iterator[str]:
-    """A case with its plan, and of each substep the call and its outcome."""
+    """A case with its plan, and for each substep the call and its outcome."""
     case = dataset.records[case_id]
     yield from (f"{case.user}, {case.category}, {case.complexity}", case.query)
     for number, step in enumerate(case.plan, 1):
@@ -165,20 +165,20 @@ def written(dataset: Slate, case_id: str) -> Iterator[str]:
             yield from (f"     {sub.id} {sub.text}", f"         {call or 'no tool required'}")
 
 
-# The rules that a stock file keeps, and the proof that the cases of a SLATE follow from its shop.
+# The rules for a stock file, and the check that the cases of a SLATE follow from its shop.
 
 
 DRAFTS = 3
-"""Cases that are drawn of each workflow to see that it can be made."""
+"""How many cases of each workflow are drawn to check that it can be made."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LEAST_RANDOM = 5
 _ADDRESS = r"[\w.-]{1,64}@[\w.-]{1,255}\w"
 _MAIL = re.compile(_ADDRESS)
-_TOKEN = re.compile(rf"[A-Z]{{2,4}}-?(?=[A-Z]{{0,12}}\d)[A-Z0-9-]*|{_ADDRESS}")  # with bounds: else it takes the square
+_TOKEN = re.compile(rf"[A-Z]{{2,4}}-?(?=[A-Z]{{0,12}}\d)[A-Z0-9-]*|{_ADDRESS}")  # with bounds: else time is quadratic
 
 
 def problems(stock: Stock, shop: Shop) -> list[str]:
-    """Every rule that one category breaks, as one line each; empty when it is sound."""
+    """One line for every rule that a category breaks; empty if the category is sound."""
     found: list[str] = []
     if stock.query_category not in QUERY_CATEGORIES:
         found.append(f"query category {stock.query_category!r} is none of the twelve")
@@ -193,7 +193,7 @@ def problems(stock: Stock, shop: Shop) -> list[str]:
 
 
 def repeated(stocks: Sequence[Stock]) -> list[str]:
-    """The names that the categories together have twice, as one line each."""
+    """One line for each name that is used twice in all categories together."""
     tools = [name for stock in stocks for host, tool in stock.tools.items() for name in (host, *tool.neighbours)]
     workflows = [name for stock in stocks for name in stock.workflows]
     return [
@@ -205,7 +205,7 @@ def repeated(stocks: Sequence[Stock]) -> list[str]:
 
 
 def _unread(text: str, drawn: bool) -> Iterator[str]:
-    """What is wrong with a value text; with `drawn` it must not look at other values."""
+    """The errors of a value text; with `drawn`, it must not refer to other values."""
     try:
         spec = parse(text)
     except ValueError as error:
@@ -284,7 +284,7 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
 
 
 def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
-    """Calls that tell anew what is left of the same thing: no outcome knows of an earlier change, so they clash."""
+    """Calls that report the rest of the same thing again: no outcome knows of earlier changes, so these clash."""
     told: dict[tuple[str, str], str] = {}
     for place, substep in workflow.calls():
         tool = stock.tools.get(substep.call or "")
@@ -306,16 +306,16 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text holds every word of the tool's name: choosing would take no reading."""
+    """Whether the text contains every word of the tool's name, so that choosing would need no reading."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 
 
 def contradictions(cases: Sequence[CaseRecord], stocks: Sequence[Stock], shop: Shop) -> list[str]:
-    """Where cases do not follow from the shop, as one line each.
+    """One line for each place where a case does not follow from the shop.
 
-    Every outcome is computed again from the call's arguments, and all that a query tells of customers and orders must
-    be of one customer.
+    Every outcome is computed again from the call's arguments. Everything that a query says about customers and orders
+    must be about one customer.
     """
     by_category = {stock.query_category: stock for stock in stocks}
     return [
@@ -358,6 +358,6 @@ def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
 
 
 def _owner(record: Record) -> str | None:
-    """The account of the customer whose record it is, if it is a customer's."""
+    """The account of the customer to whom a record belongs, if it belongs to a customer."""
     value = record.get("account") or record.get("customer")
     return str(value) if value else None

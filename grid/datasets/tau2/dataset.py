@@ -1,8 +1,8 @@
-"""τ²-bench (Barres et al. 2025): customer service by tools and a policy, scored by what is then in the databases.
+"""τ²-bench (Barres et al. 2025): customer service by tools and a policy, scored by the final databases.
 
-agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, the agent
-having the user's tools too (solo); in airline and retail the agent talks to a user, or is told the user's instructions
-as a ticket, which makes other, easier tasks: comparable with themselves alone.
+agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, and the agent
+has the user's tools too (solo). In airline and retail the agent talks to a user, or gets the user's instructions as a
+ticket. The ticket makes different, easier tasks, whose figures are comparable only with each other.
 """
 
 from __future__ import annotations
@@ -69,11 +69,12 @@ class _Record:
 
 @dataclass(config=STRICT)
 class Tau2(FileDataset[_Record]):
-    """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that holds it.
+    """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that contains it.
 
-    `user` is who the agent of airline and retail has before it: a model (the role `user`), or the user's instructions.
-    `draw`: so many of the base tasks of airline, retail and telecom together, each domain with its share, as in the
-    paper (§5.1: 200; which ones it does not say); None: all. `max_errors` failed calls end a run, as published.
+    `user` is the user of airline and retail: a model (the role `user`), or the user's instructions as a ticket. `draw`:
+    the number of base tasks drawn from airline, retail and telecom together, each domain with its share, as in the
+    paper (§5.1: 200; it does not say which ones); None: all. `max_errors` failed calls end a run, as in the published
+    code.
     """
 
     name: ClassVar[str] = "tau2"
@@ -84,7 +85,7 @@ class Tau2(FileDataset[_Record]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """TALKS where a model plays the user."""
+        """The features of the cases, with TALKS if a model plays the user."""
         return frozenset({BRANCHING, REFERENCES, EXAMINED, *([TALKS] if self._talks else [])})
 
     @property
@@ -97,7 +98,7 @@ class Tau2(FileDataset[_Record]):
 
     @property
     def stating(self) -> bool:
-        """Whether the reward of any task rests on statements about the conversation."""
+        """Whether the reward of any task depends on statements about the conversation."""
         tasks = (record.task for record in self.records.values())
         return any("NL_ASSERTION" in task.basis and task.nl_assertions for task in tasks)
 
@@ -111,13 +112,13 @@ class Tau2(FileDataset[_Record]):
 
     @property
     def files(self) -> Sequence[Path]:
-        """The domain's and, where a model plays the user, the guidelines it is given."""
+        """The domain's files and, if a model plays the user, the guidelines for that model."""
         where = self._folders
         return [where.domain / name for name in FILES[self.domain]] + [where.user / GUIDELINES] * self._talks
 
     @cached_property
     def version(self) -> str:
-        """The adapter's version, the package's, whether the user is a ticket, and the files' fingerprint."""
+        """The adapter's version, the package's version, whether the user is a ticket, and the files' fingerprint."""
         ticket = "" if self._solo or self._talks else "-ticket"
         return f"{self.name}-a{self.adapter}-{installed()}{ticket}-{fingerprint(*self.files)}"
 
@@ -127,7 +128,7 @@ class Tau2(FileDataset[_Record]):
         return library(self._domain, self._solo, self._talks) if self._folders else {}
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The base tasks, or all where the domain names none."""
+        """The base tasks, or all tasks if the domain names no base tasks."""
         base = records.base_ids(self._folders.domain)
         for number, row in enumerate(records.rows(self._folders.domain / "tasks.json")):
             name = str(row.get("id", f"row {number}"))
@@ -139,7 +140,7 @@ class Tau2(FileDataset[_Record]):
         return self._record(records.task_of(row, self._domain, self._solo))
 
     def strata(self) -> Sequence[Stratum]:
-        """In telecom the kinds of issues."""
+        """In telecom, the kinds of issues."""
         return (self._kind,)
 
     def case_ids(self) -> Sequence[str]:
@@ -148,18 +149,18 @@ class Tau2(FileDataset[_Record]):
         return ids[: self._share()][: self.limit]
 
     def _kind(self, case_id: str) -> str:
-        """Which kind of issue it is, in telecom; all tasks of another domain are of one."""
+        """The kind of issue, in telecom; all tasks of another domain are of the same kind."""
         return self.records[case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
 
     def cluster(self, case_id: str) -> str:
-        """Telecom's issue without the persona; elsewhere what the user knows of themselves: tasks of one customer."""
+        """In telecom, the issue without the persona; elsewhere the user's known information: tasks of one customer."""
         task = self.records[case_id].task
         if self.domain == "telecom":
             return task.id.partition("[PERSONA")[0]
         return task.instructions.get("known_info") or task.id
 
     def problem(self, case_id: str) -> Problem:
-        """One task. Its reference are the gold actions, and the information that has to be told as the answer."""
+        """One task. Its reference has the gold actions, and the information that must be told as the answer."""
         record = self.records[case_id]
         task, world, tools = record.task, record.world, tuple(self.tools.values())
         query, reference = task.ticket if self._solo else records.ticket(task), _reference(world)
@@ -180,7 +181,7 @@ class Tau2(FileDataset[_Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no reward."""
+        """The scores of an episode that broke off: no reward."""
         return {"reward": 0.0, "success": False}
 
     @cached_property
@@ -201,7 +202,7 @@ class Tau2(FileDataset[_Record]):
         return _Record(task, world)
 
     def _share(self) -> int | None:
-        """How many of the drawn tasks are this domain's; the largest remainders are rounded up."""
+        """This domain's number of drawn tasks; the largest remainders are rounded up."""
         if self.draw is None or self.domain not in BASE:
             return None
         counts = {name: _count(self.path, name) for name in BASE}
@@ -216,7 +217,7 @@ class Tau2(FileDataset[_Record]):
 
 
 def _reference(world: Tau2World) -> Reference:
-    """The gold actions in their order; those that the tools refuse are right all the same."""
+    """The gold actions in their order; actions that the tools refuse are still right."""
     calls = {str(place): ToolCall(one.name, one.arguments) for place, one in enumerate(world.task.actions)}
     failing, databases = set[str](), world.start().databases
     for place, one in enumerate(world.task.actions):
@@ -234,7 +235,7 @@ def _over(version: Version, data: Mapping[str, Any]) -> Version:
 
 @cache
 def _databases(where: Path, of: Domain) -> Databases:
-    """A domain's databases, read once a process: airline's are 7 MB."""
+    """A domain's databases, read once per process: airline's are 7 MB."""
     agent = Version(records.database(where / next(f for f in FILES[of.name] if f.startswith("db.")), of.db))
     user = Version(records.database(where / "user_db.toml", of.user_db)) if of.user_db else None
     return Databases(agent, user)
@@ -246,7 +247,7 @@ def _guidelines(file: Path) -> str:
 
 
 def _count(path: str | None, name: DomainName) -> int:
-    """How many base tasks a domain has at hand; none where it is not there."""
+    """The number of a domain's available base tasks; 0 if the domain is missing."""
     try:
         where = records.folders(path, name, talks=False).domain
     except ConfigError:
@@ -255,7 +256,7 @@ def _count(path: str | None, name: DomainName) -> int:
     return len(ids) if ids is not None else len(records.rows(where / "tasks.json"))
 
 
-# τ²-bench's tools as a planner sees them, from the schemas that the package makes of its code.
+# τ²-bench's tools as a planner sees them, from the schemas that the package makes from its code.
 
 
 _MOST_DEPTH = 12
@@ -263,7 +264,7 @@ _RETURNS = "returns"
 
 
 def library(domain: Domain, solo: bool, talks: bool) -> dict[str, ToolSpec]:
-    """The tools of a domain by name: the agent's, alone the user's too, and with a user the one to talk by."""
+    """The tools of a domain by name: the agent's; if solo, the user's too; with a user, the tool to talk to them."""
     kits = [domain.tools, *([domain.user_tools] if solo and domain.user_tools else [])]
     found = {name: _spec(name, given, domain.name) for kit in kits for name, given in specs(kit).items()}
     return found | ({SAY.name: SAY} if talks else {})
@@ -284,7 +285,7 @@ def _spec(name: str, given: Mapping[str, Any], category: str) -> ToolSpec:
 
 
 def plain(schema: Any, definitions: Mapping[str, Any], level: int = 0) -> Any:
-    """A schema without references and alternatives: of several the first that is not null counts."""
+    """A schema without references and alternatives: the first alternative that is not null counts."""
     if not isinstance(schema, dict) or level > _MOST_DEPTH:
         return schema
     if isinstance(where := schema.get("$ref"), str):
@@ -306,11 +307,11 @@ def _alternatives(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [one for one in given if isinstance(one, dict) and one.get("type") != "null"]
 
 
-# A τ²-bench run's figures: the reward with its parts, why it ended, and what doing nothing is worth.
+# A τ²-bench run's figures: the reward with its parts, the reason for its end, and the reward of doing nothing.
 
 
 UNFINISHED = "unfinished"
-"""How a run ended that nobody ended: by a limit of the planner's, or an error."""
+"""The end of a run that neither agent nor user ended: a limit of the planner, or an error."""
 ROLE = Section(
     "role",
     (
@@ -324,14 +325,14 @@ _MOST_SHOWN = 40_000
 
 
 def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
-    """reward, reward_parts, success, success_db and termination; reward and success are null where a judge must say."""
+    """reward, reward_parts, success, success_db and termination; reward and success are null if a judge must decide."""
     talk = own_state(trajectory.end, Talk)
     database = same_databases(world.domain, world.gold, talk)
     return {**_rewarded(world.parts(talk), talk), "success_db": database, "termination": talk.ended or UNFINISHED}
 
 
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """reward, reward_parts and success with what a judge says of the task's statements; plan_* of a plan there was."""
+    """reward, reward_parts and success with a judge's verdicts on the task's statements; plan_* if there was a plan."""
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}
 
@@ -350,7 +351,7 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
 
 
 def baselines(world: Tau2World) -> Mapping[str, bool]:
-    """What ending the work at once is worth, and handing the customer over at once; none where a judge must say."""
+    """Whether ending the work at once, or transferring the customer at once, succeeds; none if a judge must decide."""
     start = world.start()
     passed = [start]
     if TRANSFER in world.domain.names("assistant"):
@@ -362,7 +363,7 @@ def baselines(world: Tau2World) -> Mapping[str, bool]:
 
 
 def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prompt:
-    """Whether a statement is true of a run, which is shown with all calls and what was said."""
+    """The question whether a statement is true of a run, which is shown with all calls and messages."""
     lines = [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
     if talk.said and not talk.said[-1].by_user:
         lines.append(f"Agent, at the end: {talk.said[-1].text}")

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# A task of τ²-bench as its files have it, and what of it is run against the package's tools.
+# A task of τ²-bench as in its files, and the parts of it that are run with the package's tools.
 
 
-# Where a τ²-bench task stands.
+# The state of a τ²-bench task.
 
 
 DomainName = Literal["airline", "retail", "telecom", "mock"]
@@ -59,7 +59,7 @@ _NO_DOTENV = "PYTHON_DOTENV_DISABLED"
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain's classes: of the agent's tools and the database, and of the user's where they have any."""
+    """A domain's classes: those of the agent's tools and database, and of the user's if the user has any."""
 
     name: DomainName
     tools: Any
@@ -69,16 +69,16 @@ class Domain:
     environment: Any = None
 
     def kit(self, requestor: Requestor) -> Any:
-        """The class of somebody's tools; None where they have none."""
+        """The class of the requestor's tools; None if they have none."""
         return self.tools if requestor == "assistant" else self.user_tools
 
     def names(self, requestor: Requestor) -> frozenset[str]:
-        """The names of somebody's tools."""
+        """The names of the requestor's tools."""
         kit = self.kit(requestor)
         return frozenset(kit(None).tools) if kit else frozenset()
 
     def functions(self, requestor: Requestor) -> frozenset[str]:
-        """What a task may run besides tools: the public methods that the class itself has, tools among them."""
+        """The functions that a task may run: the public methods of the class itself, including tools."""
         kit, base = self.kit(requestor), _module("environment.toolkit").ToolKitBase
         if kit is None:
             return frozenset()
@@ -87,12 +87,12 @@ class Domain:
 
 
 class _Drawn:
-    """Takes the place of `uuid` in telecom's tools, which number new bills by it: the same number for equal calls."""
+    """Replaces `uuid` in telecom's tools, which number new bills with it: equal calls get the same number."""
 
     key = ""
 
     def uuid4(self) -> UUID:
-        """The number of the call that runs."""
+        """The number for the running call."""
         return UUID(bytes=sha256(self.key.encode(errors="replace")).digest()[:16], version=4)
 
 
@@ -101,7 +101,7 @@ DRAWN = _Drawn()
 
 @cache
 def domain(name: DomainName) -> Domain:
-    """A domain's classes; raises ConfigError where the package is not installed."""
+    """A domain's classes; raises ConfigError if the package is not installed."""
     found = {part: getattr(_module(f"domains.{name}.{where.split('.')[0]}"), where.split(".")[1])
              for part, where in _CLASSES[name].items()}  # fmt: skip
     if name == "telecom":
@@ -110,14 +110,14 @@ def domain(name: DomainName) -> Domain:
 
 
 def as_json(result: object) -> Any:
-    """What a tool returns as the package tells it to an agent, as a JSON value; a truth value stays one."""
+    """A tool's result as a JSON value, in the form that the package shows to an agent; a truth value stays one."""
     if isinstance(result, bool | str) or result is None:
         return result
     return loads(_module("environment.environment").Environment.to_json_str(result))
 
 
 def specs(kit: Any) -> dict[str, Mapping[str, Any]]:
-    """The JSON schemas of a kit's tools by name: `function` and `returns`, as the package makes them of its code."""
+    """The JSON schemas of a kit's tools by name: `function` and `returns`, as the package makes them from its code."""
     tools = kit(None).get_tools()
     return {
         name: {**tool.openai_schema["function"], "returns": tool._serialize_returns(tool.returns)}
@@ -126,12 +126,12 @@ def specs(kit: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def merged(database: Any, data: Mapping[str, Any]) -> Any:
-    """A database with a task's data laid over it. Raises whatever its model finds wrong with them."""
+    """A database updated with a task's data. Raises the errors that its model finds in them."""
     return _module("utils.pydantic_utils").update_pydantic_model_with_dict(database, dict(data))
 
 
 def installed() -> str:
-    """The version of the package; raises ConfigError where there is none."""
+    """The version of the package; raises ConfigError if it is not installed."""
     try:
         return version(PACKAGE)
     except PackageNotFoundError:
@@ -141,7 +141,7 @@ def installed() -> str:
 @cache
 def _module(name: str) -> ModuleType:
     try:
-        import_module("loguru").logger.disable("tau2")  # which writes every call to stderr
+        import_module("loguru").logger.disable("tau2")  # loguru would write every call to stderr
         with _without_dotenv():
             return import_module(f"tau2.{name}")
     except ImportError:
@@ -154,7 +154,7 @@ def _missing() -> ConfigError:
 
 @contextmanager
 def _without_dotenv() -> Iterator[None]:
-    """The package would read the first `.env` above it into the environment."""
+    """Keep the package from reading the first `.env` above it into the environment."""
     before = os.environ.get(_NO_DOTENV)
     os.environ[_NO_DOTENV] = "1"
     try:
@@ -166,10 +166,10 @@ def _without_dotenv() -> Iterator[None]:
             os.environ[_NO_DOTENV] = before
 
 
-# A database as a value: what tools change is copied first, and what they leave alone is shared by all versions.
+# A database as a value: records that tools change are copied first, and unchanged records are shared by all versions.
 #
 # A database of the package is a pydantic model whose fields are tables (records by their keys), or small lists and
-# objects. A version is a base, which nobody ever changes, and beside it the records that are other than in the base.
+# objects. A version is a base, which is never changed, together with the records that differ from the base.
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ class Version:
     parts: Mapping[str, Any] = field(default_factory=dict)
 
     def working(self, writing: bool) -> Any:
-        """A database for one call to work on. Without `writing` its tables' records are not copied."""
+        """A database for one call to work on. Without `writing`, its tables' records are not copied."""
         found: dict[str, Any] = {}
         for name in type(self.base).model_fields:
             value = self._part(name)
@@ -190,7 +190,7 @@ class Version:
         return type(self.base).model_construct(**found)
 
     def behind(self, worked: Any) -> Version:
-        """The version that a call leaves, from the database that it worked on; this one where nothing changed."""
+        """The version after a call, from the database on which it worked; this version itself if nothing changed."""
         records, parts = dict[str, Mapping[str, Any]](), dict[str, Any]()
         for name in type(self.base).model_fields:
             value = getattr(worked, name)
@@ -204,7 +204,7 @@ class Version:
         return Version(self.base, {**self.records, **records}, {**self.parts, **parts})
 
     def same(self, other: Version) -> bool:
-        """Whether two versions of one base are equal, as the package's hashes of them would be."""
+        """Whether two versions of one base are equal, as the package's hashes would be."""
         for name in self.parts.keys() | other.parts.keys():
             if written(self._part(name)) != written(other._part(name)):
                 return False
@@ -220,14 +220,14 @@ class Version:
 
 
 class Table(MutableMapping[str, Any]):
-    """Records of a base with those of a version over them; what is taken out for `writing` is a copy of its own."""
+    """A base's records, with a version's records over them; with `writing`, every record that is read is copied."""
 
     def __init__(self, base: Mapping[str, Any], over: Mapping[str, Any], writing: bool) -> None:
         self._base, self._over, self._writing = base, over, writing
         self._own: dict[str, Any] = {}
 
     def changed(self) -> dict[str, Any]:
-        """The records that are other than before; None where deleted."""
+        """The records that differ from before; None for a deleted record."""
         return {key: one for key, one in self._own.items() if written(one) != written(self._before(key))}
 
     def _before(self, key: str) -> Any:
@@ -257,17 +257,17 @@ class Table(MutableMapping[str, Any]):
         return isinstance(key, str) and (self._own[key] if key in self._own else self._before(key)) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The keys: the base's in their order, behind them what was added."""
+        """The keys: the base's in their order, then those of added records."""
         for keys, earlier in ((self._base, ()), (self._over, (self._base,)), (self._own, (self._base, self._over))):
             yield from (key for key in list(keys) if key in self and not any(key in one for one in earlier))
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         return sum(1 for _ in self)
 
 
 def written(value: Any) -> str:
-    """A record or part as the package writes it before it takes a hash."""
+    """A record or part, written as the package does before it computes a hash."""
     return json.dumps(_plain(value), sort_keys=True, default=str)
 
 
@@ -278,12 +278,12 @@ def _plain(value: Any) -> Any:
 
 
 Ended = Literal["agent_stop", "user_stop", "too_many_errors", "user_error"]
-"""Why a run ended; where nobody ended it, but a limit of the planner's or an error, it is `unfinished`."""
+"""Why a run ended; a run that was ended by a limit of the planner or an error is `unfinished`."""
 PROPERLY: tuple[Ended, ...] = ("agent_stop", "user_stop")
 
 
 class Databases(NamedTuple):
-    """The agent's database, and the user's where they have one."""
+    """The agent's database, and the user's if the user has one."""
 
     agent: Version
     user: Version | None = None
@@ -297,9 +297,9 @@ class Databases(NamedTuple):
 
 @dataclass(frozen=True)
 class Talk:
-    """Where a task stands. Two are equal when the same was called and said, in the same order (`past`).
+    """The state of a task. Two states are equal if they had the same calls and messages in the same order (`past`).
 
-    `errors` counts the calls that failed; `ended` says why the run is over, None where it is not.
+    `errors` counts the failed calls; `ended` says why the run is over, None if it is not over.
     """
 
     past: str
@@ -310,24 +310,24 @@ class Talk:
     ended: Ended | None = field(default=None, compare=False)
 
     def behind(self, what: str, *said: Said, ended: Ended | None = None) -> Talk:
-        """The state behind what was done or said."""
+        """The state after something was done or said."""
         past = digest(f"{self.past} {what}")
         return replace(self, past=past, said=(*self.said, *said), ended=ended)
 
 
 def digest(text: str) -> str:
-    """What stands for all that led to a state."""
+    """A hash of the history of a state."""
     return sha256(text.encode(errors="replace")).hexdigest()
 
 
 Basis = Literal["DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION"]
-"""What a reward may rest on; it is the product over the task's own."""
+"""A part on which a reward may rest; the reward is the product of the task's own parts."""
 BASES: tuple[Basis, ...] = ("DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION")
 
 
 @dataclass(frozen=True)
 class Action:
-    """A gold action; `compare_args` are the arguments that a call is compared by, None: those that it has."""
+    """A gold action; `compare_args` are the arguments that are compared with a call, None: those of the call."""
 
     requestor: Requestor
     name: str
@@ -335,7 +335,7 @@ class Action:
     compare_args: tuple[str, ...] | None = None
 
     def matches(self, name: str, arguments: Mapping[str, Json]) -> bool:
-        """Whether a call is this action, as published: without `compare_args`, by the call's own arguments alone."""
+        """Whether a call is this action, as published: without `compare_args`, only the call's own arguments count."""
         if self.name != name:
             return False
         compared = arguments.keys() if self.compare_args is None else self.compare_args
@@ -348,7 +348,7 @@ def _only(arguments: Mapping[str, Json], names: Any) -> dict[str, Json]:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """A function of somebody's tools, whether it is a tool or not."""
+    """A function in the class of the requestor's tools, whether it is a tool or not."""
 
     requestor: Requestor
     name: str
@@ -364,9 +364,9 @@ class Assertion(FunctionCall):
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `data` and `user_data` are laid over the databases, then `begins` is run, before anything else.
+    """One task. Before anything else the databases are updated with `data` and `user_data`, then `begins` is run.
 
-    `persona` and `instructions` are what the user is told, `ticket` what a solo agent is; empty: none.
+    `persona` and `instructions` are given to the user, `ticket` to a solo agent; empty: none.
     """
 
     id: str
@@ -387,7 +387,7 @@ class Task:
 
 
 class Called(NamedTuple):
-    """What a function left and returned: a JSON value, or why it failed."""
+    """The databases after a function, and its result: a JSON value, or the reason why it failed."""
 
     databases: Databases
     result: Any
@@ -395,7 +395,7 @@ class Called(NamedTuple):
 
     @property
     def observation(self) -> Observation:
-        """An object's own fields, any other value as `result`; what is too long is cut, as text."""
+        """An object's own fields, any other value as `result`; a content that is too long is cut, as text."""
         if self.failed:
             return failed(self.result)
         value = self.result
@@ -408,9 +408,9 @@ class Called(NamedTuple):
 
 
 def run(domain: Domain, databases: Databases, call: FunctionCall, in_step: bool = True) -> Called:
-    """Run a tool, or another function that a task may name; `in_step`: one database then follows the other.
+    """Run a tool, or another function that a task may name; `in_step`: the databases are synchronized afterwards.
 
-    It may raise whatever it likes: the call has failed then, and what it changed before stays, as in the package.
+    The function may raise any error: then the call has failed, and its earlier changes stay, as in the package.
     """
     agent = databases.agent.working(_writes(domain, call))
     user = databases.user.working(writing=True) if databases.user else None
@@ -431,12 +431,12 @@ def run(domain: Domain, databases: Databases, call: FunctionCall, in_step: bool 
 
 
 def failed(why: str) -> Observation:
-    """What is observed of a call that failed."""
+    """The observation of a failed call."""
     return Observation({ERROR: why}, failed=True)
 
 
 def _writes(domain: Domain, call: FunctionCall) -> bool:
-    """Whether a function may change what tables hold: all but tools that are said to read."""
+    """Whether a function may change tables: all may, except tools that are declared to read."""
     kind = getattr(getattr(domain.kit(call.requestor), call.name, None), "__tool_type__", None)
     return getattr(kind, "value", "write") != "read"
 
@@ -448,20 +448,20 @@ def _invoked(kit: Any, name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _keep_in_step(environment: Any, kits: Mapping[str, Any]) -> None:
-    """What the package does behind every call: telecom's devices follow the lines, and the bills the payments."""
-    both = object.__new__(environment)  # its constructor would do so before the call, too
+    """Synchronize as the package does after every call: telecom's devices follow the lines, and bills the payments."""
+    both = object.__new__(environment)  # its constructor would also synchronize before the call
     both.tools, both.user_tools = kits["assistant"], kits["user"]
     both.sync_tools()
 
 
 def _arguments(arguments: Mapping[str, Json]) -> dict[str, Any]:
-    """A copy for the tool to keep; raises ValueError for too large ones."""
+    """A copy of the arguments for the tool; raises ValueError if they are too large."""
     if len(to_json(dict(arguments))) > MOST_ARGUMENTS:
         raise ValueError(f"the arguments have more than {MOST_ARGUMENTS:,} characters")
     return copy.deepcopy(dict(arguments))
 
 
-# The tool `calculate`, which in the package hands the model's text to `eval`: the same results, with limits.
+# The tool `calculate`, which in the package passes the model's text to `eval`: here with the same results and limits.
 
 
 _ALLOWED = frozenset("0123456789+-*/(). ")
@@ -479,10 +479,10 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 def calculate(expression: str) -> str:
-    """An expression's value with two places.
+    """An expression's value with two decimal places.
 
     Raises:
-        ValueError: other characters than the tool takes, too many of them, or too large a power.
+        ValueError: characters that the tool does not accept, too many characters, or too large a power.
         SyntaxError: no expression.
         ArithmeticError: a division by zero, or too large a number.
     """

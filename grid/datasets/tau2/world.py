@@ -1,8 +1,8 @@
 """The world of a τ²-bench task: the package's tools on databases that are values, and a user to talk to.
 
-Calls have the effects that the package's environment gives them: what a failed call changed before it failed stays,
-and whatever is called is known. A state is a version of the databases with what was called and said. What a task's
-files say stands here too.
+Calls have the same effects as in the package's environment: changes of a failed call before its failure stay, and all
+calls are recorded. A state is a version of the databases with the calls and messages so far. The readers of a task's
+files are here too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from grid.worlds.functions import MOST_SHOWN
 from grid.worlds.simulated import Said, User
 
 STOP_TOKENS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
-"""With one of these in a message the user ends the conversation; they are the data's own (its guidelines)."""
+"""With one of these in a message the user ends the conversation; they come from the data's own guidelines."""
 GREETING = Said(False, "Hi! How can I help you today?")
 SAY = ToolSpec(
     "message_user",
@@ -58,8 +58,8 @@ TRANSFER = "transfer_to_human_agents"
 class Tau2World:
     """One task. `begun` are its databases before `Task.begins`; `solo`: the agent has the user's tools too.
 
-    `max_errors` failed calls end a run, as the package's runner does. With a `user` there is somebody to talk to, who
-    goes by `scenario`, and whose first message is `first`.
+    `max_errors` failed calls end a run, as in the package's runner. A `user`, if there is one, can be talked to; the
+    user follows `scenario`, and their first message is `first`.
     """
 
     task: Task
@@ -73,7 +73,7 @@ class Tau2World:
     branches: ClassVar[bool] = True
 
     def opening(self) -> tuple[Said, ...]:
-        """What the agent says before the user's first message."""
+        """The agent's words before the user's first message."""
         return (GREETING,)
 
     def talked_to(self, user: User, first: str) -> Tau2World:
@@ -81,13 +81,13 @@ class Tau2World:
         return replace(self, user=user, first=first)
 
     def start(self) -> Talk:
-        """The task as it begins; over at once, where the user's first message ends the conversation."""
+        """The state at the start of the task; it is over at once if the user's first message ends the conversation."""
         said = (*self.opening(), Said(True, self.first)) if self.user else ()
         past = digest(f"{self.domain.name} {self.task.id} {self.first}")
         return Talk(past, self._started, said=said, ended="user_stop" if _stops(self.first) else None)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
-        """What a tool returns; of a message, the reply."""
+        """The state after a call, and the tool's result; for a message, the user's reply."""
         talk = own_state(state, Talk)
         if talk.ended:
             return talk, failed("the work is over")
@@ -96,7 +96,7 @@ class Tau2World:
         return self.call(talk, call)
 
     def call(self, talk: Talk, call: ToolCall) -> tuple[Talk, Observation]:
-        """As `apply`, for the tools of the package. A call that failed was made all the same."""
+        """The same as `apply`, for the tools of the package. A failed call counts as made too."""
         requestor = self._whose(call.tool)
         if requestor is None:
             found = Called(talk.databases, f"Tool '{call.tool:.80}' not found.", True)
@@ -112,19 +112,19 @@ class Tau2World:
         return own_state(state, Talk).ended is not None
 
     def ended(self, state: State, answer: str | None) -> Talk:
-        """The agent's own end of the work; its answer is the last thing that it says."""
+        """The state after the agent has ended the work; its answer is its last message."""
         talk = own_state(state, Talk)
         if talk.ended:
             return talk
         return talk.behind(f"end {answer or ''}", *([Said(False, answer)] if answer else []), ended="agent_stop")
 
     def resolved(self, state: State) -> bool:
-        """Whether the run ended properly and the reward is 1, as far as it can be told without a judge."""
+        """Whether the run ended properly and the reward is 1, as far as this can be known without a judge."""
         talk = own_state(state, Talk)
         return talk.ended in PROPERLY and all(part in (1.0, None) for part in self.parts(talk).values())
 
     def answer(self, state: State) -> str | None:
-        """None: what counts is what was done."""
+        """None: only actions count."""
         return None
 
     def parts(self, talk: Talk) -> Parts:
@@ -133,7 +133,7 @@ class Tau2World:
 
     @cached_property
     def gold(self) -> Databases:
-        """The databases behind the gold actions. As in the package's evaluator nothing is kept in step between them."""
+        """The databases after the gold actions. As in the package's evaluator, they are not synchronized in between."""
         databases = self._started
         for action in self.task.actions:
             call = FunctionCall(action.requestor, action.name, action.arguments)
@@ -142,7 +142,7 @@ class Tau2World:
 
     @property
     def broken(self) -> str | None:
-        """Which function of the task's beginning fails, and why; None where all run."""
+        """The function of the task's beginning that fails, with the reason; None if all functions run."""
         return self._beginning[1]
 
     @property
@@ -159,13 +159,13 @@ class Tau2World:
         return databases, why
 
     def _whose(self, tool: str) -> Requestor | None:
-        """Whose tool it is, among those that the agent may call."""
+        """The owner of a tool that the agent may call; None for any other tool."""
         if self.solo and tool in self.domain.names("user"):
             return "user"
         return "assistant" if tool in self.domain.names("assistant") else None
 
     async def _told(self, talk: Talk, call: ToolCall, user: User) -> tuple[Talk, Observation]:
-        """The state behind a message of the agent's, and the reply."""
+        """The state after a message of the agent, and the reply."""
         text = call.arguments.get("message")
         if call.arguments.keys() != {"message"} or not isinstance(text, str) or not text.strip():
             return talk, failed("message_user takes one argument: message, a text that is not empty")
@@ -189,20 +189,20 @@ def _without_tokens(message: str) -> str:
     return message.strip()
 
 
-# A task's reward: the product over what it rests on, each part 0 or 1 (τ²-bench; as the package's evaluators).
+# A task's reward: the product of the parts in its basis, each 0 or 1 (τ²-bench; as in the package's evaluators).
 
 
 Parts: TypeAlias = Mapping[Basis, float | None]
-"""By what a reward rests on 0 or 1; None where a model has to tell."""
+"""For each basis of a reward, 0 or 1; None if a model has to decide."""
 
 
 def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
-    """The parts that a task's reward rests on, in the order of BASES; `gold` are the databases behind its actions."""
+    """The parts on which a task's reward rests, in the order of BASES; `gold` are the databases after its actions."""
     return {basis: _part(basis, domain, task, gold, talk) for basis in BASES if basis in task.basis}
 
 
 def reward(found: Parts, talk: Talk) -> float | None:
-    """The product, 0 where the run did not end properly; None where a part is not known."""
+    """The product of the parts; 0 if the run did not end properly; None if a part is not known."""
     if talk.ended not in PROPERLY:
         return 0.0
     known = [part for part in found.values() if part is not None]
@@ -212,19 +212,19 @@ def reward(found: Parts, talk: Talk) -> float | None:
 def same_databases(domain: Domain, gold: Databases, talk: Talk) -> bool | None:
     """Whether a run that ended properly leaves the databases as the gold actions do.
 
-    None for telecom: there even the gold actions' own calls leave others, as bills get numbers at random.
+    None for telecom: there even the gold actions' own calls leave different databases, as bills get random numbers.
     """
     return None if domain.name == "telecom" else talk.ended in PROPERLY and talk.databases.same(gold)
 
 
 def told(information: Sequence[str], said: Sequence[Said]) -> bool:
-    """Whether the agent said all of it: each a part of one of its messages, in lower case and without commas there."""
+    """Whether the agent said all of it: each piece is part of one of its messages, in lower case and without commas."""
     messages = [message.text.lower().replace(",", "") for message in said if not message.by_user]
     return all(any(one.lower() in message for message in messages) for one in information)
 
 
 def holds(domain: Domain, talk: Talk, assertion: Assertion) -> bool:
-    """Whether an assertion holds; not where its function breaks or returns no truth value."""
+    """Whether an assertion holds; it does not if its function fails or returns no truth value."""
     found = run(domain, talk.databases, assertion)
     return not found.failed and found.result is assertion.value
 
@@ -244,12 +244,12 @@ def _part(basis: Basis, domain: Domain, task: Task, gold: Databases, talk: Talk)
             return None if task.nl_assertions else 1.0
 
 
-# τ²-bench's files: the tasks of a domain, with what is wrong in one, its databases and policies.
+# τ²-bench's files: the tasks of a domain, with the errors in a task, its databases and policies.
 
 
 DOMAINS: tuple[DomainName, ...] = get_args(DomainName)
 BASE: tuple[DomainName, ...] = ("airline", "retail", "telecom")
-"""The domains of the published comparison; `mock` is for trying out."""
+"""The domains of the published comparison; `mock` is for trials."""
 _TELECOM = ("main_policy_solo.md", "tech_support_manual.md")
 FILES: Mapping[DomainName, tuple[str, ...]] = {
     "airline": ("tasks.json", "db.json", "policy.md"),
@@ -257,7 +257,7 @@ FILES: Mapping[DomainName, tuple[str, ...]] = {
     "telecom": ("tasks.json", "db.toml", "user_db.toml", *_TELECOM),
     "mock": ("tasks.json", "db.json", "policy_solo.md"),
 }
-"""What is read of a domain's folder."""
+"""The files that are read from a domain's folder."""
 GUIDELINES = "simulation_guidelines.md"
 _SPLIT = "split_tasks.json"
 _MOST_BYTES = 50_000_000
@@ -268,17 +268,17 @@ _DEFAULT_BASIS = ("DB", "COMMUNICATE")
 
 
 class Folders(NamedTuple):
-    """A domain's folder and, where there is one, that of the user's guidelines."""
+    """A domain's folder and, if there is one, the folder of the user's guidelines."""
 
     domain: Path
     user: Path
 
 
 def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
-    """Where a domain's files are, below `path`; the folder that holds `data/tau2` will do too.
+    """The folders of a domain's files, below `path`, which may also be the folder that contains `data/tau2`.
 
     Raises:
-        ConfigError: for `dataset.path`, where a file is missing; of the guidelines only where the user `talks`.
+        ConfigError: for `dataset.path`, if a file is missing; the guidelines are needed only if the user `talks`.
     """
     inner = Path(path).expanduser() / _BEHIND if path else None
     root = str(inner) if inner and inner.is_dir() else path
@@ -288,7 +288,7 @@ def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
 
 
 def base_ids(where: Path) -> list[str] | None:
-    """The ids of a domain's base split, the one that is published on; None where no file says. Raises DataError."""
+    """The ids of a domain's base split, which published figures use; None if no file names it. Raises DataError."""
     file = where / _SPLIT
     if not file.is_file():
         return None
@@ -300,7 +300,7 @@ def base_ids(where: Path) -> list[str] | None:
 
 
 def database(file: Path, model: Any) -> Any:
-    """A database of the package's, from JSON or TOML. Raises DataError where it is none."""
+    """A database of the package, from JSON or TOML. Raises DataError if it is no database."""
     try:
         if file.suffix == ".toml":
             if file.stat().st_size > _MOST_BYTES:
@@ -324,7 +324,7 @@ def text_of(file: Path) -> str:
 
 
 def policy_of(where: Path, name: DomainName) -> str:
-    """What the agent goes by; telecom's is of two parts, as the package puts them together."""
+    """The agent's policy; telecom's has two parts, joined as in the package."""
     texts = [text_of(where / file) for file in FILES[name] if file.endswith(".md")]
     if name != "telecom":
         return texts[0]
@@ -333,7 +333,7 @@ def policy_of(where: Path, name: DomainName) -> str:
 
 
 def rows(file: Path) -> list[Mapping[str, Any]]:
-    """The tasks of a file as they stand. Raises ConfigError or DataError."""
+    """The tasks of a file, unchanged. Raises ConfigError or DataError."""
     found = read_json(file, _MOST_BYTES)
     found = found.get("tasks") if isinstance(found, dict) else found
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
@@ -344,10 +344,10 @@ def rows(file: Path) -> list[Mapping[str, Any]]:
 
 
 def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
-    """A task, held against the tools that the installed package has.
+    """A task, checked against the tools that the installed package has.
 
     Raises:
-        UnusableError: it is not of the form that is known, or names functions or tools that there are not.
+        UnusableError: it does not have the known form, or names functions or tools that do not exist.
     """
     if depth(cast(Json, row)) > MAX_DEPTH:
         raise UnusableError(f"nested more than {MAX_DEPTH} levels deep")
@@ -427,7 +427,7 @@ def _requestor(given: Any) -> Requestor:
 
 
 def _instructions(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """What the user is told, by what it is about."""
+    """The user's instructions, by topic."""
     given = scenario.get("instructions")
     if isinstance(given, str) and given.strip():
         return {"task_instructions": given.strip()[:_MOST_TEXT]}
@@ -466,7 +466,7 @@ def _text(given: Mapping[str, Any], key: str, must: bool = True) -> str:
     return (found or "").strip()[:_MOST_TEXT]
 
 
-# What is told of the user: to whoever plays them, or, where nobody does, to the agent as a ticket.
+# The texts about the user: for the model that plays the user or, without such a model, for the agent as a ticket.
 
 
 PARTS = {
@@ -475,7 +475,7 @@ PARTS = {
     "unknown_info": "What they do not know",
     "task_instructions": "What else holds for them",
 }
-"""What a user's instructions are about, by their names in the data."""
+"""The topics of a user's instructions, by their names in the data."""
 TICKET = (
     "A customer has written in, and nobody can be asked back. What follows was written for somebody who plays the "
     "customer; take it as all that they know, want and would say, and that they agree to whatever does what they want.",
@@ -484,13 +484,13 @@ TICKET = (
 
 
 def scenario(guidelines: str, task: Task) -> tuple[str, ...]:
-    """What somebody is told who plays the user: the data's guidelines, a persona where there is one, instructions."""
+    """The texts for the player of the user: the data's guidelines, a persona if there is one, and instructions."""
     persona = ("Persona:", task.persona) if task.persona else ()
     return (guidelines, *persona, "Instructions:", *_users_instructions(task))
 
 
 def ticket(task: Task) -> str:
-    """The user's instructions as a ticket: who solves it knows more from the start than one who has to ask."""
+    """The user's instructions as a ticket: with it an agent knows more from the start than one that has to ask."""
     return "\n".join((*TICKET, *_users_instructions(task)))
 
 

@@ -1,14 +1,14 @@
 """TRAJECT-Bench, the released `public_data` folder as cases (traject_bench §3, §4.1).
 
-The tools of a domain are those of its file; many stand in several files, and a case sees those of its own domain with
-that domain as their category. 250 of the 587 names that the files define come in two to five of them, mostly under the
-same definition; the first holds. What the model is shown of a tool is what the authors' prompts show: name,
+The tools of a domain are those of its file. Many tools are in several files, and a case sees those of its own domain
+with that domain as their category. 250 of the 587 names that the files define are in two to five files, mostly with the
+same definition; the first definition counts. The model sees of a tool the same as in the authors' prompts: name,
 description, parameters with types, descriptions and defaults.
 
-A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without them most of
-Mapping and half of Gaming would be left out, so each such tool is defined from the records that call it: by its name
-and description, and the parameters that they give (`tools.library`). Its domain offers it like all others. `skipped`
-names each.
+A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without these queries
+most of Mapping and half of Gaming would be left out. So each such tool is defined from the records that call it: by its
+name and description, and the parameters that they give (`library`). Its domain offers it like all other tools.
+`skipped` names each such tool.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from grid.datasets.traject_bench.records import (
 from grid.metrics.failure_patterns import Likeness, failure_patterns
 from grid.worlds.lookup import Entry, LookupSimulator
 
-# The tools of TRAJECT-Bench: those of the domains' files, and those that only the queries' records name.
+# The tools of TRAJECT-Bench: those in the domains' files, and those that only the queries' records name.
 
 
 _TYPES = {"number": "number", "string": "string", "enum": "string", "boolean": "boolean", "date": "date"}
@@ -78,7 +78,7 @@ class Tools:
     undefined: frozenset[str]
 
     def of_domain(self, domain: str) -> dict[str, ToolSpec]:
-        """The library as a domain's cases see it: what the domain has is of its category, whoever else has it too."""
+        """The library as a domain's cases see it: the category of the domain's tools is this domain, even if shared."""
         own = self.by_domain.get(domain, frozenset())
         return {
             name: replace(spec, category=domain) if name in own and spec.category != domain else spec
@@ -87,10 +87,11 @@ class Tools:
 
 
 def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[Record]) -> Tools:
-    """The tools of the domains' files (of a name that comes again the first), then those of the records alone.
+    """The tools of the domains' files (the first if a name comes again), then those that only records name.
 
-    A tool that no file defines is made of all records that call it: the first description, each parameter that they
-    give, required where they all have it among the required ones, and its type by the values.
+    A tool that no file defines is made from all records that call it: it has the first description and each parameter
+    that they give. A parameter is required if all of them list it among the required ones, and its type follows from
+    the values.
     """
     specs: dict[str, ToolSpec] = {}
     by_domain: dict[str, set[str]] = {domain: set() for domain in files}
@@ -112,7 +113,7 @@ def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[
 
 
 def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
-    """The records with tools' names as the files spell them, where nothing but the case of letters differs."""
+    """The records with tools' names spelt as in the files, if only the case of letters differs."""
     known = set(names)
     by_letters = {name.casefold(): name for name in known}
     return [
@@ -128,7 +129,7 @@ def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
 
 
 def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
-    """A file's definition. Its outputs are described in prose, which the benchmark does not show either."""
+    """The tool of a file's definition. Its outputs are described in prose, which the benchmark does not show either."""
     found = {
         item["name"].strip(): _parameter(item, key == "required")
         for key in ("optional", "required")
@@ -140,7 +141,7 @@ def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
 
 
 def _parameter(item: Mapping[str, Any], required: bool) -> Parameter:
-    """A parameter with its default, which the benchmark shows to the model with the rest."""
+    """A parameter with its default, which the benchmark also shows to the model."""
     said, default = plain(str(item.get("description") or "")), item.get("default")
     shown = "" if default is None or default == "" else f"default: {plain(str(default))}"
     kind = str(item.get("type") or "").partition("(")[0].strip().casefold()
@@ -168,7 +169,7 @@ def _type(values: list[Any]) -> str:
 
 
 ADAPTER = 1
-"""Raise when the same files give other cases, tools or outcomes."""
+"""Increase it when the same files give other cases, tools or outcomes."""
 PUBLIC = "public_data"
 
 
@@ -180,14 +181,14 @@ class _Read(NamedTuple):
 
 @dataclass(config=STRICT)
 class TrajectBench(RecordDataset[Record]):
-    """The queries of one kind (`parallel`, where `level` is simple or hard, or `sequential`), of one domain or of all.
+    """The queries of one kind (`parallel` with `level` simple or hard, or `sequential`), of one domain or of all.
 
     A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
-    any order and whatever else was called. Its `own` tools are the reference's: the benchmark names no candidates. The
-    final answer counts only where every step of a sequential record succeeded: others' answers rest on failed calls.
-    `without` names domains whose queries are left out; their tools stay in the library. So the authors' scripts leave
-    out Finance where all of its tools would stand in the prompt. `limit` draws a sample: domains, numbers of calls and
-    clusters have their shares (`order`).
+    any order and whatever else was called. Its `own` tools are the reference's, because the benchmark names no
+    candidates. The final answer counts only if every step of the record succeeded: other records' answers rest on
+    failed calls. `without` names domains whose queries are left out; their tools stay in the library. In this way the
+    authors' scripts leave out Finance if all of its tools would be in the prompt. `limit` draws a sample: domains,
+    numbers of calls and clusters have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
@@ -223,13 +224,13 @@ class TrajectBench(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All domains' tools; their category is the asked domain where it has them, else the first that does."""
+        """All domains' tools; their category is the configured domain if it has them, else the first that has them."""
         found = self._read.tools
         return self._library(self.domain) if self.domain else MappingProxyType(found.specs)
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """Queries that cannot be cases, and tools that are defined from the records."""
+        """Queries that cannot be cases, and tools that are defined from records."""
         return self._read.skipped
 
     @property
@@ -238,15 +239,15 @@ class TrajectBench(RecordDataset[Record]):
         return self._read.records
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, in them numbers of calls, and in these clusters."""
+        """Domains, numbers of calls inside a domain, and clusters inside a number of calls."""
         records = self.records
         return lambda name: records[name].domain, lambda name: str(len(records[name].steps)), self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The trajectory.
 
-        The simple and the hard query for a parallel one share it; sequential ones share a template, which is the list
-        of tools.
+        The simple and the hard query for a parallel trajectory are one cluster. Sequential queries with the same
+        template, which is the list of tools, are one cluster.
         """
         record = self.records[case_id]
         if self.kind == "parallel":
@@ -254,7 +255,7 @@ class TrajectBench(RecordDataset[Record]):
         return " > ".join((record.domain, *(step.tool for step in record.steps)))
 
     def problem(self, case_id: str) -> Problem:
-        """One query with its tools, played from the record."""
+        """One query with its tools, which return the recorded outputs."""
         record = self.records[case_id]
         tools, steps = self._library(record.domain), called(record.steps)
         played = world(steps, tools)
@@ -280,7 +281,7 @@ class TrajectBench(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """Of an episode that broke off: no tools that satisfy, and no answer where one was to be given."""
+        """The scores of an episode that broke off: no satisfying tools, and no answer if an answer was wanted."""
         right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
@@ -356,7 +357,7 @@ class TrajectBench(RecordDataset[Record]):
 
 
 def _answer(record: Record) -> str | None:
-    """The right answer; None where the record has none that its calls could have led to."""
+    """The right answer; None if the record has none to which its calls could have led."""
     return None if any(step.failed for step in record.steps) else record.answer or None
 
 
@@ -364,11 +365,11 @@ def _measured(reference: Reference, likeness: Likeness, found: Trajectory) -> Ma
     return {"failure_patterns": failure_patterns(found.steps, reference, likeness)}
 
 
-# What TRAJECT-Bench lets a model say of a finished trajectory: Traj-satisfy and Accuracy (traject_bench §4.1).
+# TRAJECT-Bench's scores of a finished trajectory by a model: Traj-satisfy and Accuracy (traject_bench §4.1).
 
 
 DESCRIBED = 120
-"""Characters of a tool's description that the evaluator is shown."""
+"""The characters of a tool's description that the evaluator is shown."""
 SATISFY = Section(
     "role",
     (
@@ -395,12 +396,12 @@ MATCHES = ("The answers match.", "The answers do not match.")
 async def examined(
     query: str, right: str | None, tools: Mapping[str, ToolSpec], found: Trajectory, asking: Evaluator
 ) -> Mapping[str, Any]:
-    """`traj_satisfy` and `accuracy` of a trajectory; None where the evaluator's answers cannot be read.
+    """`traj_satisfy` and `accuracy` of a trajectory; None if the evaluator's answers cannot be read.
 
-    traj_satisfy: its score, 0 to 10, of the tools by their names and the first 120 characters of their descriptions.
-    accuracy: whether it says that the trajectory's answer matches the `right` one; False without asking where it
-    ended and said nothing, or never came to its end. None where there is no right answer, and where the planner gives
-    none: one that writes its whole plan before anything is run.
+    traj_satisfy: the evaluator's score, 0 to 10, of the tools by their names and the first 120 characters of their
+    descriptions. accuracy: whether the evaluator says that the trajectory's answer matches the `right` one. It is
+    False, without asking, if the trajectory ended without an answer or never came to its end. It is None if there is no
+    right answer, or if the planner gives none because it writes its whole plan before anything is run.
     """
     score = await asking.score(plan_prompt(query, tools, found), "traj_satisfy")
     return {
@@ -440,26 +441,26 @@ def _described(name: str, tool: ToolSpec | None) -> str:
     return f"{name}: {cut}" if cut else name
 
 
-# TRAJECT-Bench's tools, played from what they returned when the trajectory was recorded.
+# TRAJECT-Bench's tools, which return the outputs of the recorded trajectory.
 
 
 ERROR, MESSAGE = "error", "message"
-"""The fields of a call that matches no recorded step: which kind of error, and what it was."""
+"""The fields of the result of a call that matches no recorded step: the kind of error, and a message."""
 _MOST = 20  # parameters that a message names
 
 
 @plain_dataclass(frozen=True)
 class RecordedTools(LookupSimulator):
-    """A call that means a recorded step returns what was recorded, any other an error that tells no right value.
+    """A call that means a recorded step returns its recorded output; any other returns an error without right values.
 
-    What means the same is told by the lookup simulator's rules. A recorded output that is a failure is returned as one,
-    and the state holds that the call was made. `tools` is the library.
+    The lookup simulator's rules decide which calls mean the same. A recorded output that is a failure is returned as a
+    failure, and the state records that the call was made. `tools` is the library.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
 
     def missed(self, call: ToolCall) -> Observation:
-        """The error of a call that matches nothing: by its form, or `no_result` where that is in order."""
+        """The error of a call that matches nothing: an error in its form, or `no_result` if the form is right."""
         kind, message = _fault(call, self.tools.get(call.tool))
         return Observation({ERROR: kind, MESSAGE: message}, failed=True)
 
@@ -484,10 +485,10 @@ def arguments(step: Recorded) -> dict[str, Json]:
 
 
 def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tuple[Entry, ...]:
-    """The table of a case; equal calls are one entry, which returns what the first of them returned.
+    """The table of a case; equal calls are one entry, which returns the output of the first of them.
 
-    Not compared are arguments that nobody could know of: those that the tool does not declare, and those that it
-    requires but the record lacks. Entries with fewer of these come first, so that a call means the nearest.
+    Arguments that no planner could know are not compared: those that the tool does not declare, and those that it
+    requires but the record lacks. Entries with fewer such arguments come first, so that a call means the nearest entry.
     """
     found: dict[str, Entry] = {}
     for place, step in steps.items():
@@ -516,22 +517,22 @@ def called(steps: Sequence[Recorded]) -> dict[str, Recorded]:
     return {str(number): step for number, step in enumerate(steps, 1)}
 
 
-# Recorded outputs: Python-like text, which is read as a literal and never run.
+# Recorded outputs: Python-like text, which is parsed as a literal and never run.
 
 
 OUTPUT = "output"
-"""The field of an outcome that is no object."""
-_LONGEST = 100_000  # characters of what is read as a literal; the release has 2,048 at most
+"""The field for an outcome that is no object."""
+_LONGEST = 100_000  # characters of a text that is read as a literal; the release has 2,048 at most
 _DEEPEST = 32  # levels of nesting
 _MOST_BITS = 1024  # of an integer: what a double can hold
 _ERROR = "ERROR:"
 
 
 def outcome(text: str, failed: bool = False) -> Observation:
-    """What a step returned: an object's fields, or else the whole as the field `output`.
+    """The outcome of a step: an object's fields, or otherwise the whole output as the field `output`.
 
-    What is no literal stays text; so does what breaks off, as the release cuts long outputs. `failed`: the record says
-    so; an output that begins with `ERROR:` says so too.
+    A text that is no literal stays text, and so does a text that is cut off, as the release cuts long outputs.
+    `failed`: the record says that the step failed; an output that begins with `ERROR:` says so too.
     """
     value = read(text)
     content = value if isinstance(value, dict) and value else {OUTPUT: value}
@@ -539,7 +540,7 @@ def outcome(text: str, failed: bool = False) -> Observation:
 
 
 def read(text: str) -> Json:
-    """A text as a Python literal, else as a JSON object or list, else as it stands."""
+    """The value of a text as a Python literal, otherwise as a JSON object or list, otherwise the unchanged text."""
     if len(text) > _LONGEST:
         return text
     try:
@@ -554,7 +555,7 @@ def read(text: str) -> Json:
 
 
 def _json(value: object, depth: int = 0) -> Json:
-    """The same with lists for tuples and texts as names; raises ValueError for what JSON and tables cannot hold."""
+    """The value with lists for tuples and texts as names; raises ValueError if JSON or tables cannot store it."""
     if isinstance(value, dict) and depth < _DEEPEST:
         return {_text(str(name)): _json(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple) and depth < _DEEPEST:

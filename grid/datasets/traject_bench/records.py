@@ -1,4 +1,4 @@
-"""The released files of TRAJECT-Bench as records: tools by domain, queries with the steps that were recorded."""
+"""The released files of TRAJECT-Bench as records: tools by domain, and queries with their recorded steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BLANKS = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class Given:
-    """A parameter with its value, and whether the record has it among the required ones."""
+    """A parameter's value, and whether the record lists the parameter among the required ones."""
 
     value: Json
     required: bool
@@ -36,7 +36,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Recorded:
-    """One step: the tool, the parameters that are not empty, and what it returned, as text."""
+    """One step: the tool, the parameters that are not empty, and the output, as text."""
 
     tool: str
     description: str
@@ -57,13 +57,13 @@ class Record:
 
 
 def domains(root: Path, kind: Kind, name: str) -> list[str]:
-    """The domains whose folders hold a file of queries of this name."""
+    """The domains whose folders contain a file of queries with this name."""
     parent = root / kind
     return sorted(path.name for path in parent.iterdir() if (path / name).is_file()) if parent.is_dir() else []
 
 
 def read_tools(path: Path) -> list[dict[str, Any]]:
-    """The definitions in a domain's file. Raises DataError for a file of another form, or without any."""
+    """The definitions in a domain's file. Raises DataError for a file of another form, or without definitions."""
     rows = _rows(path)
     for index, row in rows:
         _name(path, index, row)
@@ -77,7 +77,7 @@ def read_tools(path: Path) -> list[dict[str, Any]]:
 
 
 def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tuple[list[Record], list[Skipped]]:
-    """A domain's usable queries and the others, with why.
+    """A domain's usable queries, and the skipped ones with the reasons.
 
     Raises:
         DataError: a file of another form: records without a query or a list of tools.
@@ -101,7 +101,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 
 
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The parameters under either spelling, `required parameters` or `required_parameters`; None where no list."""
+    """The parameters in either spelling, `required parameters` or `required_parameters`; None if they are no list."""
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:
             return row[name] if isinstance(row[name], list) else None
@@ -109,7 +109,7 @@ def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def plain(name: str) -> str:
-    """A name with single blanks: some files have two where others have one, which no model copies."""
+    """A name with single blanks: some files have two blanks where others have one, and no model copies two."""
     return _BLANKS.sub(" ", name).strip()
 
 
@@ -166,11 +166,11 @@ def _given(step: Mapping[str, Any]) -> Iterator[tuple[str, Given]]:
 
 
 def _is_empty(value: Json) -> bool:
-    """As the authors' scorer has it: such parameters are left out."""
+    """Whether a value is empty, as in the authors' scorer: such parameters are left out."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _answer(found: object) -> str:
-    """The final answer's text: itself, or under `answer`."""
+    """The final answer's text: the answer itself, or its field `answer`."""
     text = found.get("answer") if isinstance(found, dict) else found
     return text.strip() if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""The release's statistics beside the paper's: tools by domain (traject_bench, table 8), queries (table 9)."""
+"""The release's statistics compared with the paper's: tools by domain (traject_bench, table 8), queries (table 9)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
     "Education": (89, 200, 200, 200),
     "Music": (137, 200, 200, 200),
 }
-"""By domain the tools of table 8, and the simple, the hard and the sequential queries of table 9.
+"""For each domain the tools of table 8, and the simple, the hard and the sequential queries of table 9.
 
 Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2)
 has 1,228 and 5,670.
@@ -41,14 +41,14 @@ has 1,228 and 5,670.
 
 
 class Found(NamedTuple):
-    """What a file holds: its entries, and those that are distinct tools, or queries that can be cases."""
+    """The counts of a file: its entries, and those that are distinct tools, or queries that can be cases."""
 
     entries: int
     usable: int
 
 
 def tools(root: Path) -> dict[str, Found]:
-    """The definitions of each domain's file, and their different names. Raises DataError."""
+    """The numbers of definitions and of different names in each domain's file. Raises DataError."""
     read = {path.name.removesuffix(SUFFIX): read_tools(path) for path in (root / TOOLS).glob(f"*{SUFFIX}")}
     return {
         domain: Found(len(rows), len({plain(row["tool name"]) for row in rows}))
@@ -58,7 +58,7 @@ def tools(root: Path) -> dict[str, Found]:
 
 
 def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
-    """The records of each domain's file, and those that can be cases. Raises DataError."""
+    """The numbers of records and of possible cases in each domain's file. Raises DataError."""
     found = {}
     for domain in domains(root, kind, FILES[kind, level]):
         records, skipped = read_queries(root / kind / domain / FILES[kind, level], kind, level, domain)
@@ -67,13 +67,13 @@ def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
 
 
 def tables(dataset: TrajectBench) -> Iterator[Table]:
-    """Tables 8 and 9 beside the folder, whatever kind, level and domain are asked for."""
+    """Tables 8 and 9 compared with the folder, whatever kind, level and domain are configured."""
     yield tools_table(dataset.root)
     yield from queries_tables(dataset.root)
 
 
 def tools_table(root: Path) -> Table:
-    """Table 8 beside the folder."""
+    """Table 8 compared with the folder."""
     table = Table("domain", "published", "in the file", "of different names", title="tools (traject_bench, table 8)")
     here = tools(root)
     for domain, (published, *_) in PUBLISHED.items():
@@ -84,7 +84,7 @@ def tools_table(root: Path) -> Table:
 
 
 def queries_tables(root: Path) -> list[Table]:
-    """Table 9 beside the folder, a table a column of it."""
+    """Table 9 compared with the folder, with one table for each of its columns."""
     kinds: tuple[tuple[str, Kind, Level | None], ...] = (
         ("simple parallel", "parallel", "simple"),
         ("hard parallel", "parallel", "hard"),

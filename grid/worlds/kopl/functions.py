@@ -41,7 +41,7 @@ _DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
-# How KoPL's functions tell what fits a value, by its type, and what their arguments look like.
+# The conditions for a value to fit in KoPL's functions, by its type, and examples of their arguments.
 
 
 EXAMPLE: Mapping[str, str] = {
@@ -55,11 +55,11 @@ EXAMPLE: Mapping[str, str] = {
     "direction": "backward",
     "op": ">",
 }
-"""The texts of examples: made up, so that no example tells of any data."""
+"""The texts of examples: made up, so that no example gives any data away."""
 
 
 class Kind(NamedTuple):
-    """A type of values: what the world calls it, what a value is that fits, and an example's key and value."""
+    """A type of values: the world's name for it, the condition for a value to fit, and an example's key and value."""
 
     name: str
     fits: str
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     value: str
 
     def told(self, given: str) -> str:
-        """What a value is that fits the one given by the parameter of this name."""
+        """The condition for a value to fit the value that is given by the parameter of this name."""
         return self.fits.format(given=given)
 
 
@@ -85,15 +85,15 @@ KINDS: Mapping[str, Kind] = {
 
 
 def sort_of(result: Result) -> Sort:
-    """What sort of result it is."""
+    """A result's sort."""
     return _SORTS[type(result)]
 
 
 @dataclass(frozen=True)
 class Function:
-    """One function. `nothing` says what an empty result means, with the text arguments filled in.
+    """A KoPL function. `nothing` says what an empty result means, with the text arguments filled in.
 
-    `example` has the texts of an example's arguments that are not those of EXAMPLE.
+    `example` has the texts of an example's arguments that differ from those of EXAMPLE.
     `run` takes the base, the results, then the texts, both in the order of `results` and `texts`.
     """
 
@@ -108,7 +108,7 @@ class Function:
     example: Mapping[str, str] = field(default_factory=dict)
 
     def sort(self, parameter: str) -> Sort:
-        """The sort of result that a parameter takes."""
+        """The sort of result that a parameter accepts."""
         return _RESULTS[parameter][0]
 
     def spec(self) -> ToolSpec:
@@ -121,14 +121,14 @@ class Function:
         return ToolSpec(self.name, described, parameters, (RESULT, "value"), "knowledge base")
 
     def _text(self, name: str) -> Parameter:
-        """An argument that is a text: one of some values where it is an operator or a direction."""
+        """A text argument; an operator or a direction must be one of a few values."""
         if name == "op":
             return Parameter(name, "string", f"One of {', '.join(self.operators)}.", values=self.operators)
         return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
 
     @cached_property
     def vocabularies(self) -> Mapping[str, str]:
-        """Of the parameters that take an identifier the vocabulary's name in `KnowledgeBase.vocabularies`."""
+        """Each identifier parameter's vocabulary, as its name in `KnowledgeBase.vocabularies`."""
         own = {"name": "entity"} if self.name == "Find" else {}
         return own | {name: _VOCABULARIES[name] for name in self.texts if name in _VOCABULARIES}
 
@@ -308,11 +308,11 @@ TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUN
 
 
 Program = Sequence[Mapping[str, Any]]
-_ALIASES = {"What": "QueryName"}  # released programs have both
+_ALIASES = {"What": "QueryName"}  # released programs use both names
 
 
 def function_of(step: Mapping[str, Any]) -> Function:
-    """The function that a step names; raises KoplError where there is none."""
+    """The function that a step names; raises KoplError if there is no such function."""
     name = step.get("function")
     function = FUNCTIONS.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if function is None:
@@ -339,10 +339,10 @@ def check(program: Program) -> tuple[Function, ...]:
 
 
 def run(kb: KnowledgeBase, program: Program) -> tuple[Result, ...]:
-    """Each step's result, empty ones included; equal steps are run as often as they come.
+    """Each step's result, empty ones included; equal steps are run as often as they occur.
 
     Raises:
-        ProgramError: the program cannot run, or a step of it has no result on this base.
+        ProgramError: the program cannot run, or one of its steps has no result on this base.
     """
     functions = check(program)
     results: list[Result] = []

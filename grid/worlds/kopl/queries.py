@@ -1,4 +1,4 @@
-"""KoPL's functions: what filters entities, and what returns values, names, numbers and verdicts."""
+"""KoPL's functions: filters of entities, and functions that return values, names, numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def query_name(kb: KnowledgeBase, entities: EntitySet) -> Texts:
 
 
 def count(kb: KnowledgeBase, entities: EntitySet) -> Answer:
-    """How many there are; an entity found by two facts counts twice, as in KoPL."""
+    """The number of entities; an entity found by two facts counts twice, as in KoPL."""
     return Answer(str(len(entities)))
 
 
 def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet, key: str, op: str) -> Answer:
-    """The name of the entity with the lower or higher number; of equals the first has the lower, the last the higher.
+    """The name of the entity with the lower or higher number; on a tie, `less` takes the first, `greater` the last.
 
-    Only numbers in the unit that most of them have are compared (of two as frequent, the one met first).
+    Only numbers in the most frequent unit are compared (if two units are equally frequent, in the one met first).
     """
     _one_of(op, BETWEEN)
     found = _numbers(kb, (*l_entities.ids, *r_entities.ids), key)
@@ -72,7 +72,7 @@ def query_attribute_under_condition(kb: KnowledgeBase, entities: EntitySet, key:
 
 
 def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, kind: str) -> Answer:
-    """`yes` where all values hold, `no` where none does, else `not sure`."""
+    """`yes` if all values meet the condition, `no` if none does, else `not sure`."""
     target = parse(kind, t_value)
     check_operator(op)
     right = sum(map(condition(op, target), s_value.values))
@@ -114,15 +114,16 @@ def query_relation_qualifier(
 
 
 def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribute]:
-    """The facts under a key, in the order of the entities, as often as each is in the set."""
+    """The facts under a key, in the order of the entities; an entity's facts come as often as it is in the set."""
     index = kb.attributes.get(key)
     return index.facts_of(entities) if index else ()
 
 
 def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
-    """The forward relations from each first entity to each second, in their orders.
+    """The forward relations from each first entity to each second entity, in their orders.
 
-    Costs both sets and, of each first entity, the fewer of its relations and the second entities.
+    The cost is the size of both sets plus, for each first entity, the smaller number of its relations and the second
+    entities.
     """
     everything = t_entities.is_everything
     places: dict[int, list[int]] = {}
@@ -144,7 +145,7 @@ def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> 
 
 
 def _numbers(kb: KnowledgeBase, entities: Iterable[int], key: str) -> list[tuple[int, Value]]:
-    """The entities with their numbers under a key, in the most frequent unit; raises KoplError where there is none."""
+    """The entities and their numbers under a key, in the most frequent unit; raises KoplError if there are none."""
     index = kb.attributes.get(key)
     by_entity = index.by_entity if index else {}
     found = [
@@ -175,11 +176,11 @@ def _one_of(op: str, allowed: tuple[str, str]) -> None:
         raise KoplError(f"{shown(op)} is neither {allowed[0]} nor {allowed[1]}")
 
 
-# What a call returns: entities, values, names or one text; and how results are told and compared with answers.
+# The results of a call: entities, values, names or one text; how results are shown and compared with answers.
 
 
 SHOWN = 10
-"""How many entities or values an observation names."""
+"""The number of entities or values that an observation names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +208,7 @@ Result: TypeAlias = EntitySet | Values | Texts | Answer
 
 
 def is_empty(result: Result) -> bool:
-    """Whether it holds nothing."""
+    """Whether a result has nothing in it."""
     if isinstance(result, EntitySet):
         return not len(result)
     if isinstance(result, Values):
@@ -216,7 +217,7 @@ def is_empty(result: Result) -> bool:
 
 
 def texts(result: Result) -> tuple[str, ...] | None:
-    """The result as texts, as KQA Pro's answers have them; None of an entity set, which only QueryName turns to names.
+    """The result as texts, as in KQA Pro's answers; None for an entity set, which only QueryName turns into names.
 
     Equal texts come as often as they were found.
     """
@@ -228,7 +229,7 @@ def texts(result: Result) -> tuple[str, ...] | None:
 
 
 def told(kb: KnowledgeBase, result: Result) -> Json:
-    """The result for a reader: the value or values, or how many there are and the first ten."""
+    """The result for a reader: the value or values, or their number and the first ten."""
     if isinstance(result, Answer):
         return result.text
     if isinstance(result, EntitySet):
@@ -243,7 +244,7 @@ def told(kb: KnowledgeBase, result: Result) -> Json:
 
 
 def same_answer(found: Collection[str], wanted: Collection[str]) -> bool:
-    """Whether two answers have the same values, whatever their order and however often each comes.
+    """Whether two answers have the same values, in any order and any number of times.
 
     Numbers with the same unit, dates and years are compared as values: `206.0 centimetre` is `206 centimetre` and
     `2003/6/26` is `2003-06-26`; a date is not its year. Numbers may differ by one part in 10^9.
@@ -273,24 +274,24 @@ NOTHING = EntitySet((), sorted_once=True)
 
 
 def find_all(kb: KnowledgeBase) -> EntitySet:
-    """Every entity, concepts included; costs nothing."""
+    """Every entity, concepts included; this costs nothing."""
     return kb.everything
 
 
 def find(kb: KnowledgeBase, name: str) -> EntitySet:
-    """The entities and concepts of a name."""
+    """The entities and concepts with a name."""
     return kb.by_name.get(name, NOTHING)
 
 
 def filter_concept(kb: KnowledgeBase, entities: EntitySet, concept_name: str) -> EntitySet:
-    """Those that are instances of a concept or of one below it."""
+    """The entities that are instances of a concept or of a concept below it."""
     return both(kb, entities, kb.members.get(concept_name, NOTHING))
 
 
 def filter_attribute(
     kb: KnowledgeBase, entities: EntitySet, key: str, value: str, op: str = "=", *, kind: str
 ) -> EntitySet:
-    """Those with an attribute that holds, once for each such attribute, which become the set's facts."""
+    """The entities with an attribute that meets the condition, once for each; the attributes become the facts."""
     target = parse(kind, value)
     check_operator(op)
     index = kb.attributes.get(key)
@@ -300,7 +301,7 @@ def filter_attribute(
 def filter_qualifier(
     kb: KnowledgeBase, entities: EntitySet, qkey: str, qvalue: str, op: str = "=", *, kind: str
 ) -> EntitySet:
-    """Those whose fact has a qualifier that holds, with their facts; raises KoplError where the set has no facts."""
+    """Entities whose fact has a matching qualifier, with their facts; raises KoplError if the set has no facts."""
     target = parse(kind, qvalue)
     check_operator(op)
     if entities.facts is None:
@@ -317,7 +318,7 @@ def filter_qualifier(
 
 
 def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str) -> EntitySet:
-    """What a relation leads to, once for each fact, which become the set's facts."""
+    """The entities that a relation leads to, once for each fact; these facts become the set's facts."""
     if direction not in DIRECTIONS:
         raise KoplError(f"the direction {shown(direction)} is none of {', '.join(DIRECTIONS)}")
     index = kb.relations.get((relation, direction))
@@ -330,7 +331,7 @@ def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str
 
 
 def both(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> EntitySet:
-    """The entities in both sets, each once, without facts; costs the smaller set once the other is ready."""
+    """The entities in both sets, each once, without facts. The cost is the smaller set once the other is ready."""
     small, large = sorted((l_entities, r_entities), key=len)
     if large.is_everything:
         return small if small.sorted_once else EntitySet(small.distinct, sorted_once=True)
@@ -346,6 +347,6 @@ def either(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> E
 
 
 def check_operator(op: str) -> None:
-    """Raise KoplError for what is none of the four."""
+    """Raise KoplError if the operator is none of the four."""
     if op not in OPERATORS:
         raise KoplError(f"the operator {shown(op)} is none of {', '.join(OPERATORS)}")

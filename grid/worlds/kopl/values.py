@@ -1,4 +1,4 @@
-"""KoPL's values and how they compare, sets of entities, and the knowledge base that both are of."""
+"""KoPL's values and how they compare, sets of entities, and the knowledge base that both belong to."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NO_UNIT = "1"
 
 
 class Value(NamedTuple):
-    """One value; which fields count depends on its kind.
+    """One value; its kind determines which fields count.
 
-    `moment` is (year,) or (year, month, day). A year may be 0 or negative (44 BC is -44), a date's may not.
+    `moment` is (year,) or (year, month, day). A year may be 0 or negative (44 BC is -44); a date's year may not.
     """
 
     kind: Kind
@@ -42,10 +42,10 @@ class Value(NamedTuple):
     moment: tuple[int, ...] = ()
 
     def text(self) -> str:
-        """The value as KQA Pro's answers have it: `206 centimetre`, `2003-06-26`, `1970`.
+        """The value as in KQA Pro's answers: `206 centimetre`, `2003-06-26`, `1970`.
 
-        A number that exceeds its whole part by less than 1e-5 loses its fraction; so does every negative one, since
-        the reference engine, which made the answers, has it so.
+        A number that exceeds its whole part by less than 1e-5 loses its fraction. So does every negative number,
+        because the reference engine, which made the answers, does the same.
         """
         if self.kind == "string":
             return self.string
@@ -59,7 +59,7 @@ class Value(NamedTuple):
 
 
 def condition(op: str, target: Value) -> Callable[[Value], bool]:
-    """The test `value op target`, which is false of what cannot be compared with the target.
+    """The test `value op target`, which is false for a value that cannot be compared with the target.
 
     Numbers compare within one unit. A date equals the year that contains it, but a year equals no date; for `<` and
     `>` a date and a year compare by their years.
@@ -85,10 +85,10 @@ def _time_condition(op: str, target: tuple[int, ...]) -> Callable[[Value], bool]
 
 
 def parse(kind: str, text: str) -> Value:
-    """A value as a function's argument has it: `188 centimetre`, `2003-06-26` or `2003/6/26`, `2003`.
+    """A value as in a function's argument: `188 centimetre`, `2003-06-26` or `2003/6/26`, `2003`.
 
     Raises:
-        KoplError: it is no value of this kind (`string`, `quantity`, `year`, `date`; the last two read the same).
+        KoplError: it is no value of this kind (`string`, `quantity`, `year`, `date`; the last two are read alike).
     """
     if kind == "string":
         return Value("string", string=text)
@@ -104,10 +104,10 @@ def parse(kind: str, text: str) -> Value:
 
 
 def from_json(raw: Any) -> Value:
-    """A value as a knowledge base has it: {"type", "value", "unit" of a quantity}.
+    """A value as in a knowledge base: {"type", "value", "unit" of a quantity}.
 
     Raises:
-        ValueError: what is wrong with it.
+        ValueError: the value is wrong; the message says how.
     """
     if not isinstance(raw, Mapping):
         raise ValueError(f"a value is an object, not {type(raw).__name__}")
@@ -146,7 +146,7 @@ def _moment(text: str) -> tuple[int, ...]:
     return (day.year, day.month, day.day)
 
 
-# Why a call of the knowledge base's functions, or a program of them, has no result.
+# Reasons why a call of the knowledge base's functions, or a program of them, has no result.
 
 
 class KoplError(CallError):
@@ -154,18 +154,18 @@ class KoplError(CallError):
 
 
 class ProgramError(KoplError):
-    """A program that cannot run: the step (from 0; None for the whole of it) and what is wrong."""
+    """A program cannot run: the step (from 0; None for the whole program) and what is wrong."""
 
     def __init__(self, step: int | None, message: str) -> None:
         self.step, self.message = step, message
         super().__init__(message if step is None else f"step {step}: {message}")
 
     def __reduce__(self) -> tuple[type[ProgramError], tuple[int | None, str]]:
-        """So that it travels between processes."""
+        """Lets the error travel between processes."""
         return type(self), (self.step, self.message)
 
 
-# What KoPL's tools speak of, as planners are told (planning_horizon §4.1).
+# The terms of KoPL's tools, as planners read them (planning_horizon §4.1).
 
 
 GLOSSARY = (
@@ -183,7 +183,7 @@ GLOSSARY = (
 )
 
 
-# Sets of entities with the facts that they were found by, and the sorted index of one attribute key.
+# Sets of entities with the facts by which they were found, and the sorted index of one attribute key.
 
 
 DIRECTIONS = ("forward", "backward")
@@ -200,7 +200,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
-    """One fact of an entity: `direction` is `forward` where the entity is the subject, `other` the entity related."""
+    """One fact of an entity: `direction` is `forward` if the entity is the subject; `other` is the related entity."""
 
     predicate: str
     direction: str
@@ -208,16 +208,16 @@ class Relation:
     qualifiers: Qualifiers
 
 
-_BISECTIONS = 20  # entities that go into a table in the time that one is looked for by bisection
+_BISECTIONS = 20  # entities that can be put into a table in the time of one lookup by bisection
 Fact: TypeAlias = Attribute | Relation
 
 
 @dataclass(frozen=True, eq=False)
 class EntitySet:
-    """Entities by number, in the order found; `facts`, where there are any, has one for each.
+    """Entities by number, in the order found; `facts`, if there are any, has one for each entity.
 
-    An entity found by two facts is in it twice, as in KoPL. `sorted_once` says that the numbers ascend and none
-    comes twice. Never changed once made, so that results can share parts.
+    An entity found by two facts is in the set twice, as in KoPL. `sorted_once` says that the numbers ascend and none
+    comes twice. A set is never changed once made, so that results can share parts.
     """
 
     ids: Sequence[int]
@@ -229,16 +229,16 @@ class EntitySet:
 
     @property
     def is_everything(self) -> bool:
-        """Whether it is the set of all entities, which alone is a range."""
+        """Whether it is the set of all entities, the only set whose numbers are a range."""
         return isinstance(self.ids, range)
 
     @cached_property
     def members(self) -> frozenset[int]:
-        """For looking up whether an entity is in the set."""
+        """The entities, for looking up whether one is in the set."""
         return frozenset(self.ids)
 
     def membership(self, lookups: int) -> Callable[[int], bool]:
-        """A test of being in the set, to be asked so often: for few questions no table of its members is made."""
+        """A membership test for about so many lookups; for a few lookups no table of the members is made."""
         if "members" in self.__dict__ or not self.sorted_once or lookups * _BISECTIONS > len(self.ids):
             return self.members.__contains__
         ids, end = self.ids, len(self.ids)
@@ -267,7 +267,7 @@ class _Sorted:
         self.keys, self.places = [self.keys[i] for i in order], [self.places[i] for i in order]
 
     def slices(self, low: int, high: int, op: str) -> list[tuple[Sequence[int], int, int]]:
-        """The places that an operator selects, where the target's equals are at `low` up to `high`."""
+        """The slices of places that an operator selects, if values equal to the target are from `low` up to `high`."""
         if op == "=":
             found = [(low, high)]
         elif op == "!=":
@@ -278,7 +278,7 @@ class _Sorted:
 
 
 class RelationIndex:
-    """All facts of one relation in one direction, by the entity that has them, and where they lead from all."""
+    """All facts of one relation in one direction, by the entity that has them, and the set that they all lead to."""
 
     def __init__(self, by_entity: Mapping[int, Sequence[Relation]]) -> None:
         self.by_entity = by_entity
@@ -286,13 +286,13 @@ class RelationIndex:
 
 
 def related(facts: Iterable[Relation]) -> EntitySet:
-    """What facts lead to, with the facts."""
+    """The entities that facts lead to, with the facts."""
     found = list(facts)
     return EntitySet([fact.other for fact in found], found)
 
 
 class KeyIndex:
-    """All facts under one attribute key, in the base's order, and sorted by value within what can be compared."""
+    """All facts under one attribute key, in the base's order, and sorted by value among comparable values."""
 
     def __init__(self) -> None:
         self.entities: list[int] = []
@@ -303,7 +303,7 @@ class KeyIndex:
         self._days, self._years = _Sorted(), _Sorted()
 
     def add(self, entity: int, fact: Attribute) -> None:
-        """One more fact; entities come in ascending order."""
+        """Add one more fact; entities come in ascending order."""
         place, value = len(self.facts), fact.value
         self.entities.append(entity)
         self.facts.append(fact)
@@ -320,14 +320,14 @@ class KeyIndex:
         at.places.append(place)
 
     def finish(self) -> None:
-        """Sort; to be called once after the last fact."""
+        """Sort the facts; call it once, after the last fact."""
         for part in (*self._numbers.values(), self._days, self._years):
             part.sort()
 
     def matching(self, among: EntitySet, op: str, target: Value) -> EntitySet:
-        """The entities of a set with a fact that holds, in the base's order.
+        """The entities of a set with a fact that meets the condition, in the base's order.
 
-        Costs the smaller of the set and of what holds in the whole base.
+        The cost is the smaller of two numbers: the set's entities, and the matching facts in the whole base.
         """
         slices = self._slices(op, target)
         if sum(end - start for _, start, end in slices) > len(among):
@@ -342,11 +342,11 @@ class KeyIndex:
 
     @property
     def texts(self) -> list[str]:
-        """Every text there is under the key, each once."""
+        """Every text under the key, each once."""
         return list(self._strings)
 
     def facts_of(self, among: EntitySet) -> list[Attribute]:
-        """The key's facts of a set, in its order, as often as each entity is in it."""
+        """The key's facts of a set, in the set's order; an entity's facts come as often as it is in the set."""
         if among.is_everything:
             return self.facts
         by_entity = self.by_entity
@@ -378,25 +378,25 @@ class KeyIndex:
         return found + years.slices(*in_years, op)
 
 
-# A knowledge base made ready: every function finds what it returns without looking at the rest.
+# A knowledge base made ready: every function finds its result without looking at the rest.
 
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeBase:
-    """Entities by number: first the concepts, which KoPL counts among them, then the entities, as the file has them.
+    """Entities by number: first the concepts, which KoPL counts as entities, then the entities, in the file's order.
 
     Attributes:
         names: of every entity, by its number.
-        identities: the ids that the file gives them.
-        by_name: the entities of a name.
-        members: of each name that is some entity's class: all of its entities, subclasses' included.
+        identities: the ids of the entities in the file.
+        by_name: the entities of each name.
+        members: for each name of a class, all entities of the class, including those of its subclasses.
         attributes: by key.
         relations: by predicate and direction (`forward`, `backward`).
-        pairs: of each entity, by the entity that a forward relation leads to, its facts.
-        kinds: of each attribute and qualifier key the type that its values are read as where a function does not say.
+        pairs: for each entity, its forward relations' facts by the entity that they lead to.
+        kinds: for each attribute and qualifier key, the type as which its values are read if a function does not say.
         concepts: the names of the concepts.
         qualifiers: the qualifier keys.
-        remarks: what the file has that was left out or read in a way worth knowing, with the reason.
+        remarks: parts of the file that were left out or read in a way worth knowing, with the reason.
     """
 
     names: Sequence[str]
@@ -429,7 +429,7 @@ class KnowledgeBase:
 
     @cached_property
     def qualifier_texts(self) -> Mapping[str, Vocabulary]:
-        """By qualifier key the texts that are its values."""
+        """The texts among each qualifier key's values, by key."""
         attributes = (fact for index in self.attributes.values() for fact in index.facts)
         relations = (fact for index in self.relations.values() for fact in index.all.facts or ())
         found: dict[str, dict[str, None]] = {}

@@ -50,8 +50,8 @@ _SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.re
 class KoplState:
     """The successful calls so far, each as its function and its arguments in the function's order, and their results.
 
-    A result follows from the calls before it, so that states are equal where the calls are. `answer` has the values of
-    the answer that was given; None before.
+    A result follows from the calls before it, so that two states are equal if their calls are. `answer` has the values
+    of the answer that was given; None before.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
@@ -67,12 +67,13 @@ class KoplWorld:
     """A case's tools over a knowledge base, whose state is the results so far.
 
     A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` is its text, or how many there are and the first ten. A call that returns nothing valid (an
-    unknown identifier, an empty set, arguments that do not fit) has failed: {"error": why}, and leaves no result.
+    later calls; `value` is its text, or the number of its values and the first ten. A call that returns nothing valid
+    (an unknown identifier, an empty set, arguments that do not fit) has failed: it gives {"error": why} and leaves no
+    result.
 
-    `answered`: the case is answered by `finish(answer)`, a `$n` or words, its values parted by `; `. An entity set is
-    no answer: that finish has failed, as has one without an answer (the rule of planning_horizon's official code).
-    Behind a finish that has not failed the answer stays. Otherwise the latest result is the answer.
+    `answered`: the case is answered by `finish(answer)`, with `$n` or words, and values separated by `; `. An entity
+    set is no answer: such a finish has failed, and so has a finish without an answer (the rule of planning_horizon's
+    official code). After a finish that has not failed the answer stays. Otherwise the latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
@@ -95,7 +96,7 @@ class KoplWorld:
         return _START
 
     async def apply(self, state: State, call: ToolCall) -> tuple[KoplState, Observation]:
-        """Run one call; whatever is wrong with it is the observation's `error`."""
+        """Run one call; anything that is wrong with it goes into the observation's `error`."""
         before = own_state(state, KoplState)
         try:
             if before.answer is not None:
@@ -110,9 +111,9 @@ class KoplWorld:
         return after, Observation({RESULT: handle(len(before.results)), "value": told(self.kb, result)})
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """What a function's call takes of the schema, of entities' names and of the texts of facts.
+        """The names that a call needs from the schema, from entities' names and from the texts of facts.
 
-        Candidates are what the entities that the call is given have.
+        The candidates are the names that the call's given entities have.
         """
         function, results = FUNCTIONS.get(call.tool), own_state(state, KoplState).results
         if function is None:
@@ -125,27 +126,27 @@ class KoplWorld:
         return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, its values parted by `; `; None before one is given.
+        """The answer as a text, with its values separated by `; `; None before one is given.
 
-        Where finishing is not what answers, it is the latest result, and None where that is an entity set.
+        If `finish` does not give the answer, it is the latest result, or None if that is an entity set.
         """
         found = self._found(state)
         return None if found is None else BETWEEN.join(dict.fromkeys(found))
 
     def resolved(self, state: State) -> bool:
-        """Whether the answer has the values of the reference's, compared as a set (see `same_answer`)."""
+        """Whether the answer has the values of the reference's answer, compared as a set (see `same_answer`)."""
         found = self._found(state)
         if found is None:
             return False
         return same_answer(found, self.reference) or (
-            self.answered and same_answer((BETWEEN.join(found),), self.reference)  # a value may hold what parts them
+            self.answered and same_answer((BETWEEN.join(found),), self.reference)  # a value may contain the separator
         )
 
     def _found(self, state: State) -> tuple[str, ...] | None:
         return own_state(state, KoplState).answer if self.answered else _latest(state)
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[Sequence[str], Result]:
-        """The arguments in the function's order, and what it returns; raises CallError."""
+        """The arguments in the function's order, and the function's result; raises CallError."""
         function = FUNCTIONS.get(call.tool)
         if function is None:
             raise KoplError(f"there is no tool {shown(call.tool)}")
@@ -163,7 +164,7 @@ class KoplWorld:
 
 
 def _given(function: Function, name: str, given: str, results: Sequence[Result]) -> Result:
-    """The earlier result that a parameter is given; raises CallError where there is none, or one of another sort."""
+    """The earlier result that a parameter is given; raises CallError if there is none, or if it is of another sort."""
     result = results[place_of(name, given, len(results))]
     if sort_of(result) != function.sort(name):
         raise KoplError(f"{name}: that step's result is {_TOLD[sort_of(result)]}, not {_TOLD[function.sort(name)]}")
@@ -171,20 +172,20 @@ def _given(function: Function, name: str, given: str, results: Sequence[Result])
 
 
 def _latest(state: State) -> tuple[str, ...] | None:
-    """The latest result's texts; None without one or where it is an entity set."""
+    """The latest result's texts; None if there is no result or it is an entity set."""
     results = own_state(state, KoplState).results
     return texts(results[-1]) if results else None
 
 
 def _values(result: Result) -> tuple[str, ...]:
-    """A result's texts; raises KoplError of an entity set."""
+    """A result's texts; raises KoplError for an entity set."""
     found = texts(result)
     if found is None:
         raise KoplError(f"{ANSWER}: a set of entities is no answer; finish with what one of these returns: {_SCALARS}")
     return found
 
 
-# Which names a function's call expects: those that the entities it is given have (planning_horizon B.1.1).
+# The names that a function's call expects: those that the entities it is given have (planning_horizon B.1.1).
 
 
 _BY_ENDING = {"Num": "quantity", "Year": "time", "Date": "time", "Str": "string"}
@@ -193,9 +194,9 @@ _TEXT = "string"
 
 
 class Expecting:
-    """What one call expects; `results` are the earlier results that it is given, `words` its text arguments.
+    """The names that one call expects; `results` are the earlier results that it is given, `words` its text arguments.
 
-    Entities without a name of the kind have none to offer: then nothing is expected that could be matched.
+    If no given entity has a name of the kind, there are no candidates: then nothing is expected that could be matched.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class Expecting:
         self._sets = [result for result in results.values() if isinstance(result, EntitySet)]
 
     def expected(self) -> dict[str, Expected]:
-        """By parameter, in the function's order."""
+        """The expected names by parameter, in the function's order."""
         ways = {
             "name": self._name,
             "concept_name": self._concept,
@@ -231,14 +232,14 @@ class Expecting:
         if direction is None:
             return self._of("relation", (fact.predicate for fact in between(self._kb, *self._sets)))
         if direction not in DIRECTIONS:
-            return None  # that is what is wrong
+            return None  # the direction is what is wrong
         found = self._kb.relations.items()
         return self._of(
             "relation", (name for (name, way), own in found if way == direction and self._meets(own.by_entity.keys()))
         )
 
     def _key(self) -> Expected:
-        """Attribute keys whose values are of the kind that the function compares, where it does."""
+        """Attribute keys; if the function compares values, only keys with values of the kind that it compares."""
         kind = "quantity" if self._function in _SELECTING else self._kind()
         found = (key for key, own in self._kb.attributes.items() if self._meets(own.by_entity.keys()))
         return self._of(
@@ -280,7 +281,7 @@ class Expecting:
         return Expected(texts, list(here), "text")
 
     def _qualified(self) -> Iterable[Fact] | None:
-        """The facts whose qualifiers the call is about; None where the given entities carry none."""
+        """The facts whose qualifiers the call is about; None if the given entities carry no facts."""
         if "relation" in self._words:
             named = between(self._kb, *self._sets)
             return [fact for fact in named if fact.predicate == self._words["relation"]]
@@ -290,7 +291,7 @@ class Expecting:
         return [fact for fact in self._facts(self._words["key"]) if value is None or fact.value.text() == value]
 
     def _kind(self) -> str | None:
-        """The kind of values that a filter compares; None for functions that take any."""
+        """The kind of values that a filter compares; None for functions that accept any kind."""
         return next((kind for ending, kind in _BY_ENDING.items() if self._function.endswith(f"Filter{ending}")), None)
 
     def _facts(self, key: str) -> Sequence[Attribute]:
@@ -305,7 +306,7 @@ class Expecting:
         return Expected(self._kb.vocabularies[kind], list(dict.fromkeys(here)))
 
 
-# From KQA Pro's `kb.json` to a knowledge base, with every fact that cannot be used named and counted.
+# From KQA Pro's `kb.json` to a knowledge base; every fact that cannot be used is named and counted.
 
 
 _OPPOSITE = {"forward": "backward", "backward": "forward"}
@@ -314,7 +315,7 @@ _TYPE = {"string": "string", "quantity": "quantity", "time": "date"}
 
 
 def read(path: Path) -> KnowledgeBase:
-    """The knowledge base of a file; raises DataError where it is no JSON or has another shape."""
+    """The knowledge base of a file; raises DataError if the file is no JSON or has another shape."""
     try:
         raw = loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -325,11 +326,11 @@ def read(path: Path) -> KnowledgeBase:
 
 
 def parse(raw: object, source: Path) -> KnowledgeBase:
-    """The knowledge base of a JSON value, which is not changed; `source` is what errors name.
+    """The knowledge base of a JSON value, which is not changed; errors name `source`.
 
     A fact or link that KoPL could not use (a dangling id, a quantity without a unit, a date below year 1, a wrong
-    type) is left out and named in `remarks`, and so is a cycle among concepts, which is kept: each of its concepts is
-    then below all others, as in KoPL. Years below 0 are legal there.
+    type) is left out and named in `remarks`. A cycle among concepts is named there too, but kept: each of its concepts
+    is then below all others, as in KoPL. Years below 0 are legal there.
 
     Raises:
         DataError: anything but {"concepts": {id: concept}, "entities": {id: entity}} with a name for each.
@@ -338,7 +339,7 @@ def parse(raw: object, source: Path) -> KnowledgeBase:
 
 
 class _Reader:
-    """What is gathered of one file."""
+    """The data gathered from one file."""
 
     def __init__(self, raw: object, source: Path) -> None:
         self._source = source
@@ -393,7 +394,7 @@ class _Reader:
         return name
 
     def _parents(self, identity: str) -> list[int]:
-        """What an entity is an instance, or a concept a subclass of: released files call both `instanceOf`."""
+        """The classes of an entity or the superclasses of a concept: released files call both `instanceOf`."""
         found = []
         for other in self._list(identity, "subclassOf", "instanceOf"):
             number = self._number.get(other) if isinstance(other, str) else None
@@ -442,7 +443,7 @@ class _Reader:
             self._learn(qualifiers)
             fact = Relation(predicate, direction, self._number[other], qualifiers)
             self._facts[self._number[identity]].append(fact)
-            if other in self._concepts:  # KoPL turns these round, so that they can be followed from a concept
+            if other in self._concepts:  # KoPL reverses these, so that they can be followed from a concept
                 back = Relation(predicate, _OPPOSITE[direction], self._number[identity], qualifiers)
                 self._facts[self._number[other]].append(back)
 
@@ -496,7 +497,7 @@ class _Reader:
 
 
 def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, EntitySet]:
-    """Ascending numbers by name, each once."""
+    """Ascending numbers by name, each number once."""
     found: dict[str, dict[int, None]] = defaultdict(dict)
     for number, name in numbered:
         found[name][number] = None
@@ -504,7 +505,7 @@ def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, 
 
 
 def _without_repeats(facts: list[Relation]) -> list[Relation]:
-    """A concept's relations, equal ones once."""
+    """A concept's relations; equal ones come once."""
     seen = {(f.predicate, f.direction, f.other, frozenset(f.qualifiers.items())): f for f in reversed(facts)}
     kept = {id(fact) for fact in seen.values()}
     return [fact for fact in facts if id(fact) in kept]
@@ -523,13 +524,13 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return found
 
 
-# What stands above what, among concepts and entities, cycles included.
+# The nodes above each concept and entity, cycles included.
 
 
 def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Of each node all that stand above it, in ascending order; `parents` holds each node's direct ones.
+    """All nodes above each node, in ascending order; `parents` has each node's direct parents.
 
-    A node that is said to be its own parent is not above itself for that alone (KoPL's get_all_concepts).
+    A node that is given as its own parent is not above itself for that reason alone (KoPL's get_all_concepts).
     """
     known: dict[int, frozenset[int]] = {}
 
@@ -549,7 +550,7 @@ def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The groups of nodes that all stand above one another, and nodes that are their own parents."""
+    """The groups of nodes that are all above one another, and nodes that are their own parents."""
     edges = [(node, parent) for node, found in enumerate(parents) for parent in found]
     if not edges:
         return []

@@ -1,7 +1,7 @@
 """Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
 
-A *fact* is a term: a constant that the query tells, or a function applied to facts. Two calls that apply one function
-to the same facts find the same fact, whatever the tools are called. A task is solved when all wanted facts were found
+A *fact* is a term: a constant that the query gives, or a function applied to facts. Two calls that apply one function
+to the same facts find the same fact, whatever the tools are called. A task is solved if all wanted facts were found
 and no constraint was broken.
 """
 
@@ -19,9 +19,9 @@ from grid.core.types import Json, ToolSpec, hashed_once
 from grid.core.util import derive_seed
 from grid.text.words import stems, terms
 
-# What the facts of a typed program are worth: values that are made up, plausible, and the same for the same fact.
+# The values of a typed program's facts: they are made up, plausible, and the same for the same fact.
 #
-# A function's `kind` is a template; what stands in braces is filled in:
+# A function's `kind` is a template; the slots in braces are filled in:
 #
 # {n:3-28} a whole number of a range {m:80-900} two decimals {d4} {x4} {l2} digits, hexadecimal digits, capital letters
 # {w:red|blue} one of the words {date:2026} a day of the year, as 14 March 2026 {time} a time of day, as 17:05 {0} the
@@ -36,13 +36,13 @@ _MINUTES = range(7 * 60, 22 * 60, 5)
 
 
 def value(function: Function, inputs: Sequence[str]) -> str:
-    """What a function finds for these values: nothing but they and the function decide it."""
+    """The value that a function finds for these inputs; it depends only on the inputs and the function."""
     rng = random.Random(derive_seed(0, "value", function.name, *inputs))
     return fill(function.kind, rng, inputs)
 
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
-    """A fact's value; `functions` are those that it is made by, by name. Raises KeyError where one is not there."""
+    """A fact's value; `functions` are those that it is made with, by name. Raises KeyError if one is missing."""
     return _value_of(fact, functions, {})
 
 
@@ -61,7 +61,7 @@ def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Functi
 
 
 def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
-    """A template filled in. Raises ValueError for braces that are no slot, or an input that is not there."""
+    """A template filled in. Raises ValueError for braces that are no slot, or for an input that does not exist."""
     rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
         allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
@@ -91,7 +91,7 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
 
 
 def possibilities(template: str) -> int:
-    """In how many ways a template can be filled in, inputs left aside."""
+    """The number of ways in which a template can be filled in, not counting its inputs."""
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
@@ -111,7 +111,7 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
     return str(rng.randint(low, high)) if kind == "n" else f"{rng.randint(low * 100, high * 100) / 100:.2f}"
 
 
-# Whether calls keep to a task's constraints: what has to be remembered of them, and what a call breaks.
+# A check whether calls keep a task's constraints: what has to be remembered about calls, and what a call breaks.
 
 
 # Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
@@ -120,7 +120,7 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """A fact that the task tells: its type and value as the query writes it; `name` is how the query speaks of it."""
+    """A fact that the task gives: its type, its value as the query writes it, and `name`, the query's words for it."""
 
     type: str
     value: str
@@ -141,9 +141,10 @@ Fact: TypeAlias = Constant | Applied
 
 @dataclass(frozen=True)
 class Function:
-    """What a tool computes: `inputs` are types, `output` the type of the fact that it finds.
+    """The function that a tool computes: `inputs` are types, `output` is the type of the fact that it finds.
 
-    `kind` says how a value is made up from the inputs, below; it is pure: the same facts give the same value.
+    `kind` says how a value is made up from the inputs (see the templates above). A function is pure: the same facts
+    give the same value.
     """
 
     name: str
@@ -154,14 +155,14 @@ class Function:
 
 @dataclass(frozen=True)
 class TypedTool:
-    """A tool of a task: what a planner sees of it, and what it computes.
+    """A task's tool: the spec that a planner sees, and the functions that it computes.
 
-    `parts` are the functions that a call applies one after another. One part: parameter i of `spec` is input i of the
-    function. Several (a composite): `wiring[p][i]` says for input i of part p either which parameter it takes
-    (("parameter", name)) or which earlier part's output (("part", number)); the outputs of all parts are found, and
-    `spec.returns` names them in that order. No parts: an extraneous tool, which finds nothing that is of use.
-    `serves` are the tags of the goals that it can be of use for. `cost` is None where the task has no costs.
-    `stands_for`: the tool whose function it has under another name.
+    `parts` are the functions that a call applies one after another. With one part, parameter i of `spec` is input i of
+    the function. With several parts (a composite), `wiring[p][i]` says for input i of part p which parameter it takes
+    (("parameter", name)) or which earlier part's output (("part", number)). The outputs of all parts are found, and
+    `spec.returns` names them in that order. A tool without parts is extraneous: it finds nothing useful. `serves` are
+    the tags of the goals that it can be useful for. `cost` is None if the task has no costs. `stands_for` is the tool
+    whose function it has under another name.
     """
 
     spec: ToolSpec
@@ -182,10 +183,10 @@ ConstraintKind: TypeAlias = Literal["forbid_function", "require_function", "befo
 
 @dataclass(frozen=True)
 class Constraint:
-    """What a chain must keep to, as tagged; `text` is its sentence in the query.
+    """A constraint that a chain must keep, as tagged; `text` is its sentence in the query.
 
-    forbid_function (f): no call of f. require_function (f): a call of f. before (f, g): every call of g comes behind
-    one of f. at_most (f, n): at most n calls of f. forbid_tool (name): no call of the tool.
+    forbid_function (f): no call of f. require_function (f): a call of f. before (f, g): every call of g comes after a
+    call of f. at_most (f, n): at most n calls of f. forbid_tool (name): no call of the tool.
     """
 
     kind: ConstraintKind
@@ -204,7 +205,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Done:
-    """A call that was made before the prediction begins, and what came of it. `failed`: the tool is broken."""
+    """A call that was made before the prediction begins, and its result. `failed`: the tool is broken."""
 
     tool: str
     arguments: Mapping[str, Json]
@@ -214,11 +215,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Task:
-    """A planning task: what is wanted, of which tools, behind which calls.
+    """A planning task: the wanted facts, the tools, and the calls made before.
 
-    `reference` is a shortest right chain from the start, calls in order with arguments as a planner of the grid writes
-    them: constants' values, or OUTPUT_FROM_STEP_i.field, steps counted from 0. `done` are its first calls where the
-    task is step-wise. `broken` is the tool that fails, `replacement` the tool that does its work.
+    `reference` is a shortest right chain from the start: its calls in order, with arguments as a planner of the grid
+    writes them (constants' values, or OUTPUT_FROM_STEP_i.field with steps counted from 0). `done` are its first calls
+    if the task is step-wise. `broken` is the tool that fails, `replacement` the tool that can do its work.
     """
 
     query: str
@@ -233,7 +234,7 @@ class Task:
     replacement: str | None = None
     unsolvable: str | None = None
     missing: frozenset[str] = field(default_factory=frozenset)
-    """Types of constants that the query speaks of and does not tell."""
+    """Types of constants that the query mentions but does not give."""
 
     @property
     def wanted(self) -> tuple[Applied, ...]:
@@ -242,19 +243,19 @@ class Task:
 
     @property
     def needed(self) -> frozenset[Applied]:
-        """The wanted facts and all that they are made from."""
+        """The wanted facts and all facts that they are made from."""
         return frozenset(fact for goal in self.goals for fact in subfacts(goal.fact))
 
 
 def subfacts(fact: Fact) -> Iterator[Applied]:
-    """A fact's own applications, each behind those that it is made from; a shared one more than once."""
+    """A fact's own applications, each after those that it is made from; a shared one comes more than once."""
     if isinstance(fact, Applied):
         for part in fact.inputs:
             yield from subfacts(part)
         yield fact
 
 
-# Whether a text describes a value or is one.
+# Tests of whether a text describes a value or is a value.
 
 
 _EMPTY = frozenset(["", "none", "null", "n/a", "na", "-", "?", "...", "…"])
@@ -276,7 +277,7 @@ _REFERS = re.compile(
 
 
 def folded(text: str) -> str:
-    """A value as it is compared: without case, outer quotes, and what white space there is."""
+    """A value as it is compared: without case, outer quotes and final punctuation, and with single blanks."""
     return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
 
 
@@ -287,15 +288,15 @@ def empty(text: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def bag(text: str) -> frozenset[str]:
-    """The words of a text as stems, names taken apart, and its numbers."""
+    """The words of a text as stems, with names split into their words, and the text's numbers."""
     return frozenset(stems(text)) | {word for word in terms(text) if any(char.isdigit() for char in word)}
 
 
 def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
-    """Whether a text is words about a value, not the value; `known` are words that such values go by.
+    """Whether a text is words about a value, not the value itself; `known` are words that can name such values.
 
-    It begins with a determiner, has three words or more and neither capitals nor digits, speaks of steps, results or
-    the query, holds a place for a value, has no word that is not known, or joins a known word to others ("forecast for
+    It is if it begins with a determiner, has at least three words and neither capitals nor digits, speaks of steps,
+    results or the query, contains a placeholder, has only known words, or joins a known word to others ("forecast for
     Lisbon").
     """
     if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
@@ -314,9 +315,9 @@ FORBID_FUNCTION, FORBID_TOOL = "forbid_function", "forbid_tool"
 
 @dataclass(frozen=True)
 class Kept:
-    """What calls up to now mean for the constraints: functions called that a constraint speaks of, and how often.
+    """The effect of the calls so far on the constraints: which functions that matter were called, and how often.
 
-    `counts` goes with the constraints of the kind at_most; a count stops one above what is allowed.
+    `counts` has a count for each constraint of the kind at_most; a count stops at one more than is allowed.
     """
 
     called: frozenset[str] = frozenset()
@@ -329,7 +330,7 @@ class Rules:
     """A task's constraints.
 
     Raises:
-        ValueError: a constraint is of no known kind, or lacks what its kind speaks of.
+        ValueError: a constraint is of no known kind, or lacks an argument that its kind needs.
     """
 
     constraints: tuple[Constraint, ...]
@@ -355,16 +356,16 @@ class Rules:
 
     @cached_property
     def watched(self) -> frozenset[str]:
-        """The functions of which it matters whether they were called."""
+        """The functions for which it matters whether they were called."""
         return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
 
     @property
     def start(self) -> Kept:
-        """No call was made."""
+        """The state before any call."""
         return Kept(counts=(0,) * len(self.limits))
 
     def after(self, kept: Kept, tool: str, functions: Sequence[str]) -> Kept:
-        """After a call of a tool that applies the functions in this order."""
+        """The state after a call of a tool that applies the functions in this order."""
         called, broken = set(kept.called), set(kept.broken)
         counts = list(kept.counts)
         for function in functions:
@@ -386,7 +387,7 @@ class Rules:
         return Kept(frozenset(called), tuple(counts), frozenset(broken))
 
     def unmet(self, kept: Kept) -> frozenset[int]:
-        """The constraints that ask for a call which has not been made."""
+        """The constraints that require a call which has not been made."""
         return frozenset(
             place
             for place, one in enumerate(self.constraints)

@@ -1,7 +1,7 @@
-"""Seeded mutations of reference chains, each of known errors: what a scorer or a judge is measured against.
+"""Seeded mutations of reference chains with known errors, against which a scorer or a judge is measured.
 
-A mutation is labelled by what was done to the chain, not by scoring it. Where a change may break a tagged constraint
-besides, the constraints are counted by plain rules of their own here.
+A mutation is labelled by the change made to the chain, not by scoring it. If a change may break a tagged constraint as
+well, the broken constraints are counted here, by separate plain rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grid.text.references import PATTERN, reference
 from grid.worlds.programs.model import Applied, Constraint, Fact, Task, TypedTool
 from grid.worlds.programs.world import inputs_of, wiring_of
 
-# A reference chain taken apart, so that it can be changed and written down again, as references or in words.
+# A reference chain taken apart, so that it can be changed and written down again, with references or in words.
 
 
 _WORDS = (
@@ -31,12 +31,12 @@ _BY_TOOL = ("the {field} from {tool}", "the {field} that {tool} returned", "outp
 
 @dataclass(eq=False)
 class Step:
-    """A call in the making. Steps are told apart as objects, so that references survive any reordering."""
+    """A call that is being built. Steps are compared as objects, so that references survive any reordering."""
 
     tool: str
     arguments: dict[str, Argument]
     misnamed: str = ""
-    """What it is called instead."""
+    """A wrong name that is written instead of the tool's name."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Draft:
     horizon: int | None = None
 
     def facts(self, step: Step) -> dict[str, Fact]:
-        """By field what a step finds."""
+        """The facts that a step finds, by field."""
         tool = self.task.tools[step.tool]
         found: list[Fact] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -73,7 +73,7 @@ class Draft:
         return dict(zip(tool.spec.returns, found, strict=False))
 
     def fact(self, argument: Argument, tool: TypedTool, name: str) -> Fact:
-        """What an argument stands for."""
+        """The fact that an argument stands for."""
         if isinstance(argument, Output):
             return self.facts(argument.of)[argument.field]
         type_ = inputs_of(tool)[name]
@@ -88,7 +88,7 @@ class Draft:
         return inputs_of(self.task.tools[step.tool])
 
     def there(self, place: int) -> list[tuple[str, Argument]]:
-        """What there is to be used by the step at a place: types and arguments."""
+        """The types and arguments of everything that the step at a place can use."""
         told: list[tuple[str, Argument]] = [(one.type, one.value) for one in self.task.constants]
         for step in [*self.done, *self.steps[:place]]:
             tool = self.task.tools.get(step.tool)
@@ -103,7 +103,7 @@ def outputs(step: Step) -> Iterator[Output]:
 
 
 def draft(task: Task, horizon: int | None) -> Draft:
-    """The reference taken apart: behind the calls made before, and so many steps where the task is step-wise."""
+    """The reference taken apart: the calls made before and the steps after them, `horizon` steps if step-wise."""
     steps: list[Step] = []
     for name, arguments in task.reference:
         steps.append(Step(name, {key: _argument(value, steps) for key, value in arguments.items()}))
@@ -120,7 +120,7 @@ def _argument(value: Json, steps: Sequence[Step]) -> Argument:
 def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
     """The chain, with references or in words; whole plans are numbered from 0 or from 1.
 
-    A step that is gone is named by its tool, or by a number that no step has. A result of a call made before may be
+    A step that was removed is named by its tool, or by a number that no step has. A result of a call made before may be
     written as its value.
     """
     first = len(made.done) if made.done else rng.randrange(2)
@@ -164,15 +164,15 @@ def _value(content: Mapping[str, Json], name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-# Mutations that break what the query asks for: constraints (E3), and goals that nobody has (E1).
+# Mutations that break what the query asks for: constraints (E3), and calls for goals that nobody has (E1).
 
 
 Made: TypeAlias = Iterator[tuple[str, str, Draft]]
-"""The error, what was done, and the changed chain."""
+"""The error, the change in words, and the changed chain."""
 
 
 def put(made: Draft, step: Step, rng: random.Random) -> None:
-    """A call more anywhere, or in a step-wise answer the last one."""
+    """Insert one more call at any place; in a step-wise answer, replace the last call by it."""
     if made.horizon is None:
         made.steps.insert(rng.randint(0, len(made.steps)), step)
     else:
@@ -180,7 +180,7 @@ def put(made: Draft, step: Step, rng: random.Random) -> None:
 
 
 def call_forbidden_tool(made: Draft, rng: random.Random) -> Made:
-    """The forbidden tool in the place of the one with its function."""
+    """Call the forbidden tool in place of the tool that has its function."""
     forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_tool"}
     for step in rng.sample(made.steps, len(made.steps)):
         own = made.task.tools[step.tool]
@@ -205,7 +205,7 @@ def _rename_fields(made: Draft, step: Step, old: tuple[str, ...], new: tuple[str
 
 
 def break_order(made: Draft, rng: random.Random) -> Made:
-    """A call comes before the one that it has to come behind, though it does not use its result."""
+    """Move a call before the call that it has to follow, though it does not use that call's result."""
     for rule in made.task.constraints:
         if rule.kind != "before":
             continue
@@ -222,7 +222,7 @@ def break_order(made: Draft, rng: random.Random) -> Made:
 
 
 def call_forbidden(made: Draft, rng: random.Random) -> Made:
-    """A call more, of a function that is forbidden."""
+    """Put in a call of a forbidden function."""
     forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_function"}
     for step in _further(made, rng):
         if forbidden & set(_functions(made, step)) and _serves(made, step):
@@ -230,7 +230,7 @@ def call_forbidden(made: Draft, rng: random.Random) -> Made:
 
 
 def other_goal(made: Draft, rng: random.Random) -> Made:
-    """A call for a goal that nobody has."""
+    """Put in a call for a goal that nobody has."""
     for step in _further(made, rng):
         if not _serves(made, step):
             yield "E1", "a call for another goal", made
@@ -242,7 +242,7 @@ def _serves(made: Draft, step: Step) -> bool:
 
 
 def _further(made: Draft, rng: random.Random) -> Iterator[Step]:
-    """The chain with a call of each tool that is of use elsewhere, one after another."""
+    """Put in, one after another, a call of each useful tool none of whose functions the reference applies."""
     kept = list(made.steps)
     used = {function for step in [*kept, *made.done, *made.rest] for function in _functions(made, step)}
     for tool in rng.sample(list(made.task.tools.values()), len(made.task.tools)):
@@ -266,7 +266,7 @@ def _functions(made: Draft, step: Step) -> list[str]:
 
 
 def broken(made: Draft, whole: bool) -> set[str]:
-    """{"E3"} where the predicted calls break a constraint."""
+    """{"E3"} if the predicted calls break a constraint; empty otherwise."""
     before = [function for step in made.done for function in _functions(made, step)]
     now = [function for step in made.steps for function in _functions(made, step)]
     tools = {step.tool for step in made.steps if not step.misnamed}
@@ -296,7 +296,7 @@ _UNKNOWN_TOOLS = ("universal_task_solver", "AutoCompleteEverything", "magic_answ
 
 
 class Mutation(NamedTuple):
-    """A changed chain, the errors that hold of it, and what was done."""
+    """A changed chain, the errors that it has, and the change in words."""
 
     errors: frozenset[str]
     chain: Chain
@@ -307,7 +307,7 @@ def mutations(task: Task, kind: TaskKind, seed: int) -> list[Mutation]:
     """One mutation of each sort that the task allows, in seeded order.
 
     Raises:
-        ValueError: the case is unsolvable or of a broken tool, and has no chain without errors to start from.
+        ValueError: the case is unsolvable or has a broken tool, so that there is no chain without errors to start from.
     """
     if kind.task_family in ("unsolvable", "broken"):
         raise ValueError(f"a case of the family {kind.task_family} has no chain that mutations could start from")
@@ -335,7 +335,7 @@ def _wanted(made: Draft, step: Step) -> bool:
 
 
 def _drop_final(made: Draft, rng: random.Random) -> Made:
-    """A last step goes, whose result the query asks for."""
+    """Remove a step whose result the query asks for and no other step uses."""
     ends = [step for step in made.steps if _wanted(made, step) and not made.users(step)]
     if ends:
         made.steps.remove(rng.choice(ends))
@@ -343,7 +343,7 @@ def _drop_final(made: Draft, rng: random.Random) -> Made:
 
 
 def _end_early(made: Draft, rng: random.Random) -> Made:
-    """The chain ends before its end."""
+    """Cut off the end of the chain."""
     if len(made.steps) > 1:
         del made.steps[rng.randrange(1, len(made.steps)) :]
         yield "E2", "the chain ends early", made
@@ -361,7 +361,7 @@ def _refuse(made: Draft, rng: random.Random) -> Made:
 
 
 def _swap(made: Draft, rng: random.Random) -> Made:
-    """A step comes before one whose result it uses."""
+    """Move a step before a step whose result it uses."""
     pairs = [(user, output.of) for user in made.steps for output in outputs(user) if output.of in made.steps]
     if pairs:
         user, used = rng.choice(pairs)
@@ -371,7 +371,7 @@ def _swap(made: Draft, rng: random.Random) -> Made:
 
 
 def _refer_forward(made: Draft, rng: random.Random) -> Made:
-    """A step refers to itself or to a later one."""
+    """A step refers to itself or to a later step."""
     places = [(place, name) for place, step in enumerate(made.steps) for name in made.types(step)]
     for place, name in rng.sample(places, len(places)):
         step = made.steps[place]
@@ -384,7 +384,7 @@ def _refer_forward(made: Draft, rng: random.Random) -> Made:
 
 
 def _drop_between(made: Draft, rng: random.Random) -> Made:
-    """A step goes whose result others use, and which nobody asks for."""
+    """Remove a step whose result other steps use, and which the query does not ask for."""
     between = [step for step in made.steps if made.users(step) and not _wanted(made, step)]
     if between:
         made.steps.remove(rng.choice(between))
@@ -392,7 +392,7 @@ def _drop_between(made: Draft, rng: random.Random) -> Made:
 
 
 def _repeat(made: Draft, rng: random.Random) -> Made:
-    """A step is made once more."""
+    """Make a step once more."""
     if made.steps:
         place = rng.randrange(len(made.steps))
         step = made.steps[place]
@@ -401,7 +401,7 @@ def _repeat(made: Draft, rng: random.Random) -> Made:
 
 
 def _repeat_done(made: Draft, rng: random.Random) -> Made:
-    """A call that was made before is made once more, in the place of the last one."""
+    """Repeat a call that was made before, in place of the last call."""
     before = [step for step, call in zip(made.done, made.task.done, strict=True) if not call.failed]
     if before:
         step = rng.choice(before)
@@ -410,7 +410,7 @@ def _repeat_done(made: Draft, rng: random.Random) -> Made:
 
 
 def _skip_ahead(made: Draft, rng: random.Random) -> Made:
-    """In the place of the last call comes one that needs what no call found."""
+    """Replace the last call by a call that needs a result which no call found."""
     there = {id(step) for step in [*made.done, *made.steps[:-1]]}
     ahead = [step for step in made.rest if any(id(output.of) not in there for output in outputs(step))]
     if ahead:
@@ -450,7 +450,7 @@ def _wrong_fact(made: Draft, rng: random.Random) -> Made:
 
 
 def _needed_otherwise(made: Draft, step: Step) -> bool:
-    """Whether the changed step is another one of the reference."""
+    """Whether the changed step finds the same as another step of the reference."""
     others = [one for one in [*made.done, *made.steps, *made.rest] if one is not step]
     return any(made.facts(one) == made.facts(step) for one in others)
 
@@ -479,7 +479,7 @@ def _vague(made: Draft, rng: random.Random) -> Made:
 
 
 def _extraneous(made: Draft, rng: random.Random) -> Made:
-    """A call of a tool that is of no use: one more, or the last of a step-wise answer."""
+    """Call a tool that is of no use: as one more call, or as the last call of a step-wise answer."""
     tools = [tool for tool in made.task.tools.values() if tool.extraneous]
     if tools and (made.steps or not made.task.done):
         tool = rng.choice(tools)
@@ -490,7 +490,7 @@ def _extraneous(made: Draft, rng: random.Random) -> Made:
 
 
 def _misspell(made: Draft, rng: random.Random) -> Made:
-    """A tool's name is not quite right."""
+    """Misspell a tool's name."""
     if not made.steps:
         return
     step = rng.choice(made.steps)
@@ -515,7 +515,7 @@ def _no_such_tool(made: Draft, rng: random.Random) -> Made:
 
 
 def _invent(made: Draft, rng: random.Random) -> Made:
-    """A value from nowhere."""
+    """Give a value that comes from nowhere."""
     for _, step, name, _ in _places(made, rng):
         step.arguments[name] = rng.choice(_INVENTED).format(number=rng.randrange(10_000, 99_999))
         yield "E6", "a value from nowhere", made

@@ -1,17 +1,18 @@
 """A predicted chain diagnosed by symbolic execution, without a judge (agent_planning_benchmark §3.3, C.1, C.4, C.6).
 
-*Solvability over similarity*: a chain is right if no error holds, however it is ordered and whatever tools it uses.
-Calls that find what nobody needs, and are right in themselves, are no error in a whole plan; in a step-wise prediction,
-where each call has to advance, they are E5.
+*Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. Calls
+that find what nobody needs, and are right in themselves, are no error in a whole plan. In a step-wise prediction, in
+which each call has to make progress, they are E5.
 
 E1: a call of a tool that serves none of the task's goals. E2: a wanted fact that no call attempts (whole plan), or an
-end before all are found (step-wise); a refusal where the task can be solved. E3: a tagged constraint broken. E4: what
-is not there yet is used, or never comes, or came of a failed call; a call before it was left out; or what is there is
-found again. E5: an extraneous tool, an argument missing, of the wrong type, another fact than needed, or vague. E6: no
-tool of this exact name, a value from nowhere, or a field that a step does not return.
+end before all are found (step-wise); a refusal although the task can be solved. E3: a tagged constraint is broken. E4:
+a call uses a result that is not there yet, never comes, or came from a failed call; a call before it was left out; or
+it finds again what is there. E5: an extraneous tool; an argument that is missing, vague, of the wrong type, or another
+fact than needed. E6: no tool of this exact name, a value from nowhere, or a field that a step does not return.
 
-An argument that nothing resolves is E5, as the published rubric says of vague ones (C.1.1), and counted apart, so that
-a table can tell how much rests on the resolver. Unsolvable cases and those of broken tools have no errors or grade.
+An argument that nothing resolves is E5, as the published rubric says of vague ones (C.1.1). It is counted separately,
+so that a table can show how much depends on the resolver. Unsolvable cases and those of broken tools have no errors and
+no grade.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from grid.worlds.programs.model import Applied, Fact, Kept, Rules, Task, TypedTo
 from grid.worlds.programs.search import Is, Meaning, plan_cost, resolve
 from grid.worlds.programs.world import Action, Slot, Steps, Universe, inputs_of, is_stray, replayed, stray
 
-# Which needed fact each call of a chain attempts.
+# The needed fact that each call of a chain attempts.
 #
-# A call attempts what its tool's function finds, with the inputs that fit best; each needed fact is attempted by one
-# call at most. What a call attempts counts as found behind it, so that its own fault is not found again in every call
-# that uses its result. A tool that does not exist is taken for the one of nearly the same name; else, like any call
-# that attempts nothing, for what later calls use its result as.
+# A call attempts a fact that its tool's function finds, the one whose inputs fit best; each needed fact is attempted by
+# at most one call. What a call attempts counts as found after it, so that its own fault is not found again in every
+# call that uses its result. A tool that does not exist counts as a tool of nearly the same name. If there is none, the
+# call counts, like any call that attempts nothing, as one that finds what later calls use its result as.
 
 
-_ALIKE = 0.8  # of two names' letters, for one to be the other misspelt
+_ALIKE = 0.8  # similarity of two names from which one counts as the other misspelt
 _PASSES = 4
 _EXACT, _LATER, _AWAY_FITS, _UNKNOWN, _THERE = 1.0, 0.9, 0.6, 0.3, 0.05
 _AWAY = (Is.LATER, Is.ABSENT)
@@ -44,10 +45,10 @@ _AWAY = (Is.LATER, Is.ABSENT)
 
 @dataclass
 class Attempt:
-    """A call, what its typed arguments mean, and what it attempts.
+    """A call, the meanings of its typed arguments, and what it attempts.
 
-    `tool` is None where none of its name is on offer; `taken` is the tool that it is taken for. `instead` is what later
-    calls use the result as, or what the arguments of a tool that there is not are given for.
+    `tool` is None if no tool of its name is on offer; `taken` is the tool that it counts as. `instead` is the action
+    whose result later calls use, or, for a tool that does not exist, the action that its arguments fit.
     """
 
     call: ChainCall
@@ -60,7 +61,7 @@ class Attempt:
 
     @property
     def alike(self) -> tuple[str, tuple[Applied | None, ...]] | None:
-        """What the call finds, for those calls to be equal that do the same; None where it is not known."""
+        """The call's name and what it finds, equal for calls that do the same; None if it is not known."""
         return (self.call.name, self.raw) if self.raw and None not in self.raw else None
 
     @property
@@ -71,7 +72,7 @@ class Attempt:
 
 
 def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
-    """The calls made before, with what each found."""
+    """The calls made before, with the facts that each found."""
     slots = []
     for call, found in zip(task.done, by_call, strict=True):
         tool = task.tools.get(call.tool)
@@ -82,9 +83,9 @@ def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
 
 
 class Reading:
-    """The calls of a chain behind those made before, and what each attempts.
+    """The calls of a chain after those made before, and what each attempts.
 
-    `number` is the number by which the chain calls its first call's step. Of two calls that fit alike the first is
+    `number` is the number by which the chain calls its first call's step. If two calls fit equally well, the first is
     taken, or the last with `late`.
     """
 
@@ -110,7 +111,7 @@ class Reading:
 
     @property
     def twice(self) -> bool:
-        """Whether two calls find the same, so that either may be the wrong one."""
+        """Whether two calls find the same facts, so that either may be the wrong one."""
         known = [attempt.alike for attempt in self.attempts if attempt.alike]
         return len(set(known)) < len(known)
 
@@ -135,7 +136,7 @@ class Reading:
             last = now
 
     def _pass(self) -> list[tuple[float, int, int]]:
-        """Read all calls in order; how well each call fits each action of its tool: (-fit, call, action)."""
+        """Read all calls in order; return how well each call fits each action of its tool: (-fit, call, action)."""
         steps = Steps(self.universe, [*self.before, *self.slots], len(self.before), self.number)
         attempts, scores = [], []
         for place, call in enumerate(self.calls):
@@ -168,7 +169,7 @@ class Reading:
         return tuple(self.universe.finds(tool, fitting))
 
     def _fit(self, action: Action, meanings: Sequence[Meaning], steps: Steps) -> float:
-        """How well arguments fit what an action takes, from 0 to 1; a little more where all of that is there."""
+        """How well arguments fit the facts that an action takes, from 0 to 1; a little more if all these are there."""
         if not meanings:
             return _EXACT
         there = all(
@@ -181,17 +182,17 @@ class Reading:
         if meaning.kind is Is.FACT and meaning.fact is not None:
             if meaning.fact == given:
                 return _EXACT
-            if given is None:  # any will do: what takes more of the arguments goes before
+            if given is None:  # any fact will do: an action that takes more of the arguments comes first
                 return 0.0
             return _UNKNOWN if is_stray(meaning.fact) else 0.0
-        if meaning.kind in _AWAY:  # of a call, so that it stands for no constant
+        if meaning.kind in _AWAY:  # the result of a call, so that it stands for no constant
             if meaning.step is not None and 0 <= meaning.step < len(self.slots):
                 return _LATER if given in self.slots[meaning.step].facts else _UNKNOWN
             return _AWAY_FITS if isinstance(given, Applied) and given not in self.found else 0.0
         return _UNKNOWN
 
     def _assign(self, scores: Sequence[tuple[float, int, int]]) -> None:
-        """Best fits first; of equal ones earlier calls, and what is needed earlier."""
+        """Assign the best fits first; among equal fits, earlier calls and facts that are needed earlier come first."""
         claimed = set(self.found)
         for attempt in self.attempts:
             attempt.action = attempt.instead = None
@@ -208,7 +209,7 @@ class Reading:
             self._fill(place, attempt)
 
     def _fill(self, place: int, attempt: Attempt) -> None:
-        """What the call's result counts as: what it attempts, else what it finds, else something unknown."""
+        """Set what the call's result counts as: what it attempts, else what it finds, else an unknown fact."""
         facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):
@@ -222,7 +223,7 @@ class Reading:
             self.slots[place].fields = self.universe.task.tools[attempt.instead.tool].spec.returns
 
     def _use_otherwise(self) -> None:
-        """Take calls that attempt nothing for what later calls use them as."""
+        """Let calls that attempt nothing count as attempts of the facts that later calls use their results as."""
         open_ = [fact for fact in self.universe.needed if fact not in self.found]
         claimed = {fact for attempt in self.attempts for fact in attempt.attempted}
         left = dict.fromkeys(fact for fact in open_ if fact not in claimed)
@@ -240,7 +241,7 @@ class Reading:
                     self._take(used, Action("", (), (fact,)), left)
 
     def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
-        """The action of any tool that takes all these facts and finds most of what is left."""
+        """The action of any tool that takes only these facts, and most of them, and finds only facts that are left."""
         able = [
             action
             for actions in self.universe.actions.values()
@@ -259,16 +260,16 @@ class Reading:
                 del left[fact]
 
 
-_MOST_TWICE = 200  # calls of a chain that is read both ways
+_MOST_TWICE = 200  # calls up to which a chain is read both ways
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """The verdict on a chain.
 
-    `grade` is of GRADES, `errors` of ERRORS; None and empty for unsolvable cases and broken tools. `behaviour` is of
-    BEHAVIOURS where a tool is broken. `cost` is the sum of the calls' costs, None where the task has none. `reasons`
-    says of each error where and why, steps counted as the chain does.
+    `grade` is one of GRADES, `errors` are some of ERRORS; None and empty for unsolvable cases and broken tools.
+    `behaviour` is one of BEHAVIOURS if a tool is broken. `cost` is the sum of the calls' costs, None if the task has
+    none. `reasons` says for each error where it is and why, with steps counted as in the chain.
     """
 
     correct: bool
@@ -283,9 +284,9 @@ class Diagnosis:
 
 
 def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
-    """Whether a predicted chain is right, and what is wrong with it.
+    """Whether a predicted chain is right, and its faults.
 
-    Of a step-wise prediction the first `kind.horizon_k` calls count.
+    In a step-wise prediction only the first `kind.horizon_k` calls count.
 
     Raises:
         ValueError: the task is not built as `model.Task` says.
@@ -331,7 +332,7 @@ def _faults(task: Task, calls: Sequence[ChainCall], number: int, stepwise: bool)
     first = read(late=False)
     if not first.found or not first.reading.twice or len(calls) > _MOST_TWICE:
         return first
-    return min(first, read(late=True), key=lambda faults: len(faults.found))  # of two equal calls either is the slip
+    return min(first, read(late=True), key=lambda faults: len(faults.found))  # either of two equal calls may be wrong
 
 
 def _left_out(faults: Faults) -> list[Fault]:
@@ -344,7 +345,7 @@ def _wanting(faults: Faults) -> str:
 
 
 def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -> Diagnosis:
-    """Passed by an explicit refusal without calls; where information is missing, by a question back too (C.6)."""
+    """An explicit refusal without calls passes; if information is missing, a question back passes too (C.6)."""
     refused, passed = declines(chain), passes(chain, kind.unsolvable_kind)
     extraneous = sum(1 for call in chain.calls if call.name in task.tools and task.tools[call.name].extraneous)
     if passed:
@@ -357,7 +358,7 @@ def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -
 
 
 def _of_broken(task: Task, chain: Chain, cost: int | None) -> Diagnosis:
-    """By the first predicted call (C.4)."""
+    """The diagnosis of a case with a broken tool, from the first predicted call (C.4)."""
     faults = _faults(task, chain.calls[:1], chain.first, stepwise=True)
     behaviour = _behaviour(task, chain, faults)
     correct = behaviour in (REPLACE, ALTER)
@@ -386,14 +387,14 @@ def _behaviour(task: Task, chain: Chain, faults: Faults) -> str:
     return ALTER if not faults.found and faults.reading.attempts[0].attempted else OTHER
 
 
-# E1 to E6 by rule: what is wrong with a chain's calls (agent_planning_benchmark §3.3, C.1).
+# E1 to E6 by rule: the faults of a chain's calls (agent_planning_benchmark §3.3, C.1).
 
 
 GOAL, INCOMPLETE, CONSTRAINT, LOGIC, TOOL_USE, HALLUCINATION = ("E1", "E2", "E3", "E4", "E5", "E6")
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong: the error, the call (None: the chain as a whole), and why. `slight`: of no weight."""
+    """One fault: its error, its call (None: the chain as a whole), and why. `slight`: it is a very minor issue."""
 
     error: str
     call: int | None
@@ -403,11 +404,10 @@ class Fault(NamedTuple):
 
 @dataclass
 class Faults:
-    """What is wrong with a chain's calls, found by going through them once.
+    """The faults of a chain's calls, found by going through them once.
 
-    `there` is what was found before and what the calls attempted up to now, `said` what was left out, which is said
-    once. `stepwise`: a call that finds nothing that
-    is needed is an error too.
+    `there` is what was found before and what the calls attempted so far. `said` are the facts left out that were
+    reported, since each is reported once. `stepwise`: a call that finds nothing needed is an error too.
     """
 
     universe: Universe
@@ -441,7 +441,7 @@ class Faults:
         return [fact for fact in dict.fromkeys(self.universe.task.wanted) if fact not in tried]
 
     def flawless(self) -> frozenset[Applied]:
-        """The needed facts that a call without any fault attempts."""
+        """The needed facts that calls without any fault attempt."""
         flawed = {fault.call for fault in self.found}
         right = [one for place, one in enumerate(self.reading.attempts) if place not in flawed]
         return frozenset(fact for attempt in right for fact in attempt.attempted)
@@ -474,9 +474,9 @@ class Faults:
             yield from self._of_no_attempt(attempt, tool, breaks or bool(wrong))
 
     def _of_no_attempt(self, attempt: Attempt, tool: TypedTool, wrong: bool) -> Iterator[tuple[str, str, bool]]:
-        """What is wrong with a call that attempts nothing that is needed and not attempted otherwise.
+        """The faults of a call that attempts no needed fact, or only facts that other calls attempt.
 
-        `wrong`: something else is, so that it is no wonder.
+        `wrong`: the call has another fault already, which explains this.
         """
         serves, name = tool.serves, tool.spec.name
         if serves and not serves & self.tags:
@@ -504,7 +504,7 @@ class Faults:
                 yield error, f"{name}={written}: {why}", False
 
     def _of_argument(self, meaning: Meaning, type_: str, needed: Fact | None) -> Iterator[tuple[str, str]]:
-        """What is wrong with an argument of a type where a fact is needed (None: any of the type will do)."""
+        """The faults of an argument of a type if a certain fact is needed (None: any fact of the type will do)."""
         left_out = isinstance(needed, Applied) and needed not in self.there and needed not in self.said
         if meaning.kind is Is.FACT:
             if needed is not None and meaning.fact == needed:
@@ -531,14 +531,14 @@ class Faults:
 
 
 def errors_of(faults: list[Fault]) -> frozenset[str]:
-    """The errors that hold."""
+    """The errors of the faults."""
     return frozenset(fault.error for fault in faults)
 
 
 def stepwise_grade(faults: list[Fault]) -> float:
-    """The published rubric (agent_planning_benchmark C.1.1), by how many of the errors hold.
+    """The grade in the published rubric (agent_planning_benchmark C.1.1), by how many of the errors hold.
 
-    The one very minor issue of 0.8 is an argument too many that the tool does not have, all others being right.
+    The one very minor issue of grade 0.8 is a surplus argument that the tool does not have, if all else is right.
     """
     errors = errors_of(faults)
     major, minor = len(errors & {GOAL, CONSTRAINT, HALLUCINATION}), len(errors & {LOGIC, TOOL_USE})
@@ -556,8 +556,8 @@ def stepwise_grade(faults: list[Fault]) -> float:
 def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
     """The scale of agent_planning_benchmark C.1.2 made a rule; `right` of the `needed` facts are found without fault.
 
-    0.8: nine tenths are right and no goal, constraint or source of data is wrong. 0.6: three quarters are, or all but
-    one and at least half. 0.4: at least two fifths. 0.2: any. 0.0: none.
+    0.8: nine tenths are right, and no goal, constraint or source of data is wrong. 0.6: three quarters are right, or
+    all but one and at least half. 0.4: at least two fifths are right. 0.2: any. 0.0: none.
     """
     errors = errors_of(faults)
     if not errors:
@@ -571,7 +571,7 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
 
 
 def told(faults: list[Fault], first: int, most: int = 40) -> tuple[str, ...]:
-    """The faults as lines, calls numbered from `first`; the last line says how many are left out."""
+    """The faults as lines, with calls numbered from `first`; the last line says how many are left out."""
     where = ("" if fault.call is None else f"step {fault.call + first}: " for fault in faults)
     lines = list(dict.fromkeys(f"{one.error}: {place}{one.why}" for place, one in zip(where, faults, strict=True)))
     return (*lines[:most], f"and {len(lines) - most:,} more") if len(lines) > most else tuple(lines)

@@ -1,10 +1,10 @@
-"""Exact search over what can be found: whether a task can be solved, and at what least cost (apb §3.1, B.5).
+"""Exact search over the facts that can be found: whether a task can be solved, and at what least cost (apb §3.1, B.5).
 
-States are sets of found facts. A fact that single tools alone find has to be called for once in any solution, and
-finding it early forbids nothing: so its cheapest call is made as soon as it can be, without a choice. Choices are left
-where a composite finds a fact too, and where a call that no goal needs (a *witness*) is asked for by a constraint, or
-finds what a composite takes besides: of facts found by such calls only the types matter, since no needed fact is made
-from them.
+States are sets of found facts. If only single tools (those of one part) find a fact, every solution needs one call for
+it, and finding it early forbids nothing. So its cheapest call is made as soon as possible, without a choice. Choices
+remain if a composite finds a fact too, and for calls that no goal needs (*witnesses*): a constraint may ask for such a
+call, or it may find another input of a composite. Only the types of the facts that witnesses find matter, since no
+needed fact is made from them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Move:
-    """A call: what has to be found (bits), of which types something has to be there, and what it finds."""
+    """A call: the facts that it needs (bits), the types of which it needs any fact, and the facts that it finds."""
 
     tool: str
     cost: int
@@ -48,12 +48,12 @@ class _Move:
 
 
 def derivable(task: Task) -> str | None:
-    """None where some calls find all wanted facts and keep to the constraints; else why there are none.
+    """None if some calls find all wanted facts and keep the constraints; otherwise the reason why no calls do.
 
-    Calls of `task.done` are made already, and the broken tool is of no use.
+    The calls of `task.done` are made already, and the broken tool is of no use.
 
     Raises:
-        ValueError: the task is not built as `model.Task` says, or has more states than can be gone through.
+        ValueError: the task is not built as `model.Task` says, or has too many states to be searched.
     """
     search = _Search(task, lambda name: 1)
     if search.least() is not None:
@@ -67,10 +67,10 @@ def derivable(task: Task) -> str | None:
 
 
 def least_cost(task: Task) -> int | None:
-    """The least sum of costs of calls that solve the task, those of `task.done` not counted.
+    """The least sum of costs of calls that solve the task, not counting those of `task.done`.
 
-    None where the task has no costs or cannot be solved. Raises as `derivable`, and ValueError where a tool that finds
-    something has no cost while others have, or one below 0.
+    None if the task has no costs or cannot be solved. Raises as `derivable`, and ValueError if a tool that finds
+    something has a cost below 0, or none although others have one.
     """
     costs = {name: tool.cost for name, tool in task.tools.items() if not tool.extraneous}
     if all(cost is None for cost in costs.values()):
@@ -82,7 +82,7 @@ def least_cost(task: Task) -> int | None:
 
 
 def plan_cost(task: Task, names: Iterable[str]) -> int | None:
-    """The sum of the costs of calls; tools that do not exist cost nothing. None where the task has no costs."""
+    """The sum of the costs of calls; tools that do not exist cost nothing. None if the task has no costs."""
     if all(tool.cost is None for tool in task.tools.values()):
         return None
     return sum(task.tools[name].cost or 0 for name in names if name in task.tools)
@@ -117,7 +117,7 @@ class _Search:
         self.by_type = bool(self.witnesses) or any(move.types for move in self.moves)
 
     def _of_use(self, witnesses: list[_Move]) -> list[_Move]:
-        """Those that a constraint may ask for, or that find what those or a composite's other inputs take."""
+        """The witnesses that a constraint may ask for, or that find inputs of these or of a composite."""
         asked = {type_ for move in self.moves for type_ in move.types}
         kept: list[_Move] = []
         more = True
@@ -154,12 +154,12 @@ class _Search:
         return _Move(name, cost, 0, frozenset(inputs_of(tool).values()), 0, functions, gains)
 
     def _allowed(self, move: _Move) -> bool:
-        """Whether the call breaks nothing by itself, whatever came before."""
+        """Whether the call breaks no constraint by itself, whatever came before."""
         everything = Kept(self.rules.watched, (0,) * len(self.rules.limits))
         return not self.rules.after(everything, move.tool, move.functions).broken
 
     def _forced(self) -> dict[int, _Move]:
-        """By the bit of each fact that single tools alone find the cheapest call for it."""
+        """The cheapest call for each fact that only single tools find, by the fact's bit."""
         found: dict[int, _Move] = {}
         shared = 0
         for move in self.moves:
@@ -170,7 +170,7 @@ class _Search:
         return {bit: move for bit, move in found.items() if not bit & shared}
 
     def least(self) -> int | None:
-        """The least cost of a solution, None where there is none (A*: `_rest` is never too high, and consistent)."""
+        """The least cost of a solution; None if there is none (A*: `_rest` is never too high, and consistent)."""
         number = count()
         heap: list[tuple[float, float, int, int, _State]] = []
 
@@ -197,9 +197,9 @@ class _Search:
         return None
 
     def _rest(self, found: int) -> float:
-        """The least cost of calls that find all other needed facts, were they free in their order.
+        """The least cost of calls that find all other needed facts, if they could be made in any order.
 
-        All needed facts are found in any solution; each is taken in turn, by one of the calls that find it.
+        Every solution finds all needed facts; they are taken in turn, each with one of the calls that find it.
         """
         pending = [found]
         while pending:
@@ -220,7 +220,7 @@ class _Search:
         return self.rests[found]
 
     def _start(self) -> _State:
-        """What `task.done` found."""
+        """The state after the calls of `task.done`."""
         before = replayed(self.task)
         bits = sum(self.bit.get(fact, 0) for fact in before.found)
         strange = frozenset(self.universe.type_of(fact) for fact in before.found if fact not in self.bit)
@@ -236,7 +236,7 @@ class _Search:
         for move in able:
             new = move.finds & ~state.found
             more = (one.finds & ~state.found for one in able if one.tool == move.tool)
-            if not any(new | one == one != new for one in more):  # the same call with more to it
+            if not any(new | one == one != new for one in more):  # another call of the tool finds that and more
                 yield from self._after(state, move)
         uncalled = self.rules.watched - state.kept.called
         for move in self.witnesses:
@@ -255,7 +255,7 @@ class _Search:
         return replace(made, types=state.types | (move.gains - self._types(made))) if self.by_type else made
 
     def _closed(self, state: _State) -> Iterator[tuple[_State, int]]:
-        """After all calls that need no choice, and their cost; nothing where they break a constraint."""
+        """The state after all calls that need no choice, and their cost; nothing if they break a constraint."""
         if state.kept.broken:
             return
         spent, moved = 0, True
@@ -272,14 +272,14 @@ class _Search:
         yield state, spent
 
     def _types(self, state: _State) -> frozenset[str]:
-        """The types of which something is there."""
+        """The types of which a fact is there."""
         if state.found not in self.found_types:
             found = {self.universe.type_of(fact) for fact, bit in self.bit.items() if bit & state.found}
             self.found_types[state.found] = frozenset(found | {constant.type for constant in self.told})
         return self.found_types[state.found] | state.types
 
     def first_missing(self) -> str:
-        """Which needed fact is the first that no call finds, and why."""
+        """The first needed fact that no call finds, and why, as a sentence."""
         makers: Mapping[Applied, list[_Move]] = {
             fact: [move for move in self.moves if move.finds & bit] for fact, bit in self.bit.items()
         }
@@ -292,21 +292,21 @@ class _Search:
         return "the calls that find the wanted facts wait for each other"
 
 
-# What an argument of a predicted call means: a fact, by its value, by a reference, or by words (apb §3.1, C.1.1).
+# The meaning of a predicted call's argument: a fact, given by a value, a reference, or words (apb §3.1, C.1.1).
 #
-# Read in this order, and never guessed:
+# An argument is read in this order, and its meaning is never guessed:
 #
 # 1. a value: that of a constant of the query or of a fact found before, first among those of the parameter's type; 2.
-# `OUTPUT_FROM_STEP_i.field`, and `$Tool.field` where the tool was called once before; 3. words that name steps ("the
+# `OUTPUT_FROM_STEP_i.field`, and `$Tool.field` if the tool was called once before; 3. words that name steps ("the
 # frames from step 2", "the previous step"), counted as `Chain.first` says; 4. words that name a tool ("the total from
-# CalculateBill"); 5. words that describe a fact: of those of the parameter's type the one that shares more of them than
-# every other (more as a set: all that another shares, and one besides), or the only one there is.
+# CalculateBill"); 5. words that describe a fact: among the facts of the parameter's type, the one that shares more of
+# the words than every other fact (more as a set: all words that the other shares, and one besides), or the only fact.
 #
-# Of what several steps or calls give, the parameter's type and the words decide. Whatever is left is VAGUE where it is
-# words, and INVENTED where it is a value: no value comes from nowhere.
+# If several steps or calls are named, the parameter's type and the words choose among their results. Anything else is
+# VAGUE if it is words, and INVENTED if it is a value: no value comes from nowhere.
 
 
-_MOST_LEAVES = 64  # of an argument that is a list or an object
+_MOST_LEAVES = 64  # scalars that are read of a list or an object
 _LONGEST = 2_000  # characters of an argument that are read
 _MOST_ALIKE = 200  # facts of one type among which words can choose
 _DOTTED = re.compile(r"(\$)?[{<\[(]*\$?([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)[}>\])]*")
@@ -318,7 +318,7 @@ _ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)}) (?:step|call)\b", re.IGNORECA
 
 
 class Is(Enum):
-    """What an argument turned out to be."""
+    """The kinds of meaning that an argument can have."""
 
     FACT = "a fact that is there"
     LATER = "the result of a step that comes later, or of the step itself"
@@ -333,7 +333,7 @@ class Is(Enum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an argument means. `fact` only with FACT; `step` is the call (place among the predicted) that it names."""
+    """An argument's meaning. `fact` only with FACT; `step` is the call that it names (a place among the predicted)."""
 
     kind: Is
     fact: Fact | None = None
@@ -341,9 +341,10 @@ class Meaning:
 
 
 def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
-    """What an argument for a parameter of a type means when the call at `steps.here` is made.
+    """The meaning of an argument for a parameter of a type when the call at `steps.here` is made.
 
-    A list or an object of one value is that value; one of several is SEVERAL, INVENTED where one of them is.
+    A list or object with a single value counts as that value. With several values it counts as SEVERAL, or as INVENTED
+    if any value is invented.
     """
     leaves = list(_leaves(argument))
     if not leaves:
@@ -355,9 +356,9 @@ def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _leaves(argument: object) -> Iterator[str | int | float | bool]:
-    """The scalars of an argument, at most `_MOST_LEAVES`; without the empty ones."""
+    """The scalars of an argument, at most `_MOST_LEAVES`, without the empty ones."""
     pending, found = [argument], 0
-    for value in pending:  # which grows
+    for value in pending:  # the list grows meanwhile
         if isinstance(value, list | tuple):
             pending += value[:_MOST_LEAVES]
         elif isinstance(value, Mapping):
@@ -382,7 +383,7 @@ def _resolve(value: str | int | float | bool, name: str, type_: str, steps: Step
 
 
 def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> Fact | None:
-    """The fact of this value: of the parameter's type, else of any."""
+    """The fact that has this value: a fact of the parameter's type, else of any type."""
     same = steps.by_value.get(folded(text), {})
     own = steps.by_type.get(type_, {})
     for fact in same:
@@ -396,7 +397,7 @@ def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> 
 
 
 def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
-    """What references and names of steps and tools mean; None where there are none."""
+    """The meaning of references, and of names of steps and tools; None if there are none in the text."""
     exact = {(int(step) if step.isdecimal() and len(step) <= 6 else None, name) for step, name in PATTERN.findall(text)}
     if exact:
         meanings = [
@@ -419,7 +420,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
 
 
 def _place(number: int, steps: Steps) -> int | None:
-    """The slot of a step's number; None where there is none."""
+    """The slot of a step's number; None if there is none."""
     place = number - steps.number + steps.first
     return place if 0 <= place < len(steps.slots) else None
 
@@ -438,7 +439,7 @@ def _steps_named(text: str, steps: Steps) -> Iterator[int | None]:
 
 
 def _tools_named(text: str, steps: Steps) -> list[str]:
-    """The tools, called or on offer, whose names stand in a text as they are written."""
+    """The tools, called or on offer, whose names are in a text, spelt as in the text."""
     if not re.search(r"\w_\w|[a-z][A-Z]", text):
         return []  # no word is a name
     words = dict.fromkeys(re.findall(r"[A-Za-z_][\w-]*", text))
@@ -447,7 +448,7 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 
 
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
-    """What a call of a tool gives; of several the words decide."""
+    """The result of a tool's call; if there are several calls, the words decide."""
     places = steps.calls_of(tool)
     if not places:
         known = any(tool.casefold() == one.casefold() for one in steps.universe.task.tools)
@@ -461,7 +462,7 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
 
 
 def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str = "") -> Meaning:
-    """What a step gives: the named field; else the one that the words name, of the type, or the only one."""
+    """A step's fact: in the named field, else in the field that the words name, or of the type, or the only one."""
     if place is None:
         return Meaning(Is.ABSENT)
     number, slot = place - steps.first, steps.slots[place]
@@ -469,7 +470,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
         return Meaning(Is.LATER, step=number)
     if slot.failed:
         return Meaning(Is.FAILED, step=number)
-    if not slot.fields:  # of a tool that there is not: nobody knows its fields
+    if not slot.fields:  # a tool that does not exist: its fields are not known
         return Meaning(Is.FACT, slot.facts[0], number) if slot.facts else Meaning(Is.ABSENT, step=number)
     if name and name not in slot.fields:
         return Meaning(Is.NO_FIELD, step=number)
@@ -484,7 +485,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
 
 
 def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) -> Meaning:
-    """Of what several steps give, the fact of the parameter's type, or the one of them that the words describe."""
+    """The fact of the parameter's type among several steps' results; among several such facts, the one described."""
     unlike = list(dict.fromkeys(meanings))
     if len(unlike) == 1:
         return unlike[0]
@@ -499,7 +500,7 @@ def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) ->
 
 
 def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
-    """What a description means among the facts of the parameter's type."""
+    """The meaning of a description: a fact of the parameter's type."""
     facts = list(steps.by_type.get(type_, {}))
     if len(facts) > _MOST_ALIKE:
         return Meaning(Is.VAGUE)
@@ -513,7 +514,7 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares all words that any other shares, and one besides; an only one shares any."""
+    """The fact that shares all words that any other fact shares, and one more; a single fact need share only one."""
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):
@@ -525,6 +526,6 @@ _REFERRING = bag("value result output returned obtained retrieved earlier previo
 
 
 def _nested(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether one text says the other with something besides, and no other number."""
+    """Whether one text has all words of the other, and both have the same numbers."""
     numbers = [{word for word in words if any(char.isdigit() for char in word)} for words in (one, other)]
     return bool(one) and bool(other) and (one <= other or other <= one) and numbers[0] == numbers[1]

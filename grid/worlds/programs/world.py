@@ -31,9 +31,10 @@ _LONGEST = 120  # characters of a value that an error repeats
 
 @dataclass(frozen=True)
 class Progress:
-    """What was found, what the calls mean for the constraints, and whether the work was ended by a reject.
+    """The facts found, the calls' effect on the constraints, and whether a reject ended the work.
 
-    Calls in another order that come to the same are the same state. `called`: a call was made, done ones apart.
+    Calls in another order that have the same effect lead to the same state. `called`: whether a call was made, not
+    counting those of `task.done`.
     """
 
     found: frozenset[Applied]
@@ -46,8 +47,8 @@ class Progress:
 class ProgramWorld:
     """The tools of a task.
 
-    A call that fails finds nothing, and its observation says why: `error`. It counts for the constraints all the same
-    where the tool exists: a forbidden call is forbidden also with wrong arguments. Nothing can be done behind a reject.
+    A call that fails finds nothing, and its observation says why in `error`. If the tool exists, the call still counts
+    for the constraints: a forbidden call is forbidden also with wrong arguments. After a reject nothing can be done.
 
     Raises:
         ValueError: the task is not built as `model.Task` says.
@@ -65,12 +66,12 @@ class ProgramWorld:
         return Rules(self.task.constraints)
 
     def start(self) -> Progress:
-        """After the calls of `task.done`."""
+        """The state after the calls of `task.done`."""
         before = replayed(self.task)
         return Progress(before.found, before.kept)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Progress, Observation]:
-        """What the call's tool finds, in the fields that its spec names."""
+        """The state after a call, and the values that the call's tool finds, in the fields that its spec names."""
         return self.applied(own_state(state, Progress), call)
 
     def applied(self, state: Progress, call: ToolCall) -> tuple[Progress, Observation]:
@@ -82,7 +83,7 @@ class ProgramWorld:
         tool = self.task.tools.get(call.tool)
         if tool is None:
             return state, _failed(f"there is no tool {_cut(call.tool)}")
-        if call.tool == self.task.broken:  # which finds and breaks nothing
+        if call.tool == self.task.broken:  # such a call finds nothing and breaks no constraint
             return replace(state, called=True), _failed(f"{call.tool} is broken: it answers no calls")
         kept = self._rules.after(state.kept, call.tool, [part.name for part in tool.parts])
         state = replace(state, kept=kept, called=True)
@@ -95,7 +96,7 @@ class ProgramWorld:
         return replace(state, found=state.found | set(found)), Observation(content)
 
     def resolved(self, state: State) -> bool:
-        """Whether all wanted facts are found and no constraint is broken; unsolvable: rejected at once."""
+        """Whether all wanted facts are found and no constraint is broken; if unsolvable, whether rejected at once."""
         progress = own_state(state, Progress)
         if self.task.unsolvable is not None:
             return progress.rejected and not progress.called
@@ -103,7 +104,7 @@ class ProgramWorld:
         return done and not progress.kept.broken and not progress.rejected
 
     def answer(self, state: State) -> str | None:
-        """None: facts are found, no question is answered."""
+        """None: facts are found, but no question is answered."""
         return None
 
     def found_by(self, state: Progress, call: ToolCall) -> tuple[tuple[Applied, ...], str]:
@@ -139,7 +140,7 @@ class ProgramWorld:
         return found, ""
 
     def _meant(self, facts: Iterable[Fact], value: Json, type_: str | None, about: str) -> list[Fact]:
-        """The facts of a type (None: of any) that a value stands for; needed ones first."""
+        """The facts of a type (None: of any type) that a value stands for; needed facts come first."""
         of_type = (fact for fact in facts if type_ in (None, self._universe.type_of(fact)))
         own = [(fact, self._universe.value(fact)) for fact in of_type]
         text = value.strip() if isinstance(value, str) else to_json(value)
@@ -152,22 +153,22 @@ class ProgramWorld:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What each call of `task.done` found (nothing where it failed), and what they mean for the constraints."""
+    """The facts that each call of `task.done` found (none if it failed), and the calls' effect on the constraints."""
 
     by_call: tuple[tuple[Applied, ...], ...]
     kept: Kept
 
     @property
     def found(self) -> frozenset[Applied]:
-        """All that was found."""
+        """All facts that were found."""
         return frozenset(fact for facts in self.by_call for fact in facts)
 
 
 def replayed(task: Task) -> Replayed:
-    """The calls of `task.done` made once more. Their arguments are values, or references to steps counted from 0.
+    """Make the calls of `task.done` once more. Their arguments are values, or references to steps counted from 0.
 
     Raises:
-        ValueError: a call that did not fail names no tool, or its arguments stand for nothing that was there.
+        ValueError: a call that did not fail names no known tool, or its arguments stand for no fact known by then.
     """
     if not task.done:
         return Replayed((), Rules(task.constraints).start)
@@ -196,19 +197,19 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-# What there is to find in a task, and by which calls.
+# The facts that can be found in a task, and the calls that find them.
 
 
 DEEPEST = 64
-"""Functions that are applied to one another's output; tasks have a dozen."""
+"""How many functions may be applied to one another's output; tasks have a dozen."""
 
 
 @dataclass(frozen=True)
 class Action:
     """A call of a tool that finds something needed.
 
-    `given` are the facts that its typed parameters take, in the order of `inputs_of` (None: any of the type); `finds`
-    what its parts find (None: nothing that is needed).
+    `given` are the facts that its typed parameters take, in the order of `inputs_of` (None: any fact of the type).
+    `finds` are the facts that its parts find (None: no fact that is needed).
     """
 
     tool: str
@@ -222,7 +223,7 @@ class Action:
 
 
 def tools_by_name(tools: Iterable[TypedTool]) -> dict[str, TypedTool]:
-    """A task's tools. Raises ValueError where two have one name."""
+    """A task's tools by name. Raises ValueError if two have the same name."""
     found: dict[str, TypedTool] = {}
     for tool in tools:
         if tool.spec.name in found:
@@ -232,7 +233,7 @@ def tools_by_name(tools: Iterable[TypedTool]) -> dict[str, TypedTool]:
 
 
 def wiring_of(tool: TypedTool) -> tuple[tuple[tuple[str, str | int], ...], ...]:
-    """For each part where its inputs come from: ("parameter", name) or ("part", number of an earlier part)."""
+    """The sources of each part's inputs: ("parameter", name) or ("part", number of an earlier part)."""
     if tool.wiring or tool.extraneous:
         return tool.wiring
     names = [parameter.name for parameter in tool.spec.parameters]
@@ -240,7 +241,7 @@ def wiring_of(tool: TypedTool) -> tuple[tuple[tuple[str, str | int], ...], ...]:
 
 
 def inputs_of(tool: TypedTool) -> dict[str, str]:
-    """The parameters that take facts with their types, in the order of the tool's parameters."""
+    """The parameters that take facts, and their types, in the order of the tool's parameters."""
     types = {
         str(source): part.inputs[place]
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True)
@@ -273,14 +274,14 @@ class Universe:
             self._by_function.setdefault(fact.function, []).append(fact)
 
     def type_of(self, fact: Fact) -> str:
-        """A fact's type; "" where no tool has its function."""
+        """A fact's type; "" if no tool has its function."""
         if isinstance(fact, Constant):
             return fact.type
         function = self.functions.get(fact.function)
         return function.output if function else ""
 
     def value(self, fact: Fact) -> str:
-        """The value that stands for a fact. Raises KeyError where no tool has its function."""
+        """The value that stands for a fact. Raises KeyError if no tool has its function."""
         if isinstance(fact, Constant):
             return fact.value
         if fact not in self._values:
@@ -289,7 +290,7 @@ class Universe:
 
     @cached_property
     def actions(self) -> Mapping[str, tuple[Action, ...]]:
-        """By tool the calls that find something needed; what is made of other facts comes behind those."""
+        """Each tool's calls that find something needed; a fact's call comes after those of facts it is made from."""
         return {name: tuple(self._actions(tool)) for name, tool in self.task.tools.items()}
 
     def _actions(self, tool: TypedTool) -> Iterator[Action]:
@@ -310,9 +311,9 @@ class Universe:
         return (fact if fact in self._needed else None for fact in self.finds(tool, parameters))
 
     def finds(self, tool: TypedTool, parameters: Mapping[str, Fact]) -> list[Applied | None]:
-        """The facts that the tool's parts find of its parameters' facts.
+        """The facts that the tool's parts find from its parameters' facts.
 
-        None where a parameter is not known, or functions are applied more than `DEEPEST` deep.
+        A part's fact is None if one of its inputs is not known, or if functions are applied more than `DEEPEST` deep.
         """
         found: list[Applied | None] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -322,7 +323,7 @@ class Universe:
         return found
 
     def _applied(self, function: str, inputs: tuple[Fact, ...]) -> Applied | None:
-        """A fact, equal ones as one object: to compare two would take as long as they are deep."""
+        """A fact. Equal facts are one object: otherwise, comparing two facts would take longer the deeper they are."""
         fact = Applied(function, inputs)
         if fact not in self._known:
             depth = 1 + max((self._known.get(part, (part, 0))[1] for part in inputs), default=0)
@@ -332,7 +333,7 @@ class Universe:
 
 
 class _Binding:
-    """What a composite's parameters and parts must be for its parts to find given facts."""
+    """The facts that a composite's parameters and parts must have, so that its parts find given facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)
@@ -340,7 +341,7 @@ class _Binding:
         self.parts: dict[int, Fact] = {}
 
     def bind(self, place: int, fact: Fact) -> bool:
-        """Whether the part can find the fact beside what is bound."""
+        """Whether the part can find the fact, given everything that is bound already."""
         if self.parts.setdefault(place, fact) != fact:
             return False
         if not isinstance(fact, Applied) or fact.function != self.tool.parts[place].name:
@@ -355,7 +356,7 @@ class _Binding:
 
 
 def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
-    """The wanted facts and all that they are made from, each once and behind those that it is made from."""
+    """The wanted facts and all facts that they are made from, each once and after those that it is made from."""
     found: dict[Applied, None] = {}
     for goal in wanted:
         pending: list[tuple[Applied, bool]] = [(goal, False)]
@@ -372,7 +373,7 @@ def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
 
 
 def check(task: Task) -> None:
-    """Raise ValueError where a task is not built as `model.Task` says."""
+    """Raise ValueError if a task is not built as `model.Task` says."""
     if not task.goals:
         raise ValueError("a task wants nothing: it has no goals")
     functions: dict[str, Function] = {}
@@ -413,14 +414,14 @@ def _check_tool(tool: TypedTool) -> None:
                 raise ValueError(f"{name}: wires come from a parameter or a part, not from {kind!r}")
 
 
-# What there is for a call to refer to: constants, and the facts of the calls before it.
+# The facts that a call can refer to: constants, and the facts of the calls before it.
 
 
 @dataclass
 class Slot:
-    """A call that was made or predicted: the fields that it returns and the facts in them (None: none that is known).
+    """A call that was made or predicted: the fields that it returns and the facts in them (None: no known fact).
 
-    `failed`: made before, without a result.
+    `failed`: the call was made before, and has no result.
     """
 
     tool: str
@@ -431,10 +432,10 @@ class Slot:
 
 @dataclass
 class Steps:
-    """What is there when a call is made: constants, and the facts of all calls before it.
+    """The facts that are known when a call is made: constants, and the facts of all calls before it.
 
-    `slots` are the calls made before the prediction and the predicted ones, `first` the place of the first predicted
-    among them, `number` the number by which the chain calls that.
+    `slots` are the calls made before the prediction, and then the predicted calls. `first` is the place of the first
+    predicted call in them, and `number` is the chain's own number for that call.
     """
 
     universe: Universe
@@ -459,14 +460,14 @@ class Steps:
             self.advance(place)
 
     def advance(self, place: int) -> None:
-        """Go on behind the call in this slot."""
+        """Go on after the call in this slot."""
         for fact in self.slots[place].facts:
             if fact is not None:
                 self._add(fact, place)
         self.here = place + 1
 
     def calls_of(self, tool: str) -> list[int]:
-        """The slots of a tool's calls; letters' case counts only where names differ by it."""
+        """The slots of a tool's calls; upper and lower case count only if names differ by nothing else."""
         return self.by_name.get(tool) or self.by_tool.get(tool.casefold(), [])
 
     def _add(self, fact: Fact, place: int | None) -> None:
@@ -478,7 +479,7 @@ class Steps:
             self.made_by.setdefault(fact, place)
 
     def described(self, fact: Fact) -> frozenset[str]:
-        """The words that a fact goes by: its type, its constants, and the tool and field that gave it."""
+        """The words that can name a fact: its type, its constants, and the tool and field that gave it."""
         if fact not in self.words:
             place = self.made_by.get(fact)
             texts = [self.universe.type_of(fact), *_told(fact)]
@@ -492,7 +493,7 @@ class Steps:
 
 
 def stray(type_: str, place: int, number: int = 0) -> Constant:
-    """A fact of which only the type is known: what a call finds whose arguments are not all known."""
+    """A fact of which only the type is known: the result of a call whose arguments are not all known."""
     return Constant(type_, "", f"\0{place}.{number}")
 
 
@@ -502,9 +503,9 @@ def is_stray(fact: Fact) -> bool:
 
 
 def _told(fact: Fact) -> Iterator[str]:
-    """What the constants under a fact are called and worth."""
+    """The names and values of the constants that a fact is made from."""
     pending, seen = [fact], {fact}
-    for part in pending:  # which grows
+    for part in pending:  # the list grows meanwhile
         if isinstance(part, Constant):
             if not is_stray(part):
                 yield part.value

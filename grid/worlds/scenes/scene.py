@@ -1,4 +1,4 @@
-"""What is to be seen on an image, as facts, and when two images show the same."""
+"""The content of an image as facts, and when two images show the same."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 from grid.worlds.scenes.tools import TOOLS, Web
 
-# The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox and what is counted or described.
+# The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox, and the tools that count or describe.
 
 
 _SURE = 97  # the score, in percent, of the best detection; each further one has two less
-_INSIDE = 0.5  # how far a region must be one with an object that it is asked about
+_INSIDE = 0.5  # overlap from which a region counts as the object that it is about
 _MANY = {"goose": "geese", "person": "people", "sheep": "sheep"}
 _ONE = {stem: stems(name)[0] for name, many in _MANY.items() for stem in stems(many)}
 _COLOR = frozenset(stems("color colour colored coloured"))
@@ -40,7 +40,7 @@ def read_text(given: Given) -> Outcome:
 
 
 def read_formulas(given: Given) -> Outcome:
-    """MathOCR: the formulae in LaTeX, a line each."""
+    """MathOCR: the formulae in LaTeX, one per line."""
     image = given.image()
     if not image.formulas:
         raise CallError("no formula found")
@@ -48,7 +48,7 @@ def read_formulas(given: Given) -> Outcome:
 
 
 def describe(given: Given) -> Outcome:
-    """ImageDescription: the caption, what kinds of things there are, and what was done to the image."""
+    """ImageDescription: the caption, the kinds of things in the image, and the changes that were made to it."""
     image = given.image()
     kinds = ", ".join(plural(name) if count > 1 else one(name) for name, count in _kinds(image).items())
     parts = [image.caption, f"with {kinds}" if kinds else ""]
@@ -59,7 +59,7 @@ def describe(given: Given) -> Outcome:
 
 
 def find(given: Given) -> Outcome:
-    """TextToBbox: the objects that the words are true of, the largest first."""
+    """TextToBbox: the objects that the words describe, the largest first."""
     image = given.image()
     found = sorted(_meant(image.things, given.text("text")), key=lambda thing: (-area(thing.box), thing.box))
     if given.flag("top1", True):
@@ -72,7 +72,7 @@ def find(given: Given) -> Outcome:
 
 
 def count(given: Given) -> Outcome:
-    """CountGivenObject: how many objects the words are true of, on the image or in a part of it."""
+    """CountGivenObject: how many objects the words describe, in the image or in a part of it."""
     image = given.image()
     region = given.box() if given.has("bbox") else None
     found = [
@@ -85,7 +85,7 @@ def count(given: Given) -> Outcome:
 
 
 def describe_region(given: Given) -> Outcome:
-    """RegionAttributeDescription: an attribute of the object that a region is about."""
+    """RegionAttributeDescription: an attribute of the object in a region."""
     image, region = given.image(), given.box()
     best = max(image.things, key=lambda thing: overlap(thing.box, region), default=None)
     if best is None or overlap(best.box, region) < _INSIDE:
@@ -105,7 +105,7 @@ def written(box: Box) -> str:
 
 
 def _meant(things: Sequence[Thing], text: str) -> list[Thing]:
-    """Those that have all of the words, as their names or among their attributes."""
+    """The things that have all of the words in their names or among their attributes."""
     wanted = {_ONE.get(stem, stem) for stem in stems(text)}
     return [
         one for one in things if wanted and wanted <= set(stems(" ".join([one.name, *dict(one.attributes).values()])))
@@ -117,7 +117,7 @@ def _kinds(image: Scene) -> Counter[str]:
 
 
 def plural(name: str) -> str:
-    """Several of them."""
+    """The plural of a name."""
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"
     if name.endswith("y") and name[-2] not in "aeiou":
@@ -126,7 +126,7 @@ def plural(name: str) -> str:
 
 
 def one(name: str) -> str:
-    """One of them."""
+    """A name with its indefinite article."""
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
@@ -135,16 +135,16 @@ def _obtained(tool: str, image: Scene) -> frozenset[tuple[str, str]]:
 
 
 def _place(part: str, image: Scene) -> Box:
-    """Where in the image a part is."""
+    """The box of a text in a part of the image."""
     width, height = image.size
     left, top = "lmr".index(part[0]) * width // 3, "tmb".index(part[1]) * height // 3
     return left + 20, top + 20, left + width // 3 - 20, top + 80
 
 
-# Reading the arguments of a call. Whatever is wrong with them is a `CallError`, which the call then returns.
+# Reading the arguments of a call. Anything wrong with them is a `CallError`, which the call then returns.
 
 
-# What is to be seen on an image, as facts, and when two images show the same.
+# The content of an image as facts, and when two images show the same.
 
 
 Box: TypeAlias = tuple[int, int, int, int]
@@ -158,7 +158,7 @@ T = TypeVar("T")
 
 
 class Thing(NamedTuple):
-    """An object: what it is called, where it is, and its attributes, such as ("color", "red")."""
+    """An object: its name, its box, and its attributes, such as ("color", "red")."""
 
     name: str
     box: Box
@@ -166,7 +166,7 @@ class Thing(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of text and where it stands."""
+    """A line of text and its box."""
 
     text: str
     box: Box
@@ -180,7 +180,7 @@ class Mark(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A text that was added, in one of the nine parts of the image; no color: as the tool likes."""
+    """A text that was added, in one of the nine parts of the image; without a color the tool chooses one."""
 
     text: str
     part: str
@@ -198,9 +198,9 @@ class Chart(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Scene:
-    """An image. `prompt` is what it was generated from, `styles` what it was changed to, one after another.
+    """An image. `prompt` is the text that it was generated from, `styles` the styles it was changed to, in order.
 
-    `prompt` and `chart` are those of images that a tool made; on a photo of a chart there are lines.
+    Only images that a tool made have a `prompt` or a `chart`; a photo of a chart has lines.
     """
 
     caption: str
@@ -221,14 +221,14 @@ class Scene:
 
 
 def overlap(one: Box, other: Box) -> float:
-    """Intersection over union; 0 where both are empty."""
+    """Intersection over union; 0 if both are empty."""
     both = area((max(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3])))
     union = area(one) + area(other) - both
     return both / union if union else 0.0
 
 
 def area(box: Box) -> int:
-    """In pixels; 0 for a box that is turned inside out."""
+    """A box's area in pixels; 0 for a box whose corners are the wrong way round."""
     return max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
 
 
@@ -239,17 +239,17 @@ def centre_in(box: Box, region: Box) -> bool:
 
 
 def part_of(x: float, y: float, size: tuple[int, int]) -> str:
-    """In which of the nine parts a point lies."""
+    """The part, one of the nine, in which a point lies."""
     column, row = (min(max(int(3 * at / whole), 0), 2) for at, whole in zip((x, y), size, strict=True))
     return "lmr"[column] + "tmb"[row]
 
 
 def same_picture(wanted: Scene, made: Scene) -> bool:
-    """Whether an image is what was wanted, in other words perhaps.
+    """Whether an image shows what was wanted, perhaps in other words.
 
-    What it was made from, its marks and texts, in whatever order they came, and its chart are the same; a box may be
-    off a little, and what was left open (a color, an annotation) may be anything. Free words (what an image was
-    generated from or changed to) hold all that were wanted and six more at most.
+    Its origin, its marks and texts (in any order) and its chart must be the same. A box may be off a little, and
+    anything left open (a color, an annotation) may have any value. Free words (from which an image was generated or to
+    which it was changed) must include all that were wanted and at most six more.
     """
     return (
         _same_origin(wanted, made)
@@ -260,7 +260,7 @@ def same_picture(wanted: Scene, made: Scene) -> bool:
 
 
 def _same_origin(wanted: Scene, made: Scene) -> bool:
-    """Whether both were generated from the same words, drawn from the same figures, or are one photo changed."""
+    """Whether both were generated from the same words, drawn from the same figures, or changed from the same photo."""
     if wanted.prompt is not None or made.prompt is not None:
         return _holds(wanted.prompt, made.prompt)
     if wanted.chart is not None or made.chart is not None:
@@ -301,7 +301,7 @@ def _same_text(wanted: Written, made: Written) -> bool:
 
 
 def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]) -> bool:
-    """Whether each that was wanted has one of its own, and none is left."""
+    """Whether each wanted item has a match of its own, and none is left over."""
     left = list(made)
     for one in wanted:
         found = next((other for other in left if same(one, other)), None)
@@ -318,11 +318,11 @@ _COLUMNS, _ROWS = {"l", "m", "r"}, {"t", "m", "b"}
 
 
 class CallError(ValueError):
-    """What is wrong with a call, or that it found nothing."""
+    """A call is wrong or found nothing; the message says why."""
 
 
 class Outcome(NamedTuple):
-    """What a call returns, what was obtained by it, and the image that it made."""
+    """A call's result, the outcomes obtained by it, and the image that it made."""
 
     content: Mapping[str, Json]
     obtained: frozenset[Hashable]
@@ -330,7 +330,7 @@ class Outcome(NamedTuple):
 
 
 class Given:
-    """The arguments of one call, the images that there are by name, and the web."""
+    """The arguments of one call, the existing images by name, and the web."""
 
     def __init__(self, call: ToolCall, images: Mapping[str, Scene], web: Web) -> None:
         self.web = web
@@ -350,7 +350,7 @@ class Given:
         return self._arguments.get(name) not in (None, "")
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """A text of so many characters at most; numbers are texts too."""
+        """A text of at most so many characters; numbers are texts too."""
         value = self._arguments[name]
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise CallError(f"{name}: a text is expected")
@@ -359,14 +359,14 @@ class Given:
         return text
 
     def image(self) -> Scene:
-        """The image that is named. Names are looked up among those that there are, and nowhere else."""
+        """The image that is named. Names are looked up among the existing images, and nowhere else."""
         name = self.text("image").strip()
         if name not in self._images:
             raise CallError(f"there is no image {shown(name)[:80]!r}")
         return self._images[name]
 
     def box(self, name: str = "bbox") -> Box:
-        """Four numbers in whatever brackets: left, top, right, bottom."""
+        """Four numbers in any brackets: left, top, right, bottom."""
         value = self._arguments[name]
         written = ", ".join(map(str, value)) if isinstance(value, list) and len(value) == 4 else self.text(name)
         numbers = [round(float(number)) for number in _NUMBER.findall(written[:MAX_TEXT])]

@@ -1,8 +1,8 @@
 """GTA's fourteen tools as planners see them: names, arguments and types as published, descriptions in our own words.
 
 Names and arguments are those of the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
-`agentlego/tools`), categories those of their scorer (`gettype`). What a tool returns, there one text or one image,
-has a name here, since later calls refer to it.
+`agentlego/tools`); categories are those of their scorer (`gettype`). A tool's result, which is one text or one image
+there, has a name here, because later calls refer to it.
 """
 
 from __future__ import annotations
@@ -134,14 +134,14 @@ _TOOLS = (
     ),
 )  # fmt: skip
 TOOLS: Mapping[str, ToolSpec] = MappingProxyType({tool.name: tool for tool in _TOOLS})
-"""By name."""
+"""The tools by name."""
 
 
-# The web that GoogleSearch looks into: a small set of entries, each about one thing.
+# The web that GoogleSearch searches: a small set of entries, each about one thing.
 
 
 class Entry(NamedTuple):
-    """What a page says of something that has a name."""
+    """A page about something that has a name."""
 
     name: str
     title: str
@@ -150,9 +150,9 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Web:
-    """Entries. A query finds those whose whole names it has, first the one with which it shares most other words.
+    """Entries. A query finds those whose whole names it contains; first the one that shares most other words with it.
 
-    So a search for watches finds the watch of no brand: whoever looks for one must have read its name.
+    So a search for watches finds no watch that has a brand: whoever looks for one must have read its name.
     """
 
     entries: tuple[Entry, ...]
@@ -164,7 +164,7 @@ class Web:
         }
 
     def found(self, query: str, most: int) -> Sequence[Entry]:
-        """At most so many entries."""
+        """At most so many entries for a query."""
         wanted = frozenset(stems(query))
         ranked = []
         for entry in self.entries:
@@ -174,9 +174,9 @@ class Web:
         return [entry for _, entry in sorted(ranked)[:most]]
 
 
-# A small part of Python, read with `ast` and carried out with limits: what the tools take as expressions and code.
+# A small part of Python, read with `ast` and carried out with limits: the language of the tools' expressions and code.
 #
-# Nothing is ever evaluated by Python itself. There are numbers, texts, tuples, lists and dicts, arithmetic, indexing,
+# Python itself never evaluates anything. There are numbers, texts, tuples, lists and dicts, arithmetic, indexing,
 # names, and calls of the functions that a tool knows; no loops, no attributes, no other functions.
 
 
@@ -184,9 +184,9 @@ Function = Callable[..., Any]
 MAX_CHARACTERS = 4000
 _MAX_NODES = 1000
 _MAX_DEPTH = 50
-_MAX_BITS = 1000  # of an integer: a double holds it
+_MAX_BITS = 1000  # of an integer, so that a double can hold it
 _MAX_TEXT = 2000  # characters of a text that code puts together
-_MAX_ITEMS = 200  # of a list, those of the lists in it included
+_MAX_ITEMS = 200  # of a list, including those of the lists in it
 _BINARY: dict[type[ast.operator], Function] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -199,7 +199,7 @@ _UNARY: dict[type[ast.unaryop], Function] = {ast.USub: operator.neg, ast.UAdd: o
 
 
 class CodeError(ValueError):
-    """What cannot be carried out, and why."""
+    """Code that cannot be carried out; the message says why."""
 
 
 def calculated(expression: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
@@ -211,7 +211,7 @@ def calculated(expression: str, functions: Mapping[str, Function], names: Mappin
 
 
 def solution(command: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
-    """What the code's function `solution` returns; raises CodeError."""
+    """The result of the code's function `solution`; raises CodeError."""
     body = _parsed(unfenced(command)).body
     found: list[ast.stmt] | None = None
     interpreter = Interpreter(functions, dict(names))
@@ -241,7 +241,7 @@ def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_CHARACTERS:
         raise CodeError(f"more than {MAX_CHARACTERS:,} characters")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what is odd in the code, and no concern of ours
+        with warnings.catch_warnings(action="ignore"):  # about oddities in the code, which do not matter here
             tree = ast.parse(textwrap.dedent(text).strip())
         nodes = sum(1 for _ in ast.walk(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -260,7 +260,7 @@ class Interpreter:
         self._depth = 0
 
     def run(self, statement: ast.stmt) -> None:
-        """One statement: an import (nothing happens), an assignment, or an expression."""
+        """Carry out one statement: an import (nothing happens), an assignment, or an expression."""
         match statement:
             case ast.Import() | ast.ImportFrom():
                 return
@@ -323,7 +323,7 @@ class Interpreter:
         raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
 
     def _called(self, node: ast.Call) -> Any:
-        """A function is known by its last name: `math.sqrt` and `sqrt`, `plt.bar` and `axes.bar` are one."""
+        """Call a function by its last name: `math.sqrt` and `sqrt` are the same, as are `plt.bar` and `axes.bar`."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
                 if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):
@@ -347,7 +347,7 @@ def _computed(kind: ast.operator, left: Any, right: Any) -> Any:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """`base ** exponent`, where that stays small."""
+    """`base ** exponent`, if the numbers stay small; raises CodeError otherwise."""
     if isinstance(base, int | Fraction) and isinstance(exponent, int | Fraction):
         size = max(Fraction(base).numerator.bit_length(), Fraction(base).denominator.bit_length())
         if size * abs(float(exponent)) > _MAX_BITS:

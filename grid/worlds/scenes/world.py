@@ -40,7 +40,7 @@ _MAX_UNKNOWNS = 10
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of monomials with their factors, those of 0 left out."""
+    """A sum of monomials with their factors; factors of 0 are left out."""
 
     terms: tuple[tuple[Monomial, Fraction], ...]
 
@@ -85,7 +85,7 @@ class Polynomial:
         return " + ".join("*".join([shown(factor), *(f"{n}**{e}" for n, e in one)]) for one, factor in self.terms)
 
     def constant(self) -> Fraction:
-        """The number that it is; raises CodeError where it has variables."""
+        """Its value as a number; raises CodeError if it has variables."""
         if self.variables():
             raise CodeError("a variable stands where a number is expected")
         return self.coefficient(())
@@ -103,7 +103,7 @@ Number: TypeAlias = Fraction | float
 
 
 def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, ...]:
-    """One variable, or several, parted by blanks or commas."""
+    """One variable or several; their names are separated by blanks or commas."""
     found = [_summed([(((name, 1),), Fraction(1))]) for name in names.replace(",", " ").split()]
     if not 0 < len(found) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in names.replace(",", " ").split()):
         raise CodeError("symbols takes the names of one to ten variables")
@@ -111,7 +111,7 @@ def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, .
 
 
 def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
-    """As sympy has it: a list of roots of one equation, a dict by variable for a system, a list of dicts by `dict`."""
+    """Solutions in sympy's form: a list of roots of one equation, a dict for a system, a list of dicts with `dict`."""
     listed = bool(options.get("dict"))
     system = [_polynomial(one) for one in (equations if isinstance(equations, list | tuple) else [equations])]
     flat = [one for item in unknowns for one in (item if isinstance(item, list | tuple) else [item])]
@@ -166,7 +166,7 @@ def _square_root(value: Fraction) -> Number:
 
 
 def _linear(system: Sequence[Polynomial], names: Sequence[str]) -> dict[str, Fraction]:
-    """The only solution, by Gauss and Jordan; none where there is none. Raises CodeError for other systems."""
+    """The only solution, by Gauss-Jordan elimination; empty if there is none. Raises CodeError for other systems."""
     if any(len(monomial) > 1 or any(e > 1 for _, e in monomial) for one in system for monomial, _ in one.terms):
         raise CodeError("only linear systems can be solved")
     if any(not one.variables() <= set(names) for one in system):
@@ -221,7 +221,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "str": written,
     "print": lambda *values: None,
 }
-"""What code of the Solver may call besides `solve` and arithmetic, by the names that sympy has for it."""
+"""The functions that the Solver's code may call besides `solve` and arithmetic, by their names in sympy."""
 
 
 # A case's images and the fourteen tools that look at them, change them and calculate.
@@ -257,7 +257,7 @@ def stylize(given: Given) -> Outcome:
 
 
 def generate(given: Given) -> Outcome:
-    """TextToImage: an object for each of the keywords, side by side."""
+    """TextToImage: one object for each keyword, side by side."""
     keywords = " ".join(given.text("keywords").split())
     names = [name.strip() for name in keywords.split(",") if name.strip()][:_MOST_OBJECTS]
     if not names:
@@ -268,7 +268,7 @@ def generate(given: Given) -> Outcome:
 
 
 def plot(given: Given) -> Outcome:
-    """Plot: what the code draws last."""
+    """Plot: the last drawing of the code."""
     sheet = _Sheet()
     try:
         if solution(given.text("command", MAX_CHARACTERS), sheet.functions(), {"plt": sheet}) is not sheet:
@@ -285,14 +285,14 @@ def plot(given: Given) -> Outcome:
 
 @dataclass
 class _Sheet:
-    """What code draws on: the figure, its axes and the module pyplot in one."""
+    """The object that code draws on: the figure, its axes and the module pyplot in one."""
 
     kind: str = ""
     title: str = ""
     points: list[tuple[str, float]] = field(default_factory=list)
 
     def functions(self) -> dict[str, Function]:
-        """By the names that matplotlib has for them."""
+        """The functions, by their names in matplotlib."""
         kinds = {"bar": "bar", "barh": "bar", "plot": "line", "scatter": "scatter"}
         ignored = (
             "axis", "grid", "legend", "set_xlabel", "set_ylabel", "tight_layout", "xlabel", "xticks", "ylabel", "ylim",
@@ -363,7 +363,7 @@ def calculate(given: Given) -> Outcome:
 
 
 def solve(given: Given) -> Outcome:
-    """Solver: what the code returns, as a text; the numbers of every solution that it found were obtained."""
+    """Solver: the code's result as a text; the call obtains the numbers of every solution that the code found."""
     found: list[Any] = []
 
     def kept(*equations: Any, **options: Any) -> Any:
@@ -381,7 +381,7 @@ def solve(given: Given) -> Outcome:
 
 
 def search(given: Given) -> Outcome:
-    """GoogleSearch: a numbered line for each entry that was found."""
+    """GoogleSearch: a numbered line for each entry found."""
     found = given.web.found(given.text("query"), given.whole("k", _MOST_RESULTS, _MOST_RESULTS))
     if not found:
         raise CallError("no good result was found")
@@ -390,7 +390,7 @@ def search(given: Given) -> Outcome:
 
 
 def number(value: float | Fraction) -> Hashable:
-    """What is obtained by whoever works out a number: the same to nine significant digits. Raises CodeError."""
+    """The outcome of working out a number: the same for the same nine significant digits. Raises CodeError."""
     try:
         return "number", f"{float(value):.9g}"
     except OverflowError:
@@ -398,7 +398,7 @@ def number(value: float | Fraction) -> Hashable:
 
 
 def _numbers(value: Any) -> list[float | Fraction]:
-    """The numbers that solutions hold."""
+    """The numbers in solutions."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -423,14 +423,14 @@ _FUNCTIONS: Mapping[str, Function] = {
     "abs": abs, "factorial": _factorial, "float": float, "int": int, "max": max, "min": min, "pow": power,
     "round": _rounded, "sum": sum,
 }  # fmt: skip
-"""What expressions may call."""
+"""The functions that expressions may call."""
 
 
 @dataclass(frozen=True)
 class SceneState:
-    """The images that were made, and what was obtained so far.
+    """The images that were made, and the outcomes obtained so far.
 
-    The name of an image tells what is on it, so that states are equal where the names are.
+    The name of an image depends on its content, so that states are equal if their names and outcomes are.
     """
 
     made: frozenset[str] = frozenset()
@@ -443,12 +443,12 @@ _START = SceneState()
 
 @dataclass(frozen=True)
 class SceneWorld:
-    """Images by name, the web, and what resolves the case: `wanted`, all of which must have been obtained.
+    """Images by name, the web, and `wanted`: the case is resolved when all of these outcomes have been obtained.
 
-    A call does what its tool would do with these arguments, whether the reference makes it or not. It obtains what it
-    found, as far as it matters: of Calculator and Solver the numbers, of GoogleSearch the entries shown, of what looks
-    at an image which objects of which image it told of, and of what makes one the image (`same_picture`). One that
-    cannot be done, or finds nothing, has failed: {"error": why}.
+    A call does what its tool would do with these arguments, whether the reference makes the call or not. It obtains the
+    parts of its result that matter: the numbers for Calculator and Solver, the entries shown for GoogleSearch, the
+    image and the reported objects in it for tools that look at an image, and the image for tools that make one
+    (`same_picture`). A call that cannot be done, or finds nothing, has failed: {"error": why}.
     """
 
     images: tuple[tuple[str, Scene], ...]
@@ -462,15 +462,15 @@ class SceneWorld:
         return dict(self.images)
 
     def start(self) -> SceneState:
-        """What the gold steps before the first decision left; without any nothing was made or obtained."""
+        """The state after the gold steps before the first decision; without such steps nothing was made or obtained."""
         return self.begin
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SceneState, Observation]:
-        """Run one call; whatever is wrong with it is the observation's `error`."""
+        """Run one call; anything that is wrong with it goes into the observation's `error`."""
         return self.run(own_state(state, SceneState), call)
 
     def run(self, before: SceneState, call: ToolCall) -> tuple[SceneState, Observation]:
-        """As `apply`, at once."""
+        """The same as `apply`, but not asynchronous."""
         try:
             outcome = self.outcome(before, call)
         except CallError as error:
@@ -482,7 +482,7 @@ class SceneWorld:
         return SceneState(made, before.obtained | outcome.obtained, scenes), Observation(outcome.content)
 
     def outcome(self, state: SceneState, call: ToolCall) -> Outcome:
-        """What a call gives; raises CallError."""
+        """A call's outcome; raises CallError."""
         if call.tool not in _TOOLS:
             raise CallError(f"there is no tool {call.tool[:80]!r}")
         return _TOOLS[call.tool](Given(call, {**self._images, **dict(state.scenes)}, self.web))
@@ -497,7 +497,7 @@ class SceneWorld:
         )
 
     def answer(self, state: State) -> str | None:
-        """None: outcomes are obtained, no question is answered."""
+        """None: outcomes are obtained, but no question is answered."""
         return None
 
 

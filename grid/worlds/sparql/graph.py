@@ -1,4 +1,4 @@
-"""A graph of Freebase's form: what it answers, whoever holds it."""
+"""A graph of Freebase's form: the questions that it answers, wherever it is stored."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ from grid.worlds.sparql.queries import (
 )
 from grid.worlds.sparql.tools import FORWARD
 
-# A graph in a store of pyoxigraph's, in memory or on disk.
+# A graph in a store of pyoxigraph, in memory or on disk.
 
 
 Node: TypeAlias = Entity | Value
-"""What a variable may be. An IRI of another namespace than Freebase's is a Value of the datatype xsd:anyURI."""
+"""A variable's value. An IRI of a namespace other than Freebase's is a Value of the datatype xsd:anyURI."""
 Row: TypeAlias = Sequence[Node | None]
 T = TypeVar("T")
 MAX_NAMES = 100_000
-"""Of more names of entities no vocabulary is made."""
+"""If entities have more names than this, no vocabulary is made of the names."""
 _ASKED = 1_000  # entities whose relations are looked at
-_FACTS = 200_000  # that are gone through for their relations
+_FACTS = 200_000  # facts that are gone through for their relations
 _TOGETHER = 500  # entities in one query
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one question to a graph may cost.
+    """The limits of one question's cost.
 
     Attributes:
         rows: how many results it may have.
@@ -73,15 +73,15 @@ class Limits:
 
 
 class KnowledgeGraph(Protocol):
-    """A graph; all methods raise SparqlError where a limit is passed or the graph breaks."""
+    """A graph; all methods raise SparqlError if a limit is exceeded or the graph breaks."""
 
     @property
     def waits(self) -> bool:
-        """Whether its answers come over a network, so that others should go on meanwhile."""
+        """Whether its answers come over a network, so that other work should go on meanwhile."""
         ...
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """What an expression denotes, each once: entities by id, then values by text; of a COUNT one number.
+        """An expression's nodes, each once: entities by id, then values by text; for a COUNT, one number.
 
         An entity or a literal denotes itself, whether the graph has it or not.
         """
@@ -90,41 +90,41 @@ class KnowledgeGraph(Protocol):
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
         """The relations that find_relation can follow from entities in a direction, sorted.
 
-        Of more than a thousand entities a thousand are looked at, evenly spread, and of many facts a part.
+        If there are over a thousand entities, a thousand evenly spread ones are looked at; of many facts, only a part.
         """
         ...
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
-        """The relations that lead from entities to literals, sorted; as far as `relations` looks."""
+        """The relations that lead from entities to literals, sorted; looked for as far as in `relations`."""
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """By id an entity's name; of several the first in order. Entities without one are left out."""
+        """Each entity's name by id; if there are several, the first in order. Entities without a name are left out."""
         ...
 
     def named(self, text: str) -> tuple[str, ...]:
-        """The ids of the entities of a name, sorted."""
+        """The ids of the entities with a name, sorted."""
         ...
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """By id an entity's classes, sorted; entities without one are left out."""
+        """Each entity's classes by id, sorted; entities without a class are left out."""
         ...
 
     def has(self, identity: str) -> bool:
-        """Whether anything is said of an entity or a class."""
+        """Whether the graph says anything about an entity or a class."""
         ...
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All names by kind: `relation`, `property` (a relation to literals), `input` (an entity's name or a class).
 
-        Of more than 100,000 entities' names none is there.
+        If there are more than 100,000 names of entities, none of them is included.
         """
         ...
 
 
 class SelectGraph(ABC):
-    """What a graph says of its entities, by SELECT queries."""
+    """The answers of a graph about its entities, found by SELECT queries."""
 
     @abstractmethod
     def rows(self, query: str) -> Iterator[Row]:
@@ -142,19 +142,19 @@ class SelectGraph(ABC):
         return self.schema(tools.leading_from(_spread(ids), _FACTS, literals=True))
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """By id an entity's name; of several the first in order."""
+        """Each entity's name by id; if there are several, the first in order."""
         return {identity: found[0] for identity, found in self._told(tools.names, ids).items()}
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """By id an entity's classes, sorted."""
+        """Each entity's classes by id, sorted."""
         return self._told(tools.types, ids)
 
     def named(self, text: str) -> tuple[str, ...]:
-        """The ids of the entities of a name, sorted."""
+        """The ids of the entities with a name, sorted."""
         return tuple(sorted({node.id for (node,) in self.rows(tools.named(text)) if isinstance(node, Entity)}))
 
     def has(self, identity: str) -> bool:
-        """Whether anything is said of an entity or a class."""
+        """Whether the graph says anything about an entity or a class."""
         return any(True for _ in self.rows(tools.known(identity)))
 
     def schema(self, query: str) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ class SelectGraph(ABC):
         return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
     def _told(self, query: Callable[[Iterable[str]], str], ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """By id what a query for two variables has, sorted."""
+        """The results of a query for two variables, by id, sorted."""
         found: dict[str, set[str]] = defaultdict(set)
         for some in parts(list(dict.fromkeys(ids)), _TOGETHER):
             for entity, told in self.rows(query(some)):
@@ -198,16 +198,16 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """So many of them that they can be gone through: evenly spread where there are more."""
+    """The ids, sorted; if they are too many to be gone through, as many as can be, evenly spread."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 
 
-# Numbers, dates and texts: which literals there can be, and how one is read from words.
+# Numbers, dates and texts: the literals that are possible, and how a literal is read from words.
 
 
 MAX_CHARACTERS = 1_000
-"""Of a literal that a planner gives."""
+"""The most characters of a literal that a planner gives."""
 _ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})?"
 _YEAR = r"(-?[0-9]{4,9})"
 _DATE = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}){_ZONE}")
@@ -224,9 +224,9 @@ _PLAIN_FLOAT = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def _day(year: str, month: str, day: str) -> bool:
-    """Whether a day is one of the Gregorian calendar, of any year."""
+    """Whether a day exists in the Gregorian calendar, in any year."""
     try:
-        dt.date(2000 + int(year) % 400, int(month), int(day))  # which repeats after 400 years
+        dt.date(2000 + int(year) % 400, int(month), int(day))  # the calendar repeats after 400 years
     except ValueError:
         return False
     return True
@@ -271,7 +271,7 @@ _BY_IRI = {f"{XSD}{kind}": test for kind, test in _KINDS.items()}
 
 
 def wrong(text: str, datatype: str) -> str | None:
-    """Why a text is no literal of a datatype; None where it is one, and of datatypes that are not known here."""
+    """Why a text is no literal of a datatype; None if it is one, and for datatypes that are not known here."""
     test = _BY_IRI.get(datatype)
     if test is None or test[0](text):
         return None
@@ -279,12 +279,12 @@ def wrong(text: str, datatype: str) -> str | None:
 
 
 def read(text: str) -> Value | None:
-    """The literal that words stand for: a number, a date, a year, `"text"`, or `text^^datatype`; None: they are none.
+    """The literal that words stand for: a number, a date, a year, `"text"`, or `text^^datatype`; None if they are none.
 
     Four digits are a year. A datatype is one of XML Schema's: `date`, `xsd:date` or its whole IRI.
 
     Raises:
-        SparqlError: a date that is none, a datatype that is not known, a text that its datatype does not have.
+        SparqlError: a date that does not exist, an unknown datatype, or a text that its datatype does not allow.
     """
     if len(text) > MAX_CHARACTERS:
         raise SparqlError(f"a literal has at most {MAX_CHARACTERS:,} characters")
@@ -307,7 +307,7 @@ def read(text: str) -> Value | None:
 
 
 def spoken(value: Value) -> str:
-    """Words that `read` takes for a literal: its text where that is enough."""
+    """Words from which `read` gets the same literal: its text alone if that is enough."""
     kind = value.datatype.removeprefix(XSD)
     if kind == "string":
         escaped = re.sub(r'(["\\])', r"\\\1", value.text)
@@ -322,7 +322,7 @@ def spoken(value: Value) -> str:
 
 
 def number(value: Value) -> Value:
-    """Four digits that were read as a year as the number that they are too; other literals as they are."""
+    """A year of four digits as the number that it may be too; other literals as they are."""
     if value.datatype == f"{XSD}gYear" and _PLAIN_YEAR.fullmatch(value.text):
         return Value(value.text, f"{XSD}integer")
     return value
@@ -352,13 +352,13 @@ _Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 class StoreGraph(SelectGraph):
     """One graph of a store: a named one, or the default one.
 
-    Many may share one store, and none of them changes it. The seconds of the limits are looked at whenever a row is
-    found; what the store does between two rows is not stopped. So that there are rows, what a COUNT, ARGMAX or ARGMIN
-    needs is fetched by itself, the innermost first.
+    Many graphs may share one store, and none of them changes it. The time limit is checked whenever a row is found; the
+    store's work between two rows is not stopped. So that there are rows, the terms that a COUNT, ARGMAX or ARGMIN needs
+    are fetched by separate queries, the innermost first.
 
     Attributes:
-        limits: what one question may cost.
-        waits: no network is waited for.
+        limits: the limits of one question's cost.
+        waits: False, since no network is waited for.
     """
 
     waits = False
@@ -369,7 +369,7 @@ class StoreGraph(SelectGraph):
         self._graph = ox.NamedNode(name) if name else ox.DefaultGraph()
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """What an expression denotes, each once, sorted; raises SparqlError."""
+        """The nodes that an expression denotes, each once, sorted; raises SparqlError."""
         if isinstance(expression, Entity | Value):
             return (expression,)
         until = monotonic() + self.limits.seconds
@@ -394,9 +394,9 @@ class StoreGraph(SelectGraph):
 
     @cached_property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All names by kind, looked for once, however long that takes; some seconds where there are millions of facts.
+        """All names by kind, looked for once, however long that takes; some seconds if there are millions of facts.
 
-        A relation leads to literals where one of its first hundred facts does.
+        A relation leads to literals if one of its first hundred facts does.
         """
         patient = copy(self)
         patient.limits = Limits(seconds=math.inf)
@@ -410,7 +410,7 @@ class StoreGraph(SelectGraph):
         )
 
     def _best(self, arg: Arg, solved: Mapping[Expression, str | None], until: float) -> str | None:
-        """The greatest or least of the values that members are ordered by, as SPARQL has it; None without any."""
+        """The greatest or least value that members are ordered by, as SPARQL writes it; None if there are none."""
         found = [str(term) for term in self._terms(ordered_by(arg, solved), until)]
         order = "DESC(?x)" if arg.mode == "ARGMAX" else "?x"
         while len(found) > 1:
@@ -435,14 +435,14 @@ class StoreGraph(SelectGraph):
                 if monotonic() > until:
                     raise self.limits.too_slow()
                 yield solution
-        except (SyntaxError, UnicodeEncodeError) as error:  # a text that no literal can hold, say
+        except (SyntaxError, UnicodeEncodeError) as error:  # such as a text that no literal can contain
             raise SparqlError(f"it cannot be asked for: {error}") from None
         except OSError as error:
             raise SparqlError(f"the graph cannot be read: {error}") from None
 
 
 def _node(term: _Term) -> Node:
-    """A term as what it stands for; a text of any language as a text."""
+    """The node that a term stands for; a text of any language becomes a plain text."""
     if isinstance(term, ox.Literal):
         return Value(term.value) if term.language else Value(term.value, term.datatype.value)
     if isinstance(term, ox.NamedNode):
@@ -451,18 +451,18 @@ def _node(term: _Term) -> Node:
     raise SparqlError("the graph has a node without an IRI")
 
 
-# What calls return: a set of entities and values with the expression that denotes it, how it is told, what it is.
+# Results of calls: a set of entities and values, the expression that denotes it, how it is shown, and its parts.
 
 
 MAX_PARTS = 200
-"""Of an expression; results that are merged with themselves again and again would have any number."""
+"""The most parts of an expression; results that are merged with themselves repeatedly would have any number."""
 _MAX_VALUES = 1_000  # of an answer as a text
-_LONG = 100  # characters of a name or a text that is told
+_LONG = 100  # characters of a name or a text that is shown
 
 
 @dataclass(frozen=True)
 class Result:
-    """What an expression of so many parts denotes."""
+    """The nodes that an expression denotes, and the number of the expression's parts."""
 
     expression: Expression
     nodes: tuple[Node, ...]
@@ -470,12 +470,12 @@ class Result:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The entities."""
+        """The entities' ids."""
         return tuple(node.id for node in self.nodes if isinstance(node, Entity))
 
     @property
     def literal(self) -> Value | None:
-        """The literal that it is; None of entities, and of several."""
+        """The result's literal, if that is all of it; None for entities, and for several literals."""
         only = self.nodes[0] if len(self.nodes) == 1 else None
         return only if isinstance(only, Value) else None
 
@@ -491,7 +491,7 @@ def text_of(node: Node) -> str:
 
 
 def parts_of(*operands: Result) -> int:
-    """How many parts a call's expression has; raises SparqlError where they are too many."""
+    """The number of parts of a call's expression; raises SparqlError if there are too many."""
     found = 1 + sum(operand.parts for operand in operands)
     if found > MAX_PARTS:
         raise SparqlError(f"the query would have more than {MAX_PARTS} parts; begin with fewer results")
@@ -499,7 +499,7 @@ def parts_of(*operands: Result) -> int:
 
 
 def told(graph: KnowledgeGraph, nodes: Sequence[Node]) -> str:
-    """How many there are, and the first ten: entities with their names, values as they are."""
+    """The number of nodes, and the first ten: entities with their names, values as they are."""
     first = nodes[:SHOWN]
     names = graph.names([node.id for node in first if isinstance(node, Entity)])
     shown = ", ".join(_told(node, names) for node in first)
@@ -517,7 +517,7 @@ def _told(node: Node, names: Mapping[str, str]) -> str:
 
 
 def answer_text(found: Collection[str]) -> str:
-    """An answer's values, parted by `; `; a thousand of them at most, then how many there are."""
+    """An answer's values, separated by `; `; at most a thousand of them, then their number."""
     shown = list(dict.fromkeys(found))
     if len(shown) <= _MAX_VALUES:
         return BETWEEN.join(shown)
@@ -525,10 +525,10 @@ def answer_text(found: Collection[str]) -> str:
 
 
 def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
-    """Whether an answer is the reference's ids and values, compared as a set.
+    """Whether an answer has the reference's ids and values, compared as a set.
 
-    `names` are those of the reference's entities: a name stands for all of these that have it. Values are compared as
-    KoPL's are (see `same_answer`).
+    `names` are those of the reference's entities: a name stands for all of the entities that have it. Values are
+    compared as in KoPL (see `same_answer`).
     """
     by_name: dict[str, list[str]] = {}
     for identity, name in names.items():

@@ -36,9 +36,9 @@ FINISHING = 1
 
 
 def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolCall]:
-    """The calls by step number, each behind those it takes results of; nothing is merged, as published.
+    """The calls by step number, each after the calls whose results it takes; nothing is merged, as published.
 
-    `name` gives the text by which an entity of this id is asked for.
+    `name` gives the text with which an entity of an id is asked for.
     """
     found: dict[str, ToolCall] = {}
     numbers = count()
@@ -79,25 +79,25 @@ def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolC
     return found
 
 
-# From N-Triples or N-Quads to a store, with every line that cannot be used named and counted.
+# From N-Triples or N-Quads to a store; every line that cannot be used is named and counted.
 
 
 MAX_LINE_BYTES = 100_000
 MAX_BYTES = 20_000_000_000
-"""Of all files of a graph, unpacked."""
+"""The most bytes of all files of a graph, unpacked."""
 MAX_REMARKS = 1_000
-"""Lines that are named; more are counted only."""
+"""Lines that are named; further ones are only counted."""
 _TOGETHER = 10_000  # lines that are parsed at once
 
 
 @dataclass
 class Read:
-    """What was read of files: how many facts, and which lines were left out.
+    """A count of the facts read from files, and of the lines that were left out.
 
     Attributes:
-        facts: read, repeated ones included.
-        skipped: lines that cannot be used.
-        remarks: the first thousand of these, by file and line, with the reason.
+        facts: the number read, repeated ones included.
+        skipped: the number of lines that cannot be used.
+        remarks: the first thousand of these lines, by file and line, with the reason.
     """
 
     facts: int = 0
@@ -118,7 +118,7 @@ def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
 
 
 def on_disk(folder: Path, *paths: Path) -> Read:
-    """Make a store in a folder that does not exist or is empty; then `opened` may be called, by many at a time.
+    """Make a store in a folder that does not exist or is empty; afterwards many may call `opened` at the same time.
 
     Raises:
         DataError: as `fill`; the folder is not empty, or cannot be written.
@@ -136,7 +136,7 @@ def on_disk(folder: Path, *paths: Path) -> Read:
 
 
 def opened(folder: Path) -> ox.Store:
-    """A store on disk, to be read only; raises DataError where there is none."""
+    """A store on disk, to be read only; raises DataError if there is none."""
     try:
         return ox.Store.read_only(str(folder))
     except OSError as error:
@@ -144,10 +144,10 @@ def opened(folder: Path) -> ox.Store:
 
 
 def fill(store: ox.Store, *paths: Path) -> Read:
-    """Put the facts of N-Triples or N-Quads files into a store, one a line; `.gz` is unpacked.
+    """Put the facts of N-Triples or N-Quads files into a store, one per line; `.gz` is unpacked.
 
-    A line that is none, has a node without an IRI, or a literal that its datatype does not have (a 13th month, say) is
-    left out and named in `remarks`.
+    A line is left out and named in `remarks` if it is no fact, has a node without an IRI, or has a literal that its
+    datatype does not allow (a 13th month, for example).
 
     Raises:
         DataError: a file cannot be read, or is too large unpacked.
@@ -200,7 +200,7 @@ class _Files:
                 self._read.leave_out(path, number, wrong)
 
     def _lines(self, path: Path, file: _Lines) -> Iterator[tuple[int, bytes]]:
-        """Lines of a size that can be a fact, with their numbers from 1."""
+        """The lines that are short enough to be a fact, with their numbers from 1."""
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             size = len(line)
             if size > MAX_LINE_BYTES:
@@ -224,7 +224,7 @@ def _parsed(lines: bytes) -> Iterator[ox.Quad]:
 
 
 def _wrong(quad: ox.Quad) -> str | None:
-    """Why a fact cannot be used."""
+    """Why a fact cannot be used; None if it can."""
     if isinstance(quad.subject, ox.NamedNode):
         if isinstance(quad.object, ox.Literal):
             return None if quad.object.language else wrong(quad.object.value, quad.object.datatype.value)

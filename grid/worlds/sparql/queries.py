@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 from grid.worlds.handles import CallError
 
-# Why a query over a graph, or a call of its tools, has no result.
+# Reasons why a query over a graph, or a call of its tools, has no result.
 
 
 class SparqlError(CallError):
     """A query or a call that cannot have a result; the message says why in one sentence."""
 
 
-# S-expressions: what a question over Freebase asks for, as a tree (planning_horizon §B.1.2, table 8; GrailQA).
+# S-expressions: a question over Freebase as a tree (planning_horizon §B.1.2, table 8; GrailQA).
 
 
 MAX_CHARACTERS = 20_000
@@ -32,7 +32,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,99}(\.[A-Za-z0-9_\-]{1,100}){1,6}")
 """A class or a relation of the schema: `film.film`, `film.film.genre`."""
 NOW = "NOW"
 MASK = "*"
-"""What stands for an entity, a literal or a time in a template."""
+"""The sign for an entity, a literal or a time in a template."""
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
 _TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()"][^\s()]*))')
 
@@ -42,7 +42,7 @@ SIGNS: dict[Comparison, str] = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class ExpressionError(SparqlError):
-    """An S-expression that cannot be one; the message says where and why in one sentence."""
+    """A text that is no S-expression; the message says where and why in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Join:
-    """What leads to one of the targets by a relation; `reverse`: what one of the targets leads to."""
+    """All things that lead to one of the targets by a relation; `reverse`: all things to which a target leads."""
 
     relation: str
     target: Expression
@@ -78,7 +78,7 @@ class Join:
 
 @dataclass(frozen=True)
 class And:
-    """What is in both sets."""
+    """The members of both sets."""
 
     left: Expression
     right: Expression
@@ -86,7 +86,7 @@ class And:
 
 @dataclass(frozen=True)
 class Arg:
-    """The members of a set whose value of a property is the greatest or the least; several where they tie."""
+    """The members of a set whose value of a property is the greatest or the least; several if they tie."""
 
     mode: Extreme
     operand: Expression
@@ -95,7 +95,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class Compare:
-    """The entities whose value of a property compares so with a literal."""
+    """The entities whose value of a property compares with a literal as the operator says."""
 
     operator: Comparison
     relation: str
@@ -104,7 +104,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class TimeConstraint:
-    """The members of a set that hold in a year, or NOW, by a relation that says since when and its twin until when."""
+    """The members of a set that hold in a year, or NOW: `relation` says since when, and its twin until when."""
 
     operand: Expression
     relation: str
@@ -113,7 +113,7 @@ class TimeConstraint:
 
 @dataclass(frozen=True)
 class Count:
-    """How many members a set has."""
+    """The number of a set's members."""
 
     operand: Expression
 
@@ -123,7 +123,7 @@ Tree: TypeAlias = "str | list[Tree]"
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that one is made of, in their order."""
+    """The expressions that an expression is made of, in their order."""
     match expression:
         case Join(target=target):
             return (target,)
@@ -137,14 +137,14 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and all within it, each after what it is made of."""
+    """An expression and all expressions within it, each after those that it is made of."""
     for child in children(expression):
         yield from walk(child)
     yield expression
 
 
 def read(text: object) -> Expression:
-    """An S-expression from a text that nobody vouches for; raises ExpressionError."""
+    """An S-expression from a text of unknown origin; raises ExpressionError."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
         raise ExpressionError(f"an S-expression is a text of at most {MAX_CHARACTERS:,} characters")
     return _expression(_tree(text))
@@ -175,7 +175,7 @@ def written(expression: Expression, masked: bool = False) -> str:
 
 
 def atom(text: str) -> Entity | Class | Value:
-    """What a word stands for: an entity, a class or a literal; raises ExpressionError for none of these."""
+    """An entity, a class or a literal from a word; raises ExpressionError if it is none of these."""
     if ENTITY.fullmatch(text):
         return Entity(text)
     if text.startswith('"'):
@@ -190,7 +190,7 @@ def atom(text: str) -> Entity | Class | Value:
 
 
 def _tree(text: str) -> Tree:
-    """The brackets as lists, without recursion: a text may nest as deep as it is long."""
+    """The brackets as lists, made without recursion, since a text may nest as deep as it is long."""
     open_lists: list[list[Tree]] = [[]]
     place = 0
     text = text.rstrip()
@@ -240,7 +240,7 @@ def _expression(tree: Tree) -> Expression:
 
 
 def _name(tree: Tree) -> str:
-    """A relation; raises ExpressionError, also for a path of several, which no tool takes."""
+    """A relation; raises ExpressionError, also for a path of several relations, which no tool accepts."""
     if isinstance(tree, list):
         raise ExpressionError("a relation stands where a path of relations is given")
     if not NAME.fullmatch(tree):
@@ -258,22 +258,22 @@ def _literal(value: Value) -> str:
 NS = "http://rdf.freebase.com/ns/"
 TYPE = "type.object.type"
 TODAY = "2015-08-10"
-"""What NOW means in Freebase's last dump (KBQA-o1)."""
+"""The date that NOW means in Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
-"""`virtuoso`: dates as Freebase's dump has them there, with the offset -08:00."""
+"""`virtuoso`: dates as in Freebase's dump there, with the offset -08:00."""
 OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 Solved = Mapping[Expression, str | None]
-"""Of an ARGMAX or ARGMIN the best value and of a COUNT the number, as SPARQL has them; None: there is no value."""
+"""The best value of an ARGMAX or ARGMIN, and the number of a COUNT, as SPARQL writes them; None if there is none."""
 
 
 def query(expression: Expression, dialect: Dialect = "sparql") -> str:
-    """The SELECT whose `?x` are what an expression denotes, each once; of a COUNT the number.
+    """The SELECT whose `?x` are the things that an expression denotes, each once; for a COUNT, the number.
 
-    As in the published conversion an answer is none of the entities that the expression names, and none of the things
-    that lie on its way there; a text has no language or is English. ARGMAX and ARGMIN have all that tie. Within another
-    expression they and COUNT are taken by themselves, as sub-queries.
+    As in the published conversion, an answer is no entity that the expression names, and nothing on the way to the
+    answer; a text has no language or is English. ARGMAX and ARGMIN return all that tie. Inside another expression, they
+    and COUNT are sub-queries of their own.
     """
     patterns = _Patterns(dialect, count(1), {})
     if isinstance(expression, Count):
@@ -282,25 +282,25 @@ def query(expression: Expression, dialect: Dialect = "sparql") -> str:
 
 
 def members(expression: Expression, solved: Solved) -> str:
-    """As `query`, but a thing comes as often as there are ways to it, and as soon as the first is found."""
+    """Like `query`, but a thing comes once for each way to it, and the first time as soon as a way is found."""
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).whole(expression, '?x')} }}"
 
 
 def ordered_by(arg: Arg, solved: Solved) -> str:
     """The SELECT whose `?x` are the values by which the members of an ARGMAX or ARGMIN are ordered, as often as found.
 
-    It is for their best, which `solved` then has.
+    It serves to find the best of them, which then goes into `solved`.
     """
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).ordered(arg, '?x')} }}"
 
 
 def iri(name: str) -> str:
-    """An entity, a class or a relation as SPARQL has it; what no such name has is escaped."""
+    """An entity, a class or a relation as SPARQL writes it; characters that no such name has are escaped."""
     return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
 
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
-    """A literal as SPARQL has it, escaped."""
+    """A literal as SPARQL writes it, escaped."""
     kind = value.datatype.rpartition("#")[2]
     offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
     datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
@@ -308,7 +308,7 @@ def literal(value: Value, dialect: Dialect = "sparql") -> str:
 
 
 class _Patterns:
-    """Graph patterns under variables that are each used once; `passed` are those that lie on the way."""
+    """Graph patterns whose variables are each used once; `passed` are the variables on the way to the answer."""
 
     def __init__(self, dialect: Dialect, numbers: count[int], solved: Solved) -> None:
         self._dialect: Dialect = dialect
@@ -317,9 +317,9 @@ class _Patterns:
         self.passed: list[str] = []
 
     def whole(self, expression: Expression, variable: str) -> str:
-        """What a variable must meet: the pattern, and that it is nothing that was named or passed.
+        """The conditions on a variable: the pattern, and that it equals nothing that was named or passed.
 
-        An entity by itself is what it is.
+        An entity by itself has the pattern alone.
         """
         own = _Patterns(self._dialect, self._numbers, self._solved)
         found = own.of(expression, variable)
@@ -334,12 +334,12 @@ class _Patterns:
         return " ".join([found, *(f"FILTER({test})" for test in tests)])
 
     def counted(self, expression: Count, variable: str) -> str:
-        """How many members a set has, as the rest of a SELECT."""
+        """The number of a set's members, as the rest of a SELECT."""
         own = self._new()
         return f"(COUNT(DISTINCT {own}) AS {variable}) WHERE {{ {self.whole(expression.operand, own)} }}"
 
     def of(self, expression: Expression, variable: str) -> str:
-        """The pattern under which a variable is what the expression denotes."""
+        """The pattern under which a variable is one of the things that the expression denotes."""
         match expression:
             case Entity(identity):
                 return f"VALUES {variable} {{ {iri(identity)} }}"
@@ -350,7 +350,7 @@ class _Patterns:
             case Join():
                 return self._join(expression, variable)
             case And(left, right):
-                first, second = sorted((left, right), key=_breadth)  # as they stand is how stores go through them
+                first, second = sorted((left, right), key=_breadth)  # stores evaluate them in the written order
                 return f"{self.of(first, variable)} {self.of(second, variable)}"
             case Arg():
                 return self._extreme(expression, variable)
@@ -368,7 +368,7 @@ class _Patterns:
         if isinstance(target, Entity):
             return _triple(variable, join.relation, iri(target.id), join.reverse)
         own = self._new()
-        if isinstance(target, Value):  # compared by what it means: 365 is 365.0
+        if isinstance(target, Value):  # compared by its meaning: 365 is 365.0
             same = f"FILTER({own} = {literal(target, self._dialect)})"
             return f"{_triple(variable, join.relation, own, join.reverse)} {same}"
         if isinstance(target, Count):
@@ -389,7 +389,7 @@ class _Patterns:
         return f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {value} ."
 
     def _extreme(self, arg: Arg, variable: str) -> str:
-        """Two copies of the operand: one finds the best value, the other all that have it."""
+        """Two copies of the operand: one finds the best value, the other all members that have it."""
         own = self._new()
         outer = f"{self.of(arg.operand, variable)} {variable} {iri(arg.relation)} {own} ."
         if arg in self._solved:
@@ -401,7 +401,7 @@ class _Patterns:
         return f"{found} {outer} FILTER({own} = {value})"
 
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
-        """Since no later than the time, until no earlier; a missing bound does not exclude."""
+        """The start is not later than the time, and the end is not earlier; a missing bound does not exclude."""
         tests = [(constraint.relation, "<=")]
         until = ending(constraint.relation)
         if until is not None:
@@ -419,7 +419,7 @@ class _Patterns:
 
 
 def ending(relation: str) -> str | None:
-    """The relation that says until when, of one that says since when; None of names without such a twin."""
+    """The relation that says until when, for a relation that says since when; None for names without such a twin."""
     for since, until in (("from", "to"), ("from_date", "to_date")):
         if relation.endswith(since):
             return f"{relation.removesuffix(since)}{until}"
@@ -427,7 +427,7 @@ def ending(relation: str) -> str | None:
 
 
 def _breadth(expression: Expression) -> int:
-    """How many things an expression denotes, roughly: those of an entity (1), of a class, all that have a value."""
+    """A rough rank of how many things an expression denotes: 1 for an entity, 2 for a class, 3 for all with a value."""
     match expression:
         case Class():
             return 2
@@ -443,7 +443,7 @@ def _breadth(expression: Expression) -> int:
 
 
 def _has_literals(expression: Expression) -> bool:
-    """Whether what an expression denotes may be literals of a graph."""
+    """Whether an expression may denote literals of a graph."""
     match expression:
         case Join(reverse=reverse):
             return reverse
@@ -464,7 +464,7 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """By the text's first ten characters; a bare year or month ends on its last day where it is an end."""
+    """A test on the text's first ten characters; a bare year or month that is an end counts as its last day."""
     day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

@@ -1,4 +1,4 @@
-"""The seven atomic query tools (planning_horizon table 8): what each takes, and how a planner is told."""
+"""The seven atomic query tools (planning_horizon table 8): their parameters and their descriptions for a planner."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _ALL = (
 TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in _ALL}
 
 
-# SPARQL for what a graph says of its entities and of its schema: names, classes, relations.
+# SPARQL queries about a graph's entities and its schema: names, classes, relations.
 
 
 NAME = "type.object.name"
@@ -94,7 +94,7 @@ def names(ids: Iterable[str]) -> str:
 
 
 def named(text: str) -> str:
-    """The `?x` of a name."""
+    """The `?x` that have a name."""
     plain = literal(Value(text)).rpartition("^^")[0]
     return f"SELECT DISTINCT ?x WHERE {{ VALUES ?n {{ {plain} {plain}@en }} ?x {iri(NAME)} ?n . }}"
 
@@ -105,7 +105,7 @@ def types(ids: Iterable[str]) -> str:
 
 
 def known(identity: str) -> str:
-    """A row where a graph says anything of an entity."""
+    """A row if a graph says anything about an entity."""
     return f"SELECT ?p WHERE {{ {{ {iri(identity)} ?p ?o }} UNION {{ ?s ?p {iri(identity)} }} }} LIMIT 1"
 
 
@@ -121,23 +121,23 @@ def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> st
 
 
 def used_relations() -> str:
-    """All relations `?r` that there is a fact of."""
+    """All relations `?r` that occur in a fact."""
     return "SELECT DISTINCT ?r WHERE { ?s ?r ?o . }"
 
 
 def literals_of(relation: str, most: int) -> str:
-    """A literal that a relation leads to, where one is among its first so many facts."""
+    """A literal that a relation leads to, if one is among its first so many facts."""
     some = f"{{ SELECT ?o WHERE {{ ?s {iri(relation)} ?o . }} LIMIT {most} }}"
     return f"SELECT ?o WHERE {{ {some} FILTER(isLiteral(?o)) }} LIMIT 1"
 
 
 def used_classes() -> str:
-    """All `?c` that something is a member of."""
+    """All classes `?c` that have a member."""
     return f"SELECT DISTINCT ?c WHERE {{ ?x {iri(TYPE)} ?c . }}"
 
 
 def used_names(most: int) -> str:
-    """So many of the names `?n` that have no language or are English."""
+    """At most so many of the names `?n` that have no language or are English."""
     return f"SELECT DISTINCT ?n WHERE {{ ?x {iri(NAME)} ?n . FILTER({_ENGLISH}) }} LIMIT {most}"
 
 

@@ -74,8 +74,8 @@ T = TypeVar("T")
 class SparqlState:
     """The successful calls so far, each as its tool and its arguments in the tool's order, and their results.
 
-    A result follows from the calls before it, so that states are equal where the calls are. `answer` has the values of
-    the answer that was given; None before.
+    A result follows from the calls before it, so that two states are equal if their calls are. `answer` has the values
+    of the answer that was given; None before.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
@@ -91,19 +91,19 @@ class SparqlWorld:
     """A case's seven tools over a graph, whose state is the results so far.
 
     A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` says how many there are and names the first ten. What a call denotes follows from the whole
-    expression that the calls behind its results make up, as published. A call that denotes nothing, or whose arguments
-    do not fit, has failed: {"error": why}, and leaves no result.
+    later calls; `value` gives the number of its members and names the first ten. What a call denotes follows from the
+    whole expression that is built from the calls of its results, as published. A call that denotes nothing, or whose
+    arguments do not fit, has failed: it gives {"error": why} and leaves no result.
 
-    `answered`: the case is answered by `finish(answer)`, a `$n` or words, its values parted by `; `; behind one that
-    has not failed the answer stays. Otherwise the latest result is the answer. Entities are answered by their ids; the
-    name of one of the reference's stands for it.
+    `answered`: the case is answered by `finish(answer)`, with `$n` or words, and values separated by `; `. After a
+    finish that has not failed the answer stays. Otherwise the latest result is the answer. Entities are answered by
+    their ids; for an entity of the reference, its name counts as well.
 
     Attributes:
         graph: the graph, which is never changed and may be shared.
         reference: the ids and values of the case's answer.
         names: of the entities among these.
-        mentions: what the dataset links texts of the question to: an id, a class, or a literal with its datatype.
+        mentions: the dataset's links from texts of the question to an id, a class, or a literal with its datatype.
         answered: which of the two rules holds.
     """
 
@@ -124,7 +124,7 @@ class SparqlWorld:
         return _START
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SparqlState, Observation]:
-        """Run one call; whatever is wrong with it is the observation's `error`."""
+        """Run one call; anything that is wrong with it goes into the observation's `error`."""
         before = own_state(state, SparqlState)
         results = before.results
         try:
@@ -140,9 +140,9 @@ class SparqlWorld:
         return after, Observation({RESULT: handle(len(results)), "value": value})
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """What a call takes of the graph's schema and of its entities' names.
+        """The names that a call needs from the graph's schema and from its entities' names.
 
-        Candidates are the relations that the entities have which the call is given.
+        The candidates are the relations that the call's given entities have.
         """
         results = own_state(state, SparqlState).results
         try:
@@ -152,12 +152,12 @@ class SparqlWorld:
             return {}
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, its values parted by `; `; None before one is given."""
+        """The answer as a text, with its values separated by `; `; None before one is given."""
         found = self._found(state)
         return None if found is None else answer_text(found)
 
     def resolved(self, state: State) -> bool:
-        """Whether the answer has the values of the reference's, compared as a set (see `answers`)."""
+        """Whether the answer has the values of the reference's answer, compared as a set (see `answers`)."""
         found = self._found(state)
         return found is not None and answers(found, self.reference, self.names)
 
@@ -168,11 +168,11 @@ class SparqlWorld:
         return now.results[-1].texts if now.results else None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """What a question to the graph has for an answer; others go on while a network is waited for."""
+        """The answer to a question to the graph; other work goes on while a network is waited for."""
         return await asyncio.to_thread(question) if self.graph.waits else question()
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[tuple[str, ...], Result, str]:
-        """The call as a state keeps it, what it returns, and how that is told; raises CallError."""
+        """The call as a state keeps it, its result, and the text shown for it; raises CallError."""
         words, given = _arguments(call, results)
         if call.tool == EXTRACT:
             found: list[Expression] = [resolve(self.graph, self.mentions, words["input_value"])]
@@ -187,7 +187,7 @@ class SparqlWorld:
         raise SparqlError(self._unknown(words) or nothing(call.tool, words))
 
     def _unknown(self, words: Mapping[str, str]) -> str | None:
-        """That a call names a relation that the graph lacks; None where it does not, or the graph cannot tell."""
+        """A message that a relation in a call is not in the graph; None if it is, or if the graph cannot say."""
         for name in filter(words.__contains__, RELATIONS):
             known = self.graph.vocabularies["relation"]
             if known and words[name] not in known:
@@ -196,7 +196,7 @@ class SparqlWorld:
 
 
 def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str], dict[str, Result]]:
-    """The arguments that are words, and the earlier results that the others stand for; raises CallError."""
+    """The arguments that are words, and the earlier results that the other arguments name; raises CallError."""
     tool = TOOLS.get(call.tool)
     if tool is None:
         raise SparqlError(f"there is no tool {shown(call.tool)}")
@@ -209,13 +209,13 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
     return {name: text for name, text in texts.items() if name not in given}, given
 
 
-# Which names a call expects: the relations that the entities it is given have (planning_horizon B.1.2).
+# The names that a call expects: the relations that the entities it is given have (planning_horizon B.1.2).
 
 
 def expected(
     graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
 ) -> dict[str, Expected]:
-    """By parameter what a call expects; raises SparqlError where the graph cannot say."""
+    """The names that a call expects, by parameter; raises SparqlError if the graph cannot say."""
     if tool == tools.EXTRACT:
         return _input(graph, mentions, words["input_value"])
     ids = next((result.ids for result in given.values()), ())
@@ -234,7 +234,7 @@ def expected(
 
 
 def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dict[str, Expected]:
-    """Names of entities, classes and the case's mentions; nothing where a literal or an id is wrong in itself."""
+    """Names of entities, classes and the case's mentions; empty for an id or a literal, which no name can replace."""
     if ENTITY.fullmatch(text) or read(text) is not None:
         return {}
     vocabulary = graph.vocabularies["input"].with_names(mentions)
@@ -243,24 +243,24 @@ def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dic
 
 def _of(graph: KnowledgeGraph, parameter: str, here: Sequence[str]) -> dict[str, Expected]:
     vocabulary = graph.vocabularies["relation"]
-    if not all(name in vocabulary for name in here):  # a graph that does not say which relations it has
+    if not all(name in vocabulary for name in here):  # the graph does not say which relations it has
         vocabulary = Vocabulary(vocabulary.noun, here)
     return {parameter: Expected(vocabulary, here)}
 
 
-# What the text given to extract_entity stands for.
+# The meaning of the text that is given to extract_entity.
 
 
 MAX_CHARACTERS = 1_000
 _LISTED = 10  # entities of one name
-_CLASSES = 3  # of each
+_CLASSES = 3  # of each entity
 
 
 def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> Entity | Class | Value:
-    """A mention of the case's, a number or date, an entity's id, its name, a class, or another literal, in that order.
+    """A mention of the case, a number or date, an entity's id, its name, a class, or another literal, tried in order.
 
     Raises:
-        SparqlError: it is none of these; several entities have the name; a date that is none.
+        SparqlError: the text is none of these; several entities have the name; a date that does not exist.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
@@ -290,7 +290,7 @@ def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> En
 
 
 def _several(graph: KnowledgeGraph, text: str, ids: Sequence[str]) -> str:
-    """That a name has several entities, and what these are."""
+    """A message that a name has several entities, and which these are."""
     types = graph.types(ids[:_LISTED])
     found = [f"{one} ({', '.join(types[one][:_CLASSES])})" if one in types else one for one in ids[:_LISTED]]
     more = f", and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
@@ -306,9 +306,9 @@ _EXTREMES: Mapping[str, Extreme] = {"ARGMAX": "ARGMAX", "ARGMIN": "ARGMIN"}
 
 
 def expressions(tool: str, words: Mapping[str, str], given: Mapping[str, Result]) -> list[Expression]:
-    """What a call of any tool but extract_entity stands for; the second where the first denotes nothing.
+    """A call's expressions, for any tool but extract_entity; the second counts if the first denotes nothing.
 
-    There are two where four digits may be a year or a number. Raises SparqlError.
+    There are two if four digits may be a year or a number. Raises SparqlError.
     """
     for name in RELATIONS:
         if name in words and not NAME.fullmatch(words[name]):
@@ -355,7 +355,7 @@ _NOTHING = {
 
 
 def nothing(tool: str, words: Mapping[str, str]) -> str:
-    """What an empty result means."""
+    """The message for an empty result."""
     return _NOTHING[tool].format_map({name: shown(text) for name, text in words.items()})
 
 
@@ -364,15 +364,15 @@ def _readings(target: Expression) -> list[Expression]:
 
 
 def _values(value: Value) -> list[Value]:
-    """A literal, and the number that four digits are too."""
+    """A literal and, if it is four digits that were read as a year, the number too."""
     return list(dict.fromkeys([value, number(value)]))
 
 
-# A graph behind a SPARQL endpoint, as Freebase in Virtuoso (planning_horizon appendix A: a server of one's own).
+# A graph at a SPARQL endpoint, as Freebase in Virtuoso (planning_horizon appendix A: a server of your own).
 
 
 MAX_BYTES = 64 * 2**20
-"""Of an answer."""
+"""The most bytes of an answer."""
 _JSON = "application/sparql-results+json"
 _SHOWN = 200  # characters of a server's text in an error
 _GRACE = 5.0  # seconds beyond those that the server is given
@@ -390,22 +390,22 @@ class _TryAgainError(Exception):
 
 
 class EndpointGraph(SelectGraph):
-    """A graph that a server answers for. Only SELECT is ever sent, and only JSON taken.
+    """A graph for which a server answers. Only SELECT is ever sent, and only JSON is accepted.
 
-    What a query cannot have (too many rows, too much time at the server) is a SparqlError, a result. A server that is
-    unreachable, hangs, or answers with other content than SPARQL's JSON is an EngineError, after all tries where that
-    may pass.
+    Too many rows, or too much time at the server, is a SparqlError, which counts as the query's result. A server that
+    is unreachable, hangs, or answers with other content than SPARQL's JSON is an EngineError; if the failure may pass,
+    only after all tries.
 
     Args:
         url: of the endpoint, without user and password.
-        name: the graph's IRI at the endpoint; None: its default graph.
-        dialect: `virtuoso` sends the time limit along, and dates as Freebase's dump has them there.
-        limits: what one question may cost.
+        name: the graph's IRI at the endpoint; None for the default graph.
+        dialect: `virtuoso` sends the time limit along, and dates as in Freebase's dump there.
+        limits: the limits of one question's cost.
         tries: how often a query is sent at most.
-        key: the config's, for errors.
+        key: the config's key, for errors.
 
     Raises:
-        ConfigError: `url` is none, or holds a password.
+        ConfigError: `url` is no URL, or contains a password.
     """
 
     waits = True
@@ -425,7 +425,7 @@ class EndpointGraph(SelectGraph):
         self._name, self._dialect, self._tries, self._key = name, dialect, tries, key
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """What an expression denotes, each once, sorted; raises SparqlError and EngineError."""
+        """The nodes that an expression denotes, each once, sorted; raises SparqlError and EngineError."""
         if isinstance(expression, Entity | Value):
             return (expression,)
         asked = f"{query(expression, self._dialect)} LIMIT {self.limits.rows + 1}"
@@ -492,7 +492,7 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"HTTP {status}: {said}")
 
     def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers (names in any case) and the body; raises SparqlError where that is too large."""
+        """Status, headers (names in any case) and the body; raises SparqlError if the body is too large."""
         import httpx
 
         until = time.monotonic() + self.limits.seconds + _GRACE
@@ -550,7 +550,7 @@ class EndpointGraph(SelectGraph):
 
 
 def _table(data: Any) -> tuple[list[str], list[Mapping[str, Any]]] | None:
-    """The variables and rows of SPARQL's JSON; None of another shape."""
+    """The variables and rows of SPARQL's JSON; None if it has another shape."""
     match data:
         case {"head": {"vars": [*names]}, "results": {"bindings": [*rows]}}:
             if all(isinstance(name, str) for name in names) and all(isinstance(row, dict) for row in rows):
