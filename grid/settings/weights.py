@@ -21,22 +21,23 @@ _DIGITS = 32
 _MADE = "sha256"
 _SHOWN_GIB = 4  # what takes longer than a few seconds to read is said
 _NOT_READ = {".md", ".gitattributes"}
-_PARTS = (*ASKED, "model")
+_ROLES = ("model", *ASKED)
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a setting, each model in folders of its own with the digest of their files as its identity.
+    """The groups of a setting, each role's model as it is `identified`."""
+    return {**config, **{role: identified(config[role]) for role in _ROLES if config.get(role)}}
+
+
+def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A model; if it lies in folders of its own, with the digest of their files as its identity.
 
     A model that has an identity keeps it. One whose folder is not on this machine, or cannot be read here, gets none:
-    it is told apart by the folder's name.
+    the folder's name tells it apart.
     """
-    found = dict(config)
-    for role in _PARTS:
-        model = config.get(role) or {}
-        folders = [model[key] for key in FOLDERS if model.get(key)]
-        if folders and not model.get(IDENTITY) and (digest := _digest(folders)):
-            found[role] = {**model, IDENTITY: digest}
-    return found
+    folders = [model[key] for key in FOLDERS if model.get(key)]
+    digest = _digest(folders) if folders and not model.get(IDENTITY) else None
+    return {**model, IDENTITY: digest} if digest else model
 
 
 def was_read(identity: object) -> bool:
