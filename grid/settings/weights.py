@@ -1,4 +1,4 @@
-"""What a model in a folder of one's own is: what its files hold, not where they lie."""
+"""The identity of a model in a folder of your own: the content of its files, not the folder's name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from grid.core.util import made_once
 FOLDERS = ("path", "lora")
 """The keys of a model that name folders with weights."""
 IDENTITY = "identity"
-"""The key of a model that tells it apart where neither its name nor a hub's revision does."""
-_READ = "sha256:"  # what an identity begins with that was read off the files
+"""The key of a model that tells it apart if neither its name nor a hub's revision does."""
+_READ = "sha256:"  # an identity that was read off the files begins so
 _DIGITS = 32
 _MADE = "sha256"
-_SHOWN_GIB = 4  # what takes longer than a few seconds to read is said
-_NOT_READ = {".md", ".gitattributes"}
+_SHOWN_GIB = 4  # to read as much takes several seconds: a line says so
+_READ_BY_ENGINES = {".json", ".jinja", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".model", ".tiktoken", ".txt"}
 _ROLES = ("model", *ASKED)
 
 
@@ -60,11 +60,10 @@ def _digest(folders: Sequence[str]) -> str | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files below a folder, by their paths inside; none that is hidden or only for people."""
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and path.suffix not in _NOT_READ and not any(part.startswith(".") for part in inside.parts):
-            yield inside.as_posix(), path
+    """The files in a folder that make a model, by their names; none of folders below, which may hold results."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _READ_BY_ENGINES and path.is_file():
+            yield path.name, path
 
 
 def _known(files: Sequence[tuple[str, Path]]) -> str:
