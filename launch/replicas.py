@@ -32,6 +32,7 @@ from grid.engines.hosted import HostedEngine
 from grid.settings.build import build_engine
 from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.make import unpriced
+from grid.settings.weights import identified
 from grid.sweeps.arguments import refusal
 from grid.sweeps.composing import prepared
 from grid.sweeps.session import replicas_table
@@ -101,7 +102,7 @@ def main() -> int:
         label = str(composed.hydra.runtime.choices.model)
         plain = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
-        config, model = sweep_config(values), unpriced(values["model"])
+        config, model = sweep_config(values), unpriced(identified(values["model"]))
         if config.cluster.kind != "address":
             raise ConfigError("cluster", config.cluster.kind, "address: a pool that stays needs a cluster that stays")
         console.print(cluster.connect(config.cluster), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The identity of a model in the user's own folder: the contents of its files, not their place."""
+"""The identity of a model in a folder of your own: the content of its files, not the folder's name."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from grid.core.util import made_once
 FOLDERS = ("path", "lora")
 """The keys of a model that name folders with weights."""
 IDENTITY = "identity"
-"""The key of a model that identifies it if neither its name nor a hub's revision does."""
-_READ = "sha256:"  # the beginning of an identity that was computed from the files
+"""The key of a model that tells it apart if neither its name nor a hub's revision does."""
+_READ = "sha256:"  # an identity that was read off the files begins so
 _DIGITS = 32
 _MADE = "sha256"
-_SHOWN_GIB = 4  # reading more takes more than a few seconds, so a line says so
-_NOT_READ = {".md", ".gitattributes"}
-_PARTS = (*ASKED, "model")
+_SHOWN_GIB = 4  # to read as much takes several seconds: a line says so
+_READ_BY_ENGINES = {".json", ".jinja", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".model", ".tiktoken", ".txt"}
+_ROLES = ("model", *ASKED)
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a setting; each model in the user's own folders has the digest of their files as its identity.
+    """The groups of a setting, each role's model as it is `identified`."""
+    return {**config, **{role: identified(config[role]) for role in _ROLES if config.get(role)}}
 
-    A model that has an identity keeps it. A model whose folder is not on this machine, or cannot be read here, gets
-    none: the folder's name identifies it.
+
+def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A model; if it lies in folders of its own, with the digest of their files as its identity.
+
+    A model that has an identity keeps it. One whose folder is not on this machine, or cannot be read here, gets none:
+    the folder's name tells it apart.
     """
-    found = dict(config)
-    for role in _PARTS:
-        model = config.get(role) or {}
-        folders = [model[key] for key in FOLDERS if model.get(key)]
-        if folders and not model.get(IDENTITY) and (digest := _digest(folders)):
-            found[role] = {**model, IDENTITY: digest}
-    return found
+    folders = [model[key] for key in FOLDERS if model.get(key)]
+    digest = _digest(folders) if folders and not model.get(IDENTITY) else None
+    return {**model, IDENTITY: digest} if digest else model
 
 
 def was_read(identity: object) -> bool:
-    """Whether an identity was computed from the files, and not given by the user."""
+    """Whether an identity was read off the files, and named by nobody."""
     return isinstance(identity, str) and identity.startswith(_READ)
 
 
 def _digest(folders: Sequence[str]) -> str | None:
-    """The digest of the contents of all folders, in their order; None if a folder is not here or cannot be read."""
+    """Of the contents of all folders in their order; None if one is not here or cannot be read."""
     together = hashlib.sha256()
     try:
         for folder in folders:
@@ -59,15 +60,14 @@ def _digest(folders: Sequence[str]) -> str | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files below a folder, with their paths in it; without hidden files and those that are only for people."""
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and path.suffix not in _NOT_READ and not any(part.startswith(".") for part in inside.parts):
-            yield inside.as_posix(), path
+    """The files in a folder that make a model, by their names; none of folders below, which may hold results."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _READ_BY_ENGINES and path.is_file():
+            yield path.name, path
 
 
 def _known(files: Sequence[tuple[str, Path]]) -> str:
-    """The digest of files. They are read once, and again only if a size or a time of change differs."""
+    """The digest of files, read once: again only if a size or a time of change is another."""
     stats = [(name, path.resolve(), path.stat()) for name, path in files]
     told = [[name, str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, path, stat in stats]
     key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_DIGITS]

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console
-
 from grid import plugins, store
 from grid.core.errors import ConfigError, GridError, StoreError, nearest, shown_value
 from grid.core.places import folder_at
@@ -28,7 +26,6 @@ from grid.core.surroundings import usable
 from grid.store.scanning import LONG_TABLES
 from grid.store.schema import EPISODES, JOINED, TABLES
 from grid.sweeps import arguments
-from grid.sweeps.notebook import one_output
 
 if TYPE_CHECKING:
     import duckdb
@@ -87,6 +84,8 @@ class Results:
         Args:
             unknown: how to count cells of which nobody can tell whether they succeeded: `left_out`, or `failure`.
         """
+        from rich.console import Console
+
         from analysis.report import print_report
 
         out = io.StringIO() if Console().is_jupyter else None  # in a notebook each piece would be a separate output
@@ -95,6 +94,8 @@ class Results:
 
     def tables(self, name: str = "") -> list[Table]:
         """The report's tables in their order whose names begin with `name`; each shows itself, and has `values`."""
+        from rich.console import Console
+
         from analysis import load
         from analysis.report import print_report
 
@@ -190,8 +191,9 @@ def sweep(*overrides: str) -> Results:
         GridError: the sweep cannot be composed (with the key, its value and the allowed values) or did not end (no
             model, no cluster, a full disk).
     """
-    with _alone():
+    with _alone():  # and what is imported: rich draws a random number for it
         from grid.sweeps.jobs import run
+        from grid.sweeps.notebook import one_output
 
         inline = "cluster=inline" in overrides  # there a planner is debugged while it runs
         with nullcontext() if inline else one_output() as output:

@@ -10,6 +10,7 @@ import copy
 import math
 import os
 import signal
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -120,16 +121,22 @@ def restarts(fleet: Fleet) -> int:
 
 
 def run(plan: Plan, fleet: Fleet, said: list[str], kill_after: int | None = None) -> Ran:
-    """Run the sweep; after so many chunks the process of a replica that has work is killed."""
+    """Run the sweep; after so many chunks the process of a replica that has work is killed.
+
+    Beside the run: what is in flight may end before anybody looks, and only a run that goes on gives new work.
+    """
     reports, before = 0, requests(fleet)
+
+    def kill() -> None:
+        wait_for(lambda: bool(at_work(fleet)))
+        os.kill((at_work(fleet) or [fleet.totals()[0].stats.pid])[0], signal.SIGKILL)
 
     def report(ended: batch.Report) -> None:
         nonlocal reports
         assert ended.error is None
         reports += 1
         if reports == kill_after:
-            wait_for(lambda: bool(at_work(fleet)))
-            os.kill((at_work(fleet) or [fleet.totals()[0].stats.pid])[0], signal.SIGKILL)
+            threading.Thread(target=kill).start()
 
     batch.Run(plan, plan.finished(), report, fleet).go()
     if kill_after:

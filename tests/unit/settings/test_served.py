@@ -133,8 +133,9 @@ def test_a_folder_of_weights_is_what_its_files_hold(tmp_path: Path) -> None:
     first, same, changed = (local(tmp_path, folder).plan.settings[0] for folder in (one, copy, other))
     assert first.id == same.id != changed.id
     assert by_folder(first).id != by_folder(same).id
-    (copy / ".cache").write_text("hidden")
     (copy / "README.md").write_text("for people")
+    (copy / "results").mkdir()
+    (copy / "results" / "progress.json").write_text("{}")
     assert local(tmp_path, copy).plan.settings[0].id == first.id
     (copy / "model.safetensors").write_text("longer")
     assert local(tmp_path, copy).plan.settings[0].id != first.id
