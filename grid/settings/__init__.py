@@ -5,8 +5,8 @@ cells, their ids and seeds), `make` (a class by its name; its keys and values ar
 and robustness, each built once; what they ask models for; the order of options), `roles` (which engine answers for
 which role, and what its tokens cost), `remembered` (reads the traces of an earlier sweep's cases), `build` (builds a
 whole setting without loading engines), `named` (the cases that a sweep names), `served` (rows whose ids say
-where a model is), `weights` (the identity of a model in your own folder), `check` (checks a whole sweep before a model is
-loaded), `extras` (packages that parts need), `plan` (the schedule: chunks, and how settings take turns).
+where a model is), `weights` (the identity of a model in your own folder), `check` (checks a whole sweep before a model
+is loaded), `extras` (packages that parts need), `plan` (the schedule: chunks, and how settings take turns).
 
 Only `make`, `parts`, `roles` and `build` know the form of a config. Nothing here runs a cell or knows Ray.
 """
