@@ -4,7 +4,7 @@ It reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, G
 Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). A text that looks like a call of
 an offered tool, but is none of these, is no answer in words either (`looks_like_a_call`). Nothing is evaluated.
 
-It is apart from `native`, which reads calls that servers take apart: each has its own grammar.
+It stands apart from `native`, which reads calls that servers take apart: each has its own grammar.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The common part of engines that get a model's answers in OpenAI's form, whoever carries the requests.
 
-It is apart from `http/engine`, since `providers` uses it too: requests, answers, usage and probes are the same.
+It stands apart from `http/engine`, since `providers` uses it too: requests, answers, usage and probes are the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OpenAI's chat completions, as far as they are answered: how a request is read, and the answer's form.
 
-It is apart from `session`, which knows an episode and nothing of this form.
+It stands apart from `session`, which knows an episode and nothing of this form.
 """
 
 from __future__ import annotations

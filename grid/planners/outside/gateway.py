@@ -2,7 +2,7 @@
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the
 case's tools. An agent in this process asks the same application without a socket. A request without the token of an
-episode that is at work gets 401 and nothing else. This module is apart from `agent`: everything that an agent can reach
+episode that is at work gets 401 and nothing else. It stands apart from `agent`: everything that an agent can reach
 from outside is here.
 """
 

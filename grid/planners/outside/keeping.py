@@ -1,6 +1,6 @@
 """Agents' processes that outlive an episode: each works on one episode at a time, and waits for the next.
 
-It is apart from `agent`, whose loop ends with a chunk of cells: these processes live in their own loop, in a thread
+It stands apart from `agent`, whose loop ends with a chunk of cells: these processes live in their own loop, in a thread
 that lasts as long as this process, since the kernel ends a process with the thread that started it.
 """
 

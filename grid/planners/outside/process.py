@@ -1,6 +1,6 @@
 """An agent's process, in its own folder and process group: its output is read with a bound, and all of it is ended.
 
-It is apart from `agent`, which says what the agent is told: here is the work of the operating system.
+It stands apart from `agent`, which says what the agent is told: here is the work of the operating system.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OpenAI's responses, as far as they are answered: requests become those of chat completions, and answers responses.
 
-It is apart from `chat`, which has the only form that is read.
+It stands apart from `chat`, which has the only form that is read.
 """
 
 from __future__ import annotations
