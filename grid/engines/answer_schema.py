@@ -23,25 +23,25 @@ from grid.core.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 from grid.text.references import RESULT_REFERENCE, allowed
 
 SEPARATORS = (", ", ": ")
-"""Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""
+"""Between entries and after keys, as prompts show calls. No other white space is allowed: models may never end it."""
 LINE = 120  # characters of an outline's line
-EXPLANATION = 240  # of why a judge scored as it did
-REASONING = 600  # of a verdict on a plan
+EXPLANATION = 240  # characters of a judge's explanation of its score
+REASONING = 600  # characters of the reasoning of a verdict on a plan
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
-# An argument's. Any text: what ends a model that rambles is the completion's `max_tokens`. Under a pattern xgrammar
-# 0.2.8 takes no escape, so that no value could hold a double quote, a backslash or a new line.
+# The schema of an argument's text. It allows any text: the completion's `max_tokens` ends a model that rambles. Under a
+# pattern xgrammar 0.2.8 accepts no escape, so that no value could have a double quote, a backslash or a new line.
 _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call or a plan of calls (a thought first where asked for), an outline, a score, vote or verdict.
+    """The schema of one object: a call or plan of calls (after a thought if asked for), outline, score, vote, verdict.
 
     Predicted plans may be an array, or one of two objects.
 
-    Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`). One call alone
-    stands under `action`: OpenAI's strict mode refuses alternatives at the root. Where it is known which results there
-    are, a call takes one of these, and without any no tool that takes one can be called.
+    Each call has one of the offered tools and only that tool's arguments (planning_horizon B.2: `anyOf`). A single call
+    is the value of `action`: OpenAI's strict mode refuses alternatives at the root. If the available results are known,
+    a call takes one of them; if there are none, no tool that takes a result can be called.
     """
     if isinstance(answer, SchemaAnswer):
         asked: dict[str, Any] = json.loads(answer.schema)
@@ -74,11 +74,11 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 
 
 def text_schema(most: int) -> dict[str, Any]:
-    """A text of at most so many characters, rounded up by less than there are blocks of a hundred.
+    """The schema of a text of at most `most` characters, rounded up by less than the number of blocks of a hundred.
 
-    A pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are no JSON, and takes up
-    to 41 ms for a token. In blocks of equal size, so that a text can be read in two ways at most: other forms of the
-    same take minutes to compile.
+    It is a pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are not JSON, and
+    takes up to 41 ms for a token. Its blocks have equal size, so that a text can match in at most two ways: other forms
+    of the same pattern take minutes to compile.
     """
     blocks = math.ceil(most / _BLOCK)
     size = math.ceil(most / blocks)
@@ -91,7 +91,7 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
-    """Each argument of its type or a string (a reference to an earlier output is one), as `misfit` has it."""
+    """Each argument has its type or is a string (such as a reference to an earlier output), as `misfit` checks."""
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     return object_schema({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
 
@@ -108,7 +108,7 @@ def _value(kind: str, values: tuple[str, ...], results: tuple[str, ...] | None) 
 
 
 def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    """An object of these properties and no others."""
+    """The schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -123,10 +123,10 @@ _ANY_ARGUMENTS = {"type": "object"}
 
 
 def plan_schema(answer: ChainAnswer | MessagesAnswer, text: Text, arguments: Arguments) -> dict[str, Any]:
-    """An object or, of several messages, an array; a refusal is another object, so that the root has alternatives.
+    """The schema of an object or, for several messages, an array; a refusal is an alternative to it at the root.
 
-    A plan that is `free` has any names and arguments: which it has is what is diagnosed. Otherwise each call has a tool
-    of those offered and that tool's `arguments`. `text` makes the schema of a text of so many characters.
+    A `free` plan may have any names and arguments, since these are diagnosed. Otherwise each call has one of the
+    offered tools and that tool's `arguments`. `text` makes the schema of a text of at most so many characters.
     """
     wanted = _chain(answer, text, arguments) if isinstance(answer, ChainAnswer) else _messages(answer, text, arguments)
     if not answer.may_refuse:

@@ -1,7 +1,7 @@
 """Exact probabilities of options from forward passes alone, for any tokenizer (egb_slate, algorithm 3, for numbers).
 
-What stands for an option, its number or its name, is its label. As token sequences behind the prompt, labels form a
-trie, and each level of the trie is one batch of next-token distributions.
+An option's label is its number or its name. As token sequences after the prompt, labels form a trie, and each level of
+the trie is one batch of next-token distributions.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Prefix = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Distribution:
-    """Probabilities of the options (float64, sum 1), and what is known about them.
+    """Probabilities of the options (float64, sum 1), their error and their cost.
 
-    `unassigned` is the model's mass that went to no option; `error_bound` bounds the total variation that the nodes
-    left out can have cost; `passes` counts next-token distributions, `levels` the rounds that they came in.
+    `unassigned` is the model's mass that went to no option; `error_bound` is the most total variation that leaving out
+    nodes can have caused; `passes` counts next-token distributions, `levels` the rounds in which they came.
     """
 
     probabilities: tuple[float, ...]
@@ -34,12 +34,12 @@ class Distribution:
 
 
 class ChoiceSearch(ABC):
-    """One exact choice, level by level: `feed` what `tokens` have behind each of `wanted`, until none is wanted.
+    """One exact choice, level by level: `feed` log-probabilities of `tokens` after each of `wanted`, until it is empty.
 
     Args:
-        options: each option's label, where it has several the first of them.
+        options: each option's label, or its first label if it has several.
         labels: all labels, distinct and not empty.
-        bound: nodes whose mass is below this share of the first level's are left out; 0 is exact.
+        bound: nodes whose mass is below this share of the first level's mass are left out; 0 is exact.
 
     Raises:
         ValueError: labels that are empty or equal.
@@ -57,17 +57,17 @@ class ChoiceSearch(ABC):
 
     @property
     def room(self) -> int:
-        """The most tokens behind the prompt that any pass is about, the one that it gives the distribution of too."""
+        """The most tokens after the prompt that any pass needs, including the one whose distribution it gives."""
         return max(map(len, self._children)) + 1
 
     @property
     def wanted(self) -> list[Prefix]:
-        """The label prefixes behind which the next distributions are wanted; the empty one first, none at the end."""
+        """The label prefixes after which the next distributions are wanted: first the empty prefix, at the end none."""
         return list(self._masses)
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens whose log-probabilities are wanted behind each of `wanted`, ascending."""
+        """The tokens whose log-probabilities are wanted after each of `wanted`, ascending."""
         return sorted({token for node in self._masses for token in self._children[node]})
 
     def feed(self, logs: np.ndarray) -> None:
@@ -90,7 +90,7 @@ class ChoiceSearch(ABC):
         self._left_out += sum(mass for node, mass in following.items() if node not in self._masses)
 
     def result(self) -> Distribution:
-        """The distribution, once nothing more is wanted; raises ValueError where no option has any mass."""
+        """The distribution, after nothing more is wanted; raises ValueError if no option has any mass."""
         total = sum(self._scores.values())
         if not total > 0.0:
             raise ValueError("the model gives no option any probability")
@@ -104,9 +104,9 @@ class ChoiceSearch(ABC):
 
     @abstractmethod
     def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
-        """Part a node's mass: what ends at options goes to their scores, what goes on is returned by node.
+        """Split a node's mass: mass that ends at options goes to their scores, mass that goes on is returned by node.
 
-        `behind` holds log-probabilities, `columns` the place of each token in it.
+        `behind` has the log-probabilities after the node, `columns` each token's place in it.
         """
 
     @abstractmethod
@@ -117,18 +117,18 @@ class ChoiceSearch(ABC):
 class NumberSearch(ChoiceSearch):
     """Options by their numbers. Scores are the model's own probabilities, normalised over the options at the end.
 
-    A number that must end counts with the probability p_end that no further digit follows it; any other with all that
-    goes on behind it. Where the one-digit numbers must end, K <= 100 and a token per digit take two levels, as in the
-    paper; one more where all must.
+    A number that must end counts with the probability p_end that no further digit follows it; any other number counts
+    with its mass, whatever follows it. If only the one-digit numbers must end, K <= 100 options with a token per digit
+    take two levels, as in the paper; they take one level more if all numbers must end.
 
     Args:
         digits: all tokens of the vocabulary that would continue a number.
-        ends: the labels that must end, among them all that begin another.
-        printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that p_end is 0
-            and with it every label that must end. Off by default (design, 'Where the papers need care').
+        ends: the labels that must end, including all labels that begin another label.
+        printed: algorithm 3 as it is printed: after the first token, softmax over the digits only, so that p_end is 0
+            and so is the score of every label that must end. Off by default (design, 'Where the papers need care').
 
     Raises:
-        ValueError: as for every search, or a label that begins another and need not end.
+        ValueError: as for every search, or a label that begins another label is not among `ends`.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class NumberSearch(ChoiceSearch):
 
     @property
     def tokens(self) -> list[int]:
-        """With all digits where a number may end."""
+        """As for every search, and all digits if a number may end here."""
         if any(node in self._ends or (self._printed and node) for node in self._masses):
             return sorted(self._digits.union(super().tokens))
         return super().tokens
@@ -173,15 +173,15 @@ class NumberSearch(ChoiceSearch):
 
 
 class NameSearch(ChoiceSearch):
-    """Options by their names, as a sampler under a schema draws them that allows nothing but these names.
+    """Options by their names, as drawn by a sampler under a schema that allows only these names.
 
-    Such a sampler renormalises at every token over those that go on some name. So does this search, at every node of
-    the trie, and not once over whole names: the shares of m sampled names tend to its probabilities as m grows. Where
-    only one way goes on, all of the mass takes it and nothing is computed: behind the root a node is wanted only where
-    names part, so that K options that part at the root take K - 1 passes at most.
+    At every token, such a sampler renormalises over the tokens that continue some name. This search does so too, at
+    every node of the trie and not once over whole names: the shares of m sampled names tend to its probabilities as m
+    grows. If only one token can follow, it gets all of the mass and nothing is computed: after the root, a node is
+    wanted only if names part there, so that K options that part at the root take at most K - 1 passes.
 
-    An option has a label for each way of writing its name that counts. Ways that are no label count nowhere, which is
-    as if the model took the labels' own in their stead.
+    An option has a label for each way of writing its name in tokens that counts. Other ways do not count at all, as if
+    the model always used the labels instead.
 
     `unassigned` is the mass that went to no label at the nodes that were computed.
     """
@@ -190,7 +190,7 @@ class NameSearch(ChoiceSearch):
         super().__init__([ways[0] for ways in labels], [label for ways in labels for label in ways], bound)
         if any(label in self._children for ways in labels for label in ways):
             raise ValueError("no label of a name may begin another")
-        self._sole: dict[Prefix, Prefix | None] = {}  # of a node or label, the only option behind it
+        self._sole: dict[Prefix, Prefix | None] = {}  # the only option that a node or label leads to; None: several
         for option, *others in labels:
             for label in (option, *others):
                 for depth in range(1, len(label) + 1):
@@ -233,15 +233,15 @@ def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:
 
 # Tools' names as the labels of options: a tool call, as it is sampled, up to the name's closing quote.
 #
-# With its quote no name begins another. The call is tokenised as a whole from where the answer begins, so that a name
-# has the tokens that a model writes in such a call, also where its first ones hold a part of what stands in front. Of
-# the ways to write a name in tokens the tokenizer's own counts, with each token that it has for the quote and what
-# comes next (`"` and `",`), since a sampler under a schema may take either. Other ways do not: a call that a model
-# begins with `{` and `"`, where the tokenizer has `{"`, stands behind other tokens, and its names may have other
-# probabilities.
+# With its closing quote no name begins another. The call is tokenised as a whole from the start of the answer, so that
+# a name has the tokens that a model writes in such a call, even if its first token includes a part of the text before
+# the name. Of the ways to write a name in tokens, only the tokenizer's own counts, with each token that it has for the
+# quote and the next characters (`"` and `",`), since a sampler under a schema may take either. Other ways do not count:
+# if a model begins a call with `{` and `"` where the tokenizer has `{"`, the name comes after other tokens and may have
+# another probability.
 
 
-_BEHIND = 3  # characters behind the quote that a token may hold with it: `", "`
+_BEHIND = 3  # characters after the quote that a token may have together with it: `", "`
 
 
 class Search(NamedTuple):
@@ -252,14 +252,14 @@ class Search(NamedTuple):
 
 
 def beginnings(name: str) -> tuple[str, ...]:
-    """The call up to the name's closing quote, and with up to so many characters behind it as its token may hold."""
+    """The call up to the name's closing quote, and up to each further character that the quote's token may have."""
     end = len(to_json({"action": {"tool": name}})) - 2
     call = to_json({"action": {"tool": name, "arguments": {}}})
     return tuple(call[: end + more] for more in range(_BEHIND + 1))
 
 
 def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
-    """The name's labels, of the tokens of its `beginnings`: those that end with the token that holds the quote."""
+    """The name's labels, from the tokens of its `beginnings`: the rows that end with the token of the quote."""
     first, *others = rows
     return tuple(dict.fromkeys([first, *(row for row in others if len(row) == len(first) and row[:-1] == first[:-1])]))
 

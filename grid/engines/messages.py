@@ -1,7 +1,7 @@
 """A prompt as the messages of a chat, for a chat template and for a server alike.
 
-The role is the system's message, all else the user's, in the sections' order; a conversation (`episode.conversation`)
-stands between what is in front of it and what is behind.
+The role is the system message, everything else the user's, in the sections' order; a conversation
+(`episode.conversation`) comes between the sections before it and the sections after it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _NO_TEXT = ("functions", "conversation")
 def messages(
     prompt: Prompt, plain: Callable[[str], str], *, padded: bool = False, system: bool = True, as_text: bool = False
 ) -> list[Message]:
-    """The messages up to where the model answers.
+    """The messages up to the model's answer.
 
     Args:
         prompt: its functions are no message.
-        plain: breaks control tokens up that are written out in the prompt's own words: they are data.
+        plain: breaks up control tokens that the prompt's own words contain: they are data.
         padded: options have numbers of equal width.
-        system: whether there is a place for a system's message; without, the role begins the user's.
-        as_text: arguments of calls are JSON as a text, as OpenAI's interface has them, and else an object.
+        system: whether there is a place for a system message; if not, the role begins the user's message.
+        as_text: calls' arguments are JSON text, as in OpenAI's interface, otherwise an object.
     """
     kinds = [section.kind for section in prompt.sections]
     place = kinds.index("conversation") if "conversation" in kinds else len(kinds)
@@ -65,7 +65,7 @@ def _call(call: Mapping[str, Any], as_text: bool) -> Message:
 
 
 def _joined(told: Iterator[Message]) -> list[Message]:
-    """What the user says in one go is one message: many templates take turns strictly."""
+    """The messages, with consecutive messages of the user as one: many templates require strict turns."""
     found = list[Message]()
     for message in told:
         if found and message["role"] == found[-1]["role"] == "user":

@@ -1,4 +1,4 @@
-"""An engine that answers the first option at once, and never gives up: what the grid costs without a model."""
+"""An engine that answers the first option at once and never gives up: it shows the grid's cost without a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from grid.text.references import take_results
 
 @dataclass(frozen=True, config=STRICT)
 class Null:
-    """The engine `null`: no reading, no tokens."""
+    """The engine `null`: it reads nothing and uses no tokens."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -42,7 +42,7 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments (`least` of it as a plan), score, candidate 0, yes, or no text; n times."""
+        """`n` times the first tool without arguments (a plan: `least` times), score 0, candidate 0, yes, or no text."""
         answer, text = prompt.answer, ""
         if isinstance(answer, ToolCallAnswer):
             text = _call(answer.tools) if answer.tools else ""
@@ -75,14 +75,14 @@ def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
 
 
 def _calls(tools: Sequence[ToolSpec], count: int) -> list[dict[str, Json]]:
-    """The first tool as often as there must be entries, or messages; it finishes last where that takes an answer."""
+    """The first tool `count` times; the last call is `finish` instead if that takes an answer."""
     call: dict[str, Json] = {"tool": _first(tools) if tools else NO_TOOL, "arguments": {}}
     last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(tools) else call
     return [*[call] * (count - 1), last]
 
 
 def _first(tools: Sequence[ToolSpec]) -> str:
-    """The first tool but `give_up` and `reject`; among tools that take results the first that needs no arguments."""
+    """The first tool except `give_up` and `reject`; if tools take results, the first one without arguments."""
     offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
     if take_results(offered):
         offered = [tool for tool in offered if not tool.parameters] or offered

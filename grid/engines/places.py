@@ -1,7 +1,7 @@
-"""Where a prompt stands in a case, what the reference does there, and whether what a judge is shown is right.
+"""A prompt's point in a case, the reference's step there, and whether the call that a judge is shown is right.
 
-Given the case's own outline, its substeps are the reference's. Under an outline that the policy drafted, substep k is
-the reference's k-th call, and without one the k-th decision is; after the last call, and at the end of a turn, comes
+If the outline is the case's own, its substeps are the reference's. Under an outline that the policy drafted, substep k
+is the reference's k-th call; without an outline, decision k is. After the last call, and at the end of a turn, comes
 `finish`. A step that went wrong is not made again.
 """
 
@@ -25,7 +25,7 @@ from grid.text.references import answering
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _FINISH = f'{{"tool": "{FINISH}"'
 _NONE = "none"
-_LOST = "lost"  # the step of whoever begins what cannot be done: no tool is right there
+_LOST = "lost"  # the step of a policy that begins an unsolvable case: no tool is right there
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 
@@ -33,9 +33,9 @@ _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 class Place:
     """A decision point: the reference's step there, its number in the prompt, and the call as it is written there.
 
-    `step` None: all calls are made. `call` None: no tool is right. `known`: no outline of the policy's own leads astray
-    here. `blind`: earlier steps were made, and what they returned is not shown. `outlined`: an outline has substeps for
-    which no call is left. `answer` stands for the results that answer the question, where all calls are made.
+    `step` None: all calls are made. `call` None: no tool is right. `known`: no outline drafted by the policy misleads
+    it here. `blind`: earlier steps were made, and their results are not shown. `outlined`: an outline has substeps for
+    which no call is left. `answer` refers to the results that answer the question, if all calls are made.
     """
 
     step: str | None
@@ -70,7 +70,7 @@ class Places:
 
     @property
     def right_tools(self) -> frozenset[str]:
-        """The reference's tools, and what replaces those that are out of service."""
+        """The reference's tools, and the replacements of tools out of service."""
         instead = (one.tool for one in self.reference.substitutes.values())
         return frozenset((*(known.tool for known in self.calls.values()), *instead))
 
@@ -79,7 +79,7 @@ class Places:
         return self.left(prompt, 1)[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """What is left to decide from the prompt's point on; without an outline at least so many decisions."""
+        """The decisions that are left from the prompt's point on; without an outline at least `least`."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -108,7 +108,7 @@ class Places:
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
-        """Of what is `left` the decisions up to the end of the present turn, so many at least."""
+        """The decisions that are `left` up to the end of the present turn, at least `least`."""
         left = self.left(prompt, least)
         if self.reference.followed:
             return left
@@ -130,7 +130,7 @@ class Places:
         return None
 
     def candidates_right(self, prompt: Prompt) -> list[bool]:
-        """Of each candidate (a heading, then a line a step), whether no step that is needed went wrong."""
+        """Whether no needed step went wrong, for each candidate (a heading, then a line for each step)."""
         shown = tuple(section for section in prompt.sections if section.kind != "candidates")
         found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
         told = (Section("history", ("Done so far:", *text.split("\n")[1:])) for text in found)
@@ -140,9 +140,10 @@ class Places:
 def is_right(prompt: Prompt, places: Places) -> bool:
     """Whether the call that a judge is shown is the reference's.
 
-    Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
-    reference's calls and returned something, or is one that is known to fail. Before it: whether it is the call at the
-    prompt's point. A finish with an earlier result is right with the one that answers; words cannot be told.
+    If all steps are shown together: whether no needed step went wrong. After the call: whether its tool is that of one
+    of the reference's calls and it returned something, or it is a reference call that is known to fail. Before the
+    call: whether it is the call at the prompt's point. A finish with an earlier result is right if that result answers;
+    an answer in words cannot be checked and counts as right.
     """
     outcome, call = prompt.entries("outcome"), _proposed(prompt)
     if is_whole(prompt):
@@ -171,12 +172,12 @@ def is_whole(prompt: Prompt) -> bool:
 
 
 def takes_answer(tools: Iterable[ToolSpec]) -> bool:
-    """Whether among tools is a finish that must be given the answer."""
+    """Whether the tools include a finish that must be given the answer."""
     return any(tool.name == FINISH and any(p.required for p in tool.parameters) for tool in tools)
 
 
 def calls_nothing(prompt: Prompt) -> bool:
-    """Whether what a judge is shown is to call no tool, or to finish."""
+    """Whether the proposal that a judge is shown is to call no tool, or to finish."""
     call = _proposed(prompt)
     return call == _NONE or call.startswith(_FINISH)
 
@@ -187,7 +188,7 @@ def _proposed(prompt: Prompt) -> str:
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that lessons of this policy say went wrong."""
+    """The numbers of the steps that went wrong according to this policy's lessons."""
     return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
 
 
@@ -201,12 +202,12 @@ def in_memory(prompt: Prompt, tool: str) -> bool:
 
 
 def lesson(number: str) -> str:
-    """What a reflection says that names a step."""
+    """The text of a reflection that names a step."""
     return f"Step {number} went wrong. Look at it anew, and do something else there."
 
 
 def name_of(option: str) -> str:
-    """The tool of an option's line, or `no_tool`: what stands before its arguments, or else before the colon."""
+    """The tool of an option's line, or `no_tool`: the text before its arguments, else the text before the colon."""
     arguments = _ARGUMENTS.search(option)
     return option[: arguments.start()] if arguments else option.partition(":")[0].strip()
 
@@ -235,7 +236,7 @@ def _steps_done(prompt: Prompt) -> int:
 
 
 def _observed(prompt: Prompt) -> bool:
-    """Whether a prompt shows earlier steps, and what all their calls returned."""
+    """Whether a prompt shows earlier steps, and the results of all their calls."""
     history = prompt.entries("history")
     bare = (
         '{"tool"' in line and _FINISH not in line and not (" returned {" in line or " failed: {" in line)
@@ -245,14 +246,14 @@ def _observed(prompt: Prompt) -> bool:
 
 
 def written_as(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
-    """The call with its references to the steps as they are numbered here."""
+    """The call, with its references to steps in the numbers that steps have here."""
     text = references.PATTERN.sub(
         lambda found: references.reference(numbers.get(found[1], found[1]), found[2]), json.dumps(dict(call.arguments))
     )
     return ToolCall(call.tool, json.loads(text))
 
 
-# Predicted plans as engines that are no language models write them.
+# Predicted plans, as written by engines that are no language models.
 
 
 SUMMARY = "Calls to be made: {count}."
@@ -261,10 +262,10 @@ SUMMARY = "Calls to be made: {count}."
 def plan_text(
     answer: ChainAnswer | MessagesAnswer, calls: Sequence[Mapping[str, Json]], reasons: Sequence[str] = ()
 ) -> str:
-    """Calls, each `{"tool", "arguments"}`, in the form that an answer has.
+    """The text of calls, each `{"tool", "arguments"}`, in the answer's form.
 
-    Where the answer has no tool to finish with, a finish is no entry of a chain, and a message without a call. Messages
-    are as many as are wanted.
+    If the answer has no tool to finish with, a finish is left out of a chain, and becomes a message without a call.
+    There are as many messages as wanted.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []
@@ -285,16 +286,16 @@ def plan_text(
 
 
 def refusal_text(reason: str) -> str:
-    """A refusal."""
+    """The text of a refusal."""
     return chain_text(Predicted((), reason))
 
 
-# Where a prompt stands in a case of which tools are out of service: behind a failed call its step is made again.
+# A prompt's point in a case with tools out of service: after a failed call, its step is made again.
 #
-# The policy is told what replaces a broken tool, and minds it in some cases only, by lot: there, once it has seen the
-# tool fail, it calls the replacement. It sees that in the steps done, in what was tried beside, and in a lesson that
-# names the step. Without an outline it makes the failed step again, so that the steps behind have other numbers; under
-# an outline, which numbers its steps itself, it only calls the replacement where that tool is needed later.
+# The policy is told each broken tool's replacement, but minds the failure only in some cases, drawn at random: in these
+# it calls the replacement after it has seen the tool fail. It sees this in the steps done, in sibling branches, and in
+# a lesson that names the step. Without an outline it makes the failed step again, so that later steps have other
+# numbers; under an outline, which has its own numbers, it only calls the replacement where the tool is needed later.
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,7 @@ class RecoveringPlaces(Places):
     minded: frozenset[str] = frozenset()
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """What is left to decide, the failed step among it where it is made again."""
+        """The decisions that are left, including a failed step that is made again."""
         known = self._known_broken(prompt)
         if is_outlined(prompt):
             return [self._mended(place, known) for place in super().left(prompt, least)]
@@ -356,7 +357,7 @@ class RecoveringPlaces(Places):
             yield place.number if place.step in self.needed and not right else None
 
     def _aligned(self, history: Sequence[str]) -> tuple[int, dict[str, str]]:
-        """How many steps of the reference a history without an outline has behind it, and their numbers in it."""
+        """The number of reference steps that a history without an outline has made, and the steps' numbers in it."""
         steps, done, written = list(self.reference.calls.items()), 0, dict[str, str]()
         for number, line in enumerate(history):
             if done < len(steps):
@@ -366,7 +367,7 @@ class RecoveringPlaces(Places):
         return done, written
 
     def _known_broken(self, prompt: Prompt) -> frozenset[str]:
-        """The minded tools that a prompt shows to have failed."""
+        """The minded tools whose failure a prompt shows."""
         lines = [*prompt.entries("history"), *prompt.entries("siblings")]
         steps, lessons = list(self.reference.calls.values()), named_in_lessons(prompt)
         numbers = dict(self.reference.calls) if self.reference.followed else {str(n): c for n, c in enumerate(steps)}
@@ -385,7 +386,7 @@ class RecoveringPlaces(Places):
         return call is not None and call.tool in self.reference.substitutes and _failed(line, call.tool)
 
     def _is_done(self, line: str, call: ToolCall | None) -> bool:
-        """Whether a line has the call, or the same of what replaces its tool."""
+        """Whether a line has the call, or the same call of its tool's replacement."""
         if call is None:
             return line.endswith("no tool")
         other = self.reference.substitutes.get(call.tool)
@@ -393,16 +394,16 @@ class RecoveringPlaces(Places):
 
 
 def places_of(reference: Reference, minded: frozenset[str]) -> Places:
-    """A reference by prompt, with what is minded of its broken tools, where it has any."""
+    """A reference looked up by prompt; with the `minded` tools if it has broken tools."""
     return RecoveringPlaces(reference, minded) if reference.substitutes else Places(reference)
 
 
 def _failed(line: str, tool: str) -> bool:
-    """Whether a line tells of a failed call of a tool."""
+    """Whether a line shows a failed call of a tool."""
     return f'{{"tool": {to_json(tool)},' in line and " failed: {" in line
 
 
-# What the engines without weights count as tokens: words and punctuation marks.
+# The tokens of engines without weights: words and punctuation marks.
 
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -410,7 +411,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 @lru_cache(maxsize=262144)
 def count_tokens(text: str) -> int:
-    """Words and punctuation marks."""
+    """The number of words and punctuation marks."""
     return len(_TOKEN.findall(text))
 
 

@@ -1,8 +1,9 @@
-"""The engine `litellm`: a hundred providers through one library, which speaks OpenAI's form in and out.
+"""The engine `litellm`: a hundred providers through one library, whose input and output have OpenAI's form.
 
 The library carries requests and translates them; answers, usage, prompts and probes are those of `http/completions`,
-tries, waits and errors those of `http/client`. Its table of models has their names, what they take and what they cost.
-It is a file of the package and read as one, since the library takes seconds to import: only who asks imports it.
+tries, waits and errors those of `http/client`. Its table of models has their names, accepted parameters and prices. The
+table is read as a file of the package, since the library takes seconds to import: only a process that sends requests
+imports it.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ _COSTS = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_pe
 _OURS = frozenset(
     {"api_base", "base_url", "timeout", "num_retries", "max_retries", "fallbacks", "drop_params", "modify_params"}
 )
-"""Keys of the library that would go behind the engine's back: it tries again itself, and drops nothing unsaid."""
+"""Keys of the library that would bypass the engine, which itself tries again, and drops nothing silently."""
 _SECRET_KEY = re.compile(r"api_key|access_key|session_token|secret|password|credential|authorization", re.IGNORECASE)
 _SECRET_NAME, _SHORTEST = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL"), 8
-"""Variables whose values no message shows, and from how many characters on."""
+"""Variables whose values no message shows, and the least length of such a value in characters."""
 _CODES = {"ContextWindowExceededError": "context_length_exceeded", "ContentPolicyViolationError": "content_filter"}
 _NO_USAGE = re.compile(r"APIConnectionError: 'usage'|usageMetadata not found")
 _MAY_LACK = ("temperature", "seed", "top_p", "tool_choice")
-"""Keys of a request that providers do not all take, and that it can do without."""
+"""Keys that not all providers accept, and that a request can do without."""
 
 
 class ProviderServing(Serving):
-    """As of a server; `api_key_env` null: the provider's own variables, as the library reads them.
+    """As for a server; `api_key_env` null: the provider's own variables, as the library reads them.
 
-    `environment`: further variables that are passed on to where the engine runs, as AWS_REGION_NAME.
+    `environment`: further variables that are passed on to the engine's process, such as AWS_REGION_NAME.
     """
 
     environment: list[str] = Field(default_factory=list)
@@ -68,12 +69,12 @@ class LiteLLM(Completions):
     Args:
         model: as the library names it, `provider/name`.
         base_url: of a server with the provider's own interface; empty: the provider's.
-        listed: the name must stand in the library's table; without, any name of a provider is taken.
+        listed: the name must be in the library's table; if false, any name of a provider is accepted.
 
-    All other keys are those of `Completions`. No choices: no provider returns what exact ones need.
+    All other keys are those of `Completions`. There are no choices: no provider returns what exact choices need.
 
     Raises:
-        ConfigError: as of `Completions`; a further key that holds a secret or that the engine has itself.
+        ConfigError: as for `Completions`; a further key that has a secret or that the engine sets itself.
     """
 
     base_url: str = ""
@@ -91,31 +92,31 @@ class LiteLLM(Completions):
 
     @property
     def version(self) -> str:
-        """The model's name, the server's where it is the user's own, and the library's version."""
+        """The model's name, the server's name if it is the user's own server, and the library's version."""
         at = f"@{urlsplit(self.base_url).netloc}" if self.base_url else ""
         return f"{self.model}{at} ({_installed() or 'litellm'})"
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The variable that holds the key, by its usual name where none is given, and further ones."""
+        """The variable that holds the key, with its usual name if none is given, and the further variables."""
         usual = re.sub(r"\W", "_", self.model.partition("/")[0].upper())
         return (self.serving.api_key_env or f"{usual}_API_KEY", *self.serving.environment)
 
     def listing(self) -> Listing | None:
-        """What the library's table says that a million tokens cost; None where it does not say.
+        """The price of a million tokens in the library's table; None if the table has none.
 
         Raises:
-            ConfigError: a name that the table does not have, though it must (`listed`); no library.
+            ConfigError: a name that the table does not have although it must (`listed`); no library.
         """
         entry = self._entry() or {}
         read, cached, written = (_dollars(entry, key) for key in _COSTS)
         return None if read is None or written is None else Listing(read, cached, written, _installed() or "")
 
     async def load(self) -> None:
-        """Ask the library what the model takes, then the provider for a short completion.
+        """Ask the library which parameters the model accepts, then the provider for a short completion.
 
         Raises:
-            ConfigError: a name that nobody knows, a missing or refused key, what the model does not take.
+            ConfigError: an unknown name, a missing or refused key, parameters that the model does not accept.
             EngineError: a provider that does not answer.
         """
         entry, library = self._entry(), _library()
@@ -140,7 +141,7 @@ class LiteLLM(Completions):
         return entry
 
     def _expect_able(self, library: Any, entry: Mapping[str, Any] | None) -> None:
-        """Raise ConfigError where the provider or the model does not take what requests will have."""
+        """Raise ConfigError if the provider or the model does not accept what requests will have."""
         from openai import OpenAIError
 
         try:
@@ -150,7 +151,7 @@ class LiteLLM(Completions):
             raise ConfigError("model.model", self.model, allowed) from None
         takes = library.get_supported_openai_params(name, custom_llm_provider=provider)
         if takes is None:
-            return  # a provider of which the library says nothing: the first completion will show
+            return  # a provider about which the library says nothing: the first completion will show
         sent = {"temperature", "seed", *self._keys, *(("tool_choice",) if NATIVE in self.provides else ())}
         lacks = [key for key in _MAY_LACK if key in sent and key not in {*takes, *self.omit, *self.extra}]
         if lacks:
@@ -164,11 +165,11 @@ class LiteLLM(Completions):
             raise ConfigError("model.structured", True, f"false, for answers under a schema: {said}")
 
     def _key(self, library: Any) -> str | None:
-        """The key that is named; None for the provider's own variables. Raises ConfigError where these are missing."""
+        """The named variable's key; None for the provider's own variables. Raises ConfigError if they are missing."""
         if self.serving.api_key_env:
             return read_key(self.serving.api_key_env)
         missing = library.validate_environment(self.model)["missing_keys"]
-        if missing and all(name.endswith("_API_KEY") for name in missing):  # others have further ways, as roles at AWS
+        if missing and all(name.endswith("_API_KEY") for name in missing):  # others have other ways, like roles at AWS
             allowed = f"an environment variable with a key; the provider's, {' or '.join(missing)}, is not set"
             raise ConfigError("model.serving.api_key_env", None, allowed)
         return None
@@ -184,18 +185,18 @@ class LiteLLM(Completions):
 
 
 class _Library(Client):
-    """litellm in a server's place: a request's body are its arguments, and what it raises are statuses."""
+    """litellm in a server's place: a request's body becomes its arguments, and its errors become statuses."""
 
     def __init__(self, library: Any, base_url: str, key: str | None, serving: Serving) -> None:
         from openai import OpenAIError
 
         own = (value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST)
         super().__init__(serving, {*own, *filter(None, [key])})
-        self._ask_library, self._failures = library.acompletion, OpenAIError  # of which all the library's are
+        self._ask_library, self._failures = library.acompletion, OpenAIError  # the base of all the library's errors
         self._how = {"api_key": key, "base_url": base_url or None, "timeout": serving.request_seconds}
 
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """The library reads answers whole; how long they are it does not bound."""
+        """The library reads answers whole, and does not bound their length."""
         body = json.loads(content or b"{}")
         for message in body["messages"]:  # an empty text beside calls would be a part of its own, which Gemini refuses
             message["content"] = message.get("content") or (None if "tool_calls" in message else "")
@@ -208,7 +209,7 @@ class _Library(Client):
 
 
 def _failure(error: Any) -> tuple[int, dict[str, Any]]:
-    """A failure's status, and what the provider said in its own words or, where it said nothing, the library's."""
+    """A failure's status, and the provider's own words or, if there are none, the library's."""
     text = str(error).partition("\nTraceback")[0]
     if _NO_USAGE.search(text):
         return 502, {"message": "an answer without usage, which litellm does not read"}
@@ -225,7 +226,7 @@ def _failure(error: Any) -> tuple[int, dict[str, Any]]:
 
 
 def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
-    """A completion, with the provider's reason for its end where that tells of a failure and OpenAI's word does not."""
+    """A completion, with the provider's own finish reason if that shows a failure and OpenAI's word does not."""
     for choice in body.get("choices") or ():
         own = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
         if isinstance(own, str) and whose(500, own):
@@ -243,12 +244,12 @@ def _library() -> Any:
     return litellm
 
 
-# The library's table of models, read as the file that it is.
+# The library's table of models, read from its file.
 
 
 @lru_cache(maxsize=1)
 def _installed() -> str | None:
-    """The library and its version, which is the date of its table; None where it is not installed."""
+    """The library and its version, which is the date of its table; None if it is not installed."""
     try:
         return f"litellm {metadata.version('litellm')}"
     except metadata.PackageNotFoundError:
@@ -263,14 +264,14 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
-    """US dollars per million tokens; None where the entry does not say."""
+    """US dollars per million tokens; None if the entry does not say."""
     found = entry.get(key)
     return round(found * _MILLION, 9) if isinstance(found, int | float) else None
 
 
 @lru_cache(maxsize=256)
 def _found(model: str) -> Mapping[str, Any] | None:
-    """A model's entry, which may stand there without its provider's name."""
+    """A model's entry, which the table may list without the provider's name."""
     table, (provider, _, rest) = _table(), model.partition("/")
     own = table.get(rest)
     return table.get(model) or (own if own and provider in (own["litellm_provider"], _provider(own)) else None)
@@ -290,10 +291,10 @@ def _nearest(model: str) -> list[str]:
 
 
 def _provider(entry: Mapping[str, Any]) -> str:
-    """As it stands in front of a model's name."""
+    """The provider's name as the prefix of a model's name."""
     return _KIND.sub("", str(entry["litellm_provider"]))
 
 
 def _may(entry: Mapping[str, Any] | None, what: str) -> bool:
-    """Whether a model can do that, as far as its entry tells; where it says nothing the first completion will show."""
+    """Whether a model can do this, as far as its entry says; if it says nothing, the first completion will show."""
     return entry is None or entry.get(what) is not False

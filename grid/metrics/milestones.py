@@ -1,4 +1,4 @@
-"""Milestones: what of the way to a resolution was reached, and what was done that must not be."""
+"""Milestones: how much of the way to a resolution was reached, and which forbidden things were done."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from grid.worlds.equivalence import equivalent
 
 
 def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
-    """Milestones that can be reached, each once in the order of `after`.
+    """The milestones, each once, in the order of `after`, so that all can be reached.
 
     Raises:
-        ValueError: two have one name, `after` names none of them, they wait for one another, or one names neither a
-            tool nor a state, or both.
+        ValueError: two have one name, `after` names none of them, they wait for one another, or one of them names
+            neither a tool nor a state, or names both.
     """
     known = {one.name: one for one in milestones}
     if len(known) < len(milestones):
@@ -36,10 +36,11 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
 
 
 def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[str, int]:
-    """The milestones that a path reaches, each with the number of its first step that does; from 0.
+    """The milestones that a path reaches, each with the number, from 0, of the first step that reaches it.
 
-    One call may reach several, but none that comes after another of them. A state's has the number of steps. To take
-    the first step that fits is best: to reach a milestone earlier never keeps a later one from being reached.
+    One call may reach several milestones, but not two of which one comes after the other. A state's milestone has the
+    number of steps. It is best to take the first step that fits: reaching a milestone earlier never prevents a later
+    one.
     """
     found: dict[str, int] = {}
     numbered = [*zip(count(), trajectory.steps)]
@@ -56,7 +57,7 @@ def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[
 
 
 def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
-    """`milestones`, the share that was reached, and `forbidden_calls`; neither where the case names none."""
+    """`milestones`, the share that was reached, and `forbidden_calls`; each only if the case names some."""
     found: dict[str, Any] = {}
     if reference.milestones:
         found["milestones"] = len(reached(reference.milestones, trajectory)) / len(reference.milestones)
@@ -76,7 +77,7 @@ def _fits(one: Milestone, step: Step) -> bool:
 
 
 def holds(wanted: Json | Mapping[str, Json], found: Json | Mapping[str, Json]) -> bool:
-    """Whether all that is wanted is in what was found: of an object its fields, at any depth; else an equal value."""
+    """Whether `found` has all that is `wanted`: an object's fields, at any depth; otherwise an equal value."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(
             name in found and holds(value, found[name]) for name, value in wanted.items()

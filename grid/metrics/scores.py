@@ -1,4 +1,4 @@
-"""What all scorers of a cell share: the version of scoring, and what an episode that was never scored is told."""
+"""The common part of a cell's scorers: the version of scoring, and the values of an episode that was never scored."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from grid.worlds.lookup import Entry, LookupSimulator
 from grid.worlds.schema import READ_AS
 
 SCORING = "3"
-"""Raise when the same trajectory gets another score; part of every cell's id."""
+"""Raise this when the same trajectory gets another score; it is part of every cell's id."""
 PATTERNS = (
     "similar_tool_confusion", "wrong_parameters", "missing_parameters", "redundant_related", "redundant_unrelated",
     "intent_missed",
 )  # fmt: skip
-"""How trajectories go wrong (traject_bench §4.2; `grid.metrics.failure_patterns` has the rules)."""
+"""The ways in which trajectories go wrong (traject_bench §4.2; `grid.metrics.failure_patterns` has the rules)."""
 SUCCESS = "success"
-"""The one metric that is a column of `episodes`: whether the case was resolved, None where nobody can tell."""
+"""The one metric that is a column of `episodes`: whether the case was resolved, None if nobody can say."""
 UNSCORED: Mapping[str, Any] = MappingProxyType(
     {"repeated_call": False, "repeated_call_in_a_row": False, "failed_calls": 0, "finished": False}
 )
-"""What is so of an episode of which nothing is known."""
+"""The values for an episode about which nothing is known."""
 
 
-# Arguments that forgiving tools put in the place of others, and which of them were wrong (planning_horizon §3.2).
+# Arguments by which forgiving tools replaced others, and which of them were wrong (planning_horizon §3.2).
 
 
 def replacements(step: Step) -> Mapping[str, str]:
-    """What the tools say was put in the place of which parameters of a step's call; only of a world that mends."""
+    """The replacements that tools report, by the parameters of a step's call; only in a world that mends."""
     found = step.observation.content.get(READ_AS) if step.observation else None
     return {name: taken for name, taken in found.items() if isinstance(taken, str)} if isinstance(found, dict) else {}
 
@@ -44,9 +44,9 @@ def replacements(step: Step) -> Mapping[str, str]:
 def counts(path: Sequence[Step], reference: Reference) -> tuple[int, int]:
     """How many arguments were replaced on a path, and how many of those wrongly.
 
-    Wrongly: no call of the reference, of whatever tool, has what was taken as its argument of the same name (`key`,
-    `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). A path that is right by other names than the
-    reference's counts as wrong too, so that it is an upper bound of silent wrong replacements.
+    A replacement is wrong if no call of the reference, whatever its tool, has the new value as its argument of the same
+    name (`key`, `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). If a path is right with other names
+    than the reference's, this counts as wrong too, so that the number is an upper bound of silent wrong replacements.
     """
     calls = [call for call in reference.calls.values() if call]
     wanted = {(name, value) for call in calls for name, value in call.arguments.items() if isinstance(value, str)}
@@ -61,9 +61,9 @@ def _shape(reference: Reference) -> dict[str, Any]:
     """Depth, breadth and size of the reference plan, in calls and in edges.
 
     In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, breadth is calls / depth. In edges
-    (the paper's official code): depth is the dependencies in that chain, one fewer, and breadth is calls / those; null
-    for a plan without a dependency. The official code's longest path is too short in some plans, since it visits a step
-    before all that lead to it are known; this one is not.
+    (the paper's official code): depth is the number of dependencies in that chain, which is one less, and breadth is
+    calls / dependencies; null for a plan without a dependency. The official code's longest path is too short in some
+    plans, since it visits a step before all steps that lead to it are known; ours is not.
     """
     calls = {step: call for step, call in reference.calls.items() if call}
     depth = references.depth(calls)
@@ -78,25 +78,26 @@ def _shape(reference: Reference) -> dict[str, Any]:
 
 
 plan_shape: Once[Reference, dict[str, Any]] = Once(_shape)
-"""As `_shape`, once for all cells of a case."""
+"""As `_shape`, computed once for all cells of a case."""
 
 
-# Whether a case can be solved without guessing: all that its reference's calls need can be read.
+# Whether a case can be solved without guessing: everything that its reference's calls need can be read.
 
 
 _LONGEST = 8
-"""Words of a date or a number as a person writes it."""
+"""The most words of a date or a number as a person writes it."""
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
 def solvable(problem: Problem) -> bool | None:
     """Whether every argument of the calls that the resolution takes is told before its call; None without such calls.
 
-    Told is a value that stands in the query, in a substep of the plan (where the planner is given one) or in the
-    outcome of an earlier call of the reference: a text word by word, whatever the case and what stands between words; a
-    number or a date in any form that equals it. So is a whole reference to an earlier outcome, a truth value, and an
-    argument that is not compared. What takes a paraphrase, a sum or a guess is not, whoever says which texts mean the
-    same (`dataset.equivalence`): the rule errs on the side of no. A case whose tools were taken away is not.
+    A value is told if it is in the query, in a substep of the plan (if the planner gets one) or in the outcome of an
+    earlier call of the reference: a text word by word, whatever the letters' case and the characters between words; a
+    number or a date in any form that equals it. A whole reference to an earlier outcome, a truth value, and an argument
+    that is not compared are told too. A value that takes a paraphrase, a sum or a guess is not told, whoever says which
+    texts mean the same (`dataset.equivalence`): the rule errs on the side of no. A case whose tools were taken away
+    cannot be solved.
     """
     world = bare(problem.world)
     if not isinstance(world, LookupSimulator):
@@ -107,7 +108,7 @@ def solvable(problem: Problem) -> bool | None:
 
 
 def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset[str], seen: tuple[str, ...]) -> bool:
-    """Of the calls that a resolution takes, where all that is `seen` before the first one is this."""
+    """Whether a resolution's calls have only told arguments, if `seen` has all that is seen before the first call."""
     reference = Reference(stated.calls, tuple(resolution))
     entries = {step: entry for entry in table for step in entry.substeps}
     needed = _needed(reference)
@@ -125,7 +126,7 @@ def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset
 
 
 _told: Once[tuple[Entry, ...], Once[Reference, bool]] = Once(lambda table: Once(partial(_all_told, table)), most=512)
-"""The trials and planners that meet a case meet the same table and reference."""
+"""All trials and planners of a case have the same table and reference."""
 
 
 def _needed(reference: Reference) -> set[str]:

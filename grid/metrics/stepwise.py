@@ -1,4 +1,4 @@
-"""Step-wise and plan-level metrics of plan-guided tool use (egb_slate §6.1) and what goes with them."""
+"""Step-wise and plan-level metrics of plan-guided tool use (egb_slate §6.1), and related metrics."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def score(
     own: Mapping[str, Any] = MappingProxyType({}),
     concrete: Mapping[str, ToolCall] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """All metrics of one episode. `resolved` is the environment's word on the final state, `own` are the benchmark's.
+    """All metrics of one episode. `resolved` is the environment's verdict on the final state, `own` the benchmark's.
 
     `concrete` is as for `trajectory_scores`.
 
-    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Where a plan
-    was given to follow, that rate is of its steps, each by what it was offered; without one, rates of steps are None.
+    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. If a plan
+    was given to follow, that rate is over its steps, with the tools offered at each; without a plan, rates of steps are
+    None.
     """
     path = trajectory.steps
     found: dict[str, Any] = {
@@ -58,10 +59,10 @@ def score(
 def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for.
+    """All metrics of an episode, including the benchmark's own; `said` are those that a model was asked for.
 
-    They are taken of the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another counts
-    as that other.
+    They are measured on the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another one
+    counts as the replaced tool.
     """
     own, case, world = {**problem.measure(trajectory), **said}, problem.case, bare(problem.world)
     stated = problem.as_stated(trajectory)
@@ -75,7 +76,7 @@ def scored(
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:
-    """Whether the chosen tool is the reference's; None where the substep needs none."""
+    """Whether the chosen tool is the reference's; None if the substep needs no tool."""
     wanted = _reference_tool(step, reference)
     return None if wanted == NO_TOOL else step.chosen == wanted
 
@@ -124,15 +125,15 @@ def _text(call: ToolCall) -> str:
 def trajectory_scores(
     steps: Sequence[Step], reference: Reference, concrete: Mapping[str, ToolCall] = MappingProxyType({})
 ) -> Mapping[str, Any]:
-    """The metrics on tools and arguments of a path; none where the reference calls no tool.
+    """The metrics on tools and arguments of a path; none if the reference calls no tool.
 
-    exact_match: the names are the reference's, as lists where its calls are ordered, else as sets. inclusion: the names
-    found, by the length of the reference's *list*, as published: where that names a tool twice it cannot reach 1, which
-    `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first arguments
-    (`failure_patterns.same_arguments`), those left out that take a result which nobody knows; None if none is left.
+    exact_match: the names are the reference's, as lists if its calls are ordered, else as sets. inclusion: the names
+    found, divided by the length of the reference's *list*, as published: if that names a tool twice, inclusion cannot
+    reach 1, but `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first
+    arguments (`failure_patterns.same_arguments`), without calls that take an unknown result; None if none is left.
     retrieval_rate: inclusion's formula on the tools offered at any step. tool_precision, tool_recall: of the set of
-    names called against the reference's; 0 where nothing was called. `concrete` has the reference's calls, by substep,
-    with the earlier results filled in that they refer to.
+    names called, compared with the reference's; 0 if nothing was called. `concrete` has the reference's calls, by
+    substep, filled in with the earlier results to which they refer.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:
@@ -158,9 +159,9 @@ def _usage(
     for name in names:
         place, first = next((place, call) for place, call in wanted.items() if call.tool == name)
         if place not in concrete and references.refers(first):
-            continue  # what it takes from an earlier result is told by no number of a step
+            continue  # a step's number does not say what it takes from an earlier result
         own = next(step for step in made if step.call and step.call.tool == name)
-        # An earlier result may stand in a call by its reference or as itself.
+        # A call may have an earlier result by its reference or as the result itself.
         right, calls = [first, concrete.get(place, first)], [call for call in (own.call, own.written) if call]
         hits.append(any(same_arguments(call.arguments, one.arguments) for call in calls for one in right))
     return sum(hits) / len(hits) if hits else None

@@ -1,8 +1,8 @@
 """Holistic, plan-first and step-wise planning (agent_planning_benchmark §3.1, §5.1, C.2, C.3).
 
-All predict steps in one answer, without any of them being run. Where a case is diagnosed (`Case.diagnosed`) the calls
-stay as they are written, those too of tools that there are not: the scorer says what is wrong with them. Elsewhere they
-are run, so that they have to be calls of the tools on offer.
+All three predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the calls stay
+as they are written, also calls of tools that do not exist: the scorer says what is wrong with them. Otherwise the calls
+are run, so that they have to be calls of the offered tools.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from grid.text.calls import Call
 from grid.text.objects import UnreadableError
 
 MOST_THOUGHT = 2_000
-"""Characters of a call's reason that stand in the table of steps."""
+"""The most characters of a call's reason in the table of steps."""
 ROLE = (
     "You plan how a request is carried out by calling tools. Nothing is run while you plan: you do not see what the "
     "calls that you plan return.",
@@ -81,14 +81,14 @@ class Form:
 
 @plain_dataclass(frozen=True)
 class Plan:
-    """What was predicted, as it was read and as actions; a refusal is a call of REJECT behind the others."""
+    """A prediction, as it was read and as actions; a refusal is a call of REJECT after the other calls."""
 
     predicted: Predicted
     actions: tuple[Action, ...]
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """The tools to be planned with: a refusal has a form of its own, to finish is a call where it takes an answer."""
+    """The tools to plan with: a refusal has its own form, and a finish is a call only if it takes an answer."""
     kept = FINISH if view.answered and not view.guided else None
     return tuple(tool for tool in view.offer.cards if tool.name not in (REJECT, FINISH) or tool.name == kept)
 
@@ -106,7 +106,7 @@ def first_step(view: View) -> int:
 def asking(
     episode: Episode, view: View, acting: Acting, form: Form, keep: Callable[[Plan], Trajectory] | None = None
 ) -> Asking[Plan]:
-    """How a prediction is asked for, static sections first. `keep` makes a draft what stands where a budget ends."""
+    """The request for a prediction, static sections first. `keep` makes a draft the result in case a budget ends."""
 
     def read(asked: Answers) -> Plan | None:
         try:
@@ -139,7 +139,7 @@ def asking(
 
 
 def plan_of(form: Form, text: str, view: View, diagnosed: bool) -> Plan:
-    """The plan in an answer. Raises UnreadableError where it cannot be used."""
+    """The plan in an answer. Raises UnreadableError if it cannot be used."""
     tools = {tool.name: tool for tool in form.answer.tools}
     found = form.read(text, {} if diagnosed else tools)
     if found.refusal is not None and not form.answer.may_refuse:
@@ -153,7 +153,7 @@ def plan_of(form: Form, text: str, view: View, diagnosed: bool) -> Plan:
 def _action(
     call: ChainCall | None, found: Predicted, tools: dict[str, ToolSpec], view: View, diagnosed: bool
 ) -> Action:
-    """What a predicted call is run as, or shown as; without an outline no call is the end."""
+    """The action as which a predicted call is run or shown; without an outline, no call is the end."""
     if call is None:
         if view.guided:
             return Action(None)
@@ -180,7 +180,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
 
 def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-    """The path behind a prediction, as if each of its calls were taken as a step; its cost stands with the first."""
+    """The path after a prediction, as if each of its calls were taken as a step; the first step has its cost."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -195,7 +195,7 @@ def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
 
 
 def chain_of(plan: Plan, view: View) -> Chain:
-    """A prediction as the chain that is scored; to finish with an answer is no call."""
+    """A prediction as the chain that is scored; a finish with an answer is no call."""
     found = plan.predicted.chain(first_step(view))
     return replace(found, calls=tuple(call for call in found.calls if not (view.answered and call.name == FINISH)))
 
@@ -205,12 +205,12 @@ def chain_of(plan: Plan, view: View) -> Chain:
 
 @dataclass(frozen=True, config=STRICT)
 class Holistic(Acting):
-    """A plan with its tool chain, or a refusal where the case lets a request be refused.
+    """A plan with its tool chain, or a refusal if the case lets a request be refused.
 
-    Where a case is diagnosed, the chain is scored as it is written: nothing is run, and tools and arguments that there
-    are not stay in it. Elsewhere the chain is run without the model, to its end, as that of `zero_shot` is, and a plan
-    with a tool that was not offered is asked for again. An answer that refuses and plans all the same counts as both.
-    No solved questions are shown by default, as in the paper.
+    If a case is diagnosed, the chain is scored as it is written: nothing is run, and tools and arguments that do not
+    exist stay in it. Otherwise the chain is run to its end without the model, like the chain of `zero_shot`, and a plan
+    with a tool that was not offered is asked for again. An answer that both refuses and plans counts as both. By
+    default no solved questions are shown, as in the paper.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -230,11 +230,11 @@ class Holistic(Acting):
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Predict the chain. Raises ModelError where none can be read after the retries."""
+        """Predict the chain. Raises ModelError if none can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, the chain refined before it counts."""
+        """The same, with the chain refined before it counts."""
         path = begin(episode)
         view = whole_view(episode, path, self.max_calls)
         if view is None:
@@ -245,11 +245,11 @@ class Holistic(Acting):
         return trajectory(episode, await self.carried_out(episode, view, plan, usage))
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-        """The path behind a plan, which is run as it stands, without the model."""
-        # A plan without calls says that nothing has to be done; its summary is what is told.
+        """The path after a plan, which is run as it is, without the model."""
+        # A plan without calls says that nothing has to be done; its summary is the answer.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
         if not view.guided and not actions[-1].finished:
-            actions.append(Action(None, finished=True))  # who has no call left ends the work
+            actions.append(Action(None, finished=True))  # a plan without further calls ends the work
         return await run_plan(episode, view, actions, usage, self)
 
 
@@ -270,13 +270,13 @@ FORM = (
 
 
 async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refine | None) -> Drafted[Plan]:
-    """The plan from a point on, nothing of it run; refined where the setting says so.
+    """The plan from a point on, of which nothing is run; refined if the setting says so.
 
-    Where a case is diagnosed a draft is the result of an episode that a budget ends. Elsewhere the plan of the first
-    turn goes into every trajectory of the episode (`Trajectory.planned`, `unrefined`).
+    If a case is diagnosed, a draft is the result of an episode that a budget ends. Otherwise the plan of the first turn
+    goes into every trajectory of the episode (`Trajectory.planned`, `unrefined`).
 
     Raises:
-        ModelError: no plan that can be used, after all retries.
+        ModelError: no usable plan after all retries.
     """
     diagnosed = episode.case.diagnosed
     keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if diagnosed else None
@@ -301,7 +301,7 @@ def _form(episode: Episode, view: View, acting: Acting) -> Form:
 
 
 def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError where it cannot be used."""
+    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError if it cannot be used."""
     found = read_chain(text, tools)
     if view.guided and found.refusal is None and len(found.calls) != left:
         raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")
@@ -320,12 +320,12 @@ def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: Vi
 
 @dataclass(frozen=True, config=STRICT)
 class PlanFirst(Holistic):
-    """The plan that `holistic` writes, then one sampled call a decision, the plan in the prompt of each.
+    """The plan that `holistic` writes, then one sampled call for each decision, with the plan in its prompt.
 
-    With the keys of conf/planner/direct.yaml the decisions are asked for as `direct` asks for them: all that differs
-    is the plan. None of its calls is run because it stands there: also a refusal is carried out by a decision, and may
-    be departed from. Where the user says more than one thing, each turn has a plan of its own. A case that is diagnosed
-    ends with the plan, as for `holistic`.
+    With the keys of conf/planner/direct.yaml the decisions are asked for as by `direct`: only the plan differs. No call
+    is run merely because it is in the plan: a decision has to make it, and may depart from the plan, also from a
+    planned refusal. If the user speaks more than once, each turn has its own plan. A case that is diagnosed ends with
+    the plan, as for `holistic`.
     """
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
@@ -335,7 +335,7 @@ class PlanFirst(Holistic):
 
 
 def plan_lines(episode: Episode, view: View, plan: Plan) -> tuple[str, ...]:
-    """A plan as prompts show it: its summary, and a line a step as a history has it."""
+    """A plan as prompts show it: its summary, and a line for each step, as in a history."""
     summary = shown(" ".join(plan.predicted.plan.split()))
     steps = imagined(episode, view, plan, Usage()).lines[len(view.path.lines) :] or (prompts.PLAN_EMPTY,)
     return (*([f"{prompts.PLAN_SUMMARY}{summary}"] if summary else []), *steps)
@@ -344,12 +344,12 @@ def plan_lines(episode: Episode, view: View, plan: Plan) -> tuple[str, ...]:
 async def _by_plan(
     episode: Episode, view: View, name: str, *, acting: Acting, plan: tuple[str, ...], first: str, cost: Usage
 ) -> Decision:
-    """A decision with the plan in its prompt; what the plan cost stands with the `first`."""
+    """A decision with the plan in its prompt; the decision at the step `first` includes the plan's cost."""
     decision = await single_pass(episode, replace(view, plan=plan), name, acting)
     return replace(decision, usage=decision.usage + cost) if view.substep.id == first else decision
 
 
-# Step-wise planning: the next k steps, on what was done so far (agent_planning_benchmark §3.1, C.2).
+# Step-wise planning: the next k steps, given the steps so far (agent_planning_benchmark §3.1, C.2).
 
 
 MESSAGE = (
@@ -374,13 +374,13 @@ NO_TOOL = 'For a substep that calls no tool, "tool_calls" is an empty list.'
 
 @dataclass(frozen=True, config=STRICT)
 class Stepwise(Acting):
-    """The next k steps in one answer, or a refusal where the case lets a request be refused.
+    """The next k steps in one answer, or a refusal if the case lets a request be refused.
 
-    Where a case asks for so many steps and no more (`Case.decisions`) and is diagnosed, one prediction is made, and
-    nothing is run. Elsewhere the steps are run, and the next k predicted on what they returned, up to the end.
+    If a case asks for a fixed number of steps (`Case.decisions`) and is diagnosed, one prediction is made, and nothing
+    is run. Otherwise the steps are run, and the next k are predicted from their results, up to the end.
 
     Args:
-        k: steps of a prediction; None: as many as the case asks for, one where it does not say.
+        k: steps of a prediction; None: as many as the case asks for, or one if it does not say.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -392,15 +392,15 @@ class Stepwise(Acting):
 
     @property
     def writes_plans(self) -> bool:
-        """Always, be it of one step."""
+        """Always, even if a plan has one step."""
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Predict the next steps. Raises ModelError where none can be read after the retries."""
+        """Predict the next steps. Raises ModelError if none can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, every prediction refined before it counts; `unrefined` is the draft where there is but one."""
+        """The same, with every prediction refined before it counts; `unrefined` is the draft if there is only one."""
         path, drafts = begin(episode), list[Chain]()
         while (view := whole_view(episode, path, self.max_calls)) is not None:
             if episode.case.diagnosed and episode.case.decisions is not None:
@@ -435,7 +435,7 @@ class Stepwise(Acting):
 
 
 def _read_steps(text: str, tools: dict[str, ToolSpec], count: int, guided: bool) -> Predicted:
-    """The steps in an answer. Without an outline a message without a call is the end where no call follows it."""
+    """The steps in an answer. Without an outline, a message without a call is the end if no call follows it."""
     found = read_messages(text, count, tools)
     if guided or found.refusal is not None or not any(found.calls):
         return found

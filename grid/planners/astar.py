@@ -25,35 +25,37 @@ from grid.planners.side_by_side import every
 Frontier = list[tuple[float, float, int, Node]]
 """A heap of f(n), minus the mean share of the plan's actions, the node's place, and the node.
 
-Our rule: of equals the plan whose actions were proposed most often is taken, then the first made. Equals are common:
-where g1 is 1 samples count for nothing, and calls of one tool with other arguments cost the same.
+Our rule: among equal costs, the plan whose actions were proposed most often is taken, then the first one made. Equal
+costs are common: if g1 is 1, samples do not count, and calls of one tool with other arguments cost the same.
 """
 
 
 @dataclass(frozen=True, config=STRICT)
 class AStar(TreeSearch):
-    """The plan of least f(n) = g(n) + h(n) is gone on from, until it is complete (ToolChain*, algorithm 1).
+    """Extend the plan with the least f(n) = g(n) + h(n), until it is complete (ToolChain*, algorithm 1).
 
     g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the longest common subsequence of the
-    plan up to there with the solved plan most like it, divided by the shorter one's length; g2 the action's share of
-    the `branching` samples that proposed it. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1 is where in solved plans the action
-    stands on average, h2 is n's depth divided by the length of the plan that the model imagines on from n. No judge is
+    plan up to there with the solved plan most like it, divided by the shorter one's length; g2 is the share of the
+    `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1 is the action's average place in
+    solved plans, h2 is n's depth divided by the length of the plan that the model imagines from n on. No judge is
     asked.
 
-    The authors' code is not public, and we found no values of α and β: they are 0.5. In ToolChain* states are plans and
-    nothing enters the costs that a tool returned; so `executes: end` plans without running anything, then runs the one
-    plan. `executes: expanded` runs an action when its node is expanded, so that what follows is planned on what it
-    returned. Two samples are the same action where they are the same call (theirs: where a model finds them alike).
+    The authors' code is not public, and we found no values of α and β: they are 0.5. In ToolChain* states are plans,
+    and no tool's result enters the costs; so `executes: end` plans without running anything, then runs the one plan.
+    `executes: expanded` runs an action when its node is expanded, so that later steps are planned with its result. Two
+    samples are the same action if they are the same call (in the paper: if a model finds them alike).
 
-    Solved plans are the demonstrations; theirs grow with each solved case, which would make cases depend on each other.
-    Where a dataset has none they are, with `solved: other_half`, as many reference plans of its other half's cases, the
-    nearest queries first and none of the case's own cluster: costs go by them, prompts do not show them. `none`: there
-    are none. Their actions are tools, since arguments belong to a question. A tool that is in none stands where the one
-    does whose name is most like it. Without solved plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under
-    an outline the imagined plan has the outline's length, and is not asked for; one that cannot be read makes h2 0.
+    Solved plans are the demonstrations; the paper's grow with each solved case, which would make cases depend on each
+    other. If a dataset has no demonstrations, `solved: other_half` takes as many reference plans from cases of its
+    other half, the nearest queries first and none from the case's own cluster: costs use these plans, prompts do not
+    show them. `none`: there are no solved plans. The actions of solved plans are tools, since arguments belong to a
+    question. A tool that is in no solved plan has the place of the tool whose name is most like its own. Without solved
+    plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under an outline the imagined plan has the outline's
+    length and is not asked for; an imagined plan that cannot be read makes h2 0.
 
-    After `expansions`, or where the model's budget is used up, the complete plan of least f in the frontier is run, or
-    else the least of all. An incomplete path is worth the more the nearer its end is (−h).
+    After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run,
+    or, if none is complete, the plan with the least f. The value of an incomplete path is −h: it is higher the nearer
+    the path's end is.
     """
 
     max_tokens: Annotated[int, Field(ge=1)] = 2048
@@ -66,17 +68,17 @@ class AStar(TreeSearch):
 
     @property
     def goes_by_solved(self) -> bool:
-        """Where a dataset has no demonstrations, it asks for solved cases of its other half."""
+        """Whether it asks for solved cases of a dataset's other half, if the dataset has no demonstrations."""
         return self.solved == OTHER_HALF
 
     @property
     def plans_ahead(self) -> bool:
-        """It measures what is to come by the plan that the model imagines."""
+        """Always: the plan that the model imagines measures the steps to come."""
         return True
 
     @property
     def answers_ahead(self) -> bool:
-        """Where the whole plan is run at the end."""
+        """If the whole plan is run at the end."""
         return self.executes == "end"
 
     async def search(self, search: Search) -> None:
@@ -88,7 +90,7 @@ class AStar(TreeSearch):
                 node = frontier[0][-1]
                 if search.ended(node):
                     stop = await self._run(search, node, costs)
-                    if not search.ended(node):  # its finish was refused: it is gone on from
+                    if not search.ended(node):  # its finish was refused: the search goes on from it
                         continue
                     if stop or not self.oracle_stop or len(frontier) == 1:
                         return
@@ -99,7 +101,7 @@ class AStar(TreeSearch):
         await self._run(search, min(complete or frontier)[-1], costs)
 
     async def _expand(self, search: Search, frontier: Frontier, costs: Costs) -> bool:
-        """Put the children of the frontier's first node in its place; False where nothing would be left."""
+        """Put the children of the frontier's first node in its place; False if nothing would be left."""
         node = frontier[0][-1]
         if self.executes == "expanded":
             await self._run(search, node, costs)
@@ -116,7 +118,7 @@ class AStar(TreeSearch):
         return True
 
     async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
-        """Run a plan's actions that were not run yet; whether the search may stop."""
+        """Run a plan's actions that were not run yet; returns whether the search may stop."""
         stop = False
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
@@ -150,7 +152,7 @@ class Costs:
         return self.g[node.label] + self.h[node.label]
 
     async def _imagined(self, node: Node) -> float:
-        """h2: the depth of a node, divided by that of the end which the model imagines for its plan."""
+        """h2: the depth of a node, divided by the depth of the end that the model imagines for its plan."""
         view, depth = self._search.view(node), node.depth
         if view is None:
             return 1.0
@@ -172,5 +174,5 @@ class Costs:
 
 
 def mixed(known: float | None, told: float, weight: float) -> float:
-    """(1 − s1)^w (1 − s2)^(1−w) of two scores in [0, 1]; 1 − s2 where the first is unknown."""
+    """(1 − s1)^w (1 − s2)^(1−w) of two scores in [0, 1]; 1 − s2 if the first is unknown."""
     return 1 - told if known is None else float((1 - known) ** weight * (1 - told) ** (1 - weight))

@@ -18,17 +18,18 @@ Frontier = list[tuple[float, float, int, Node]]
 
 @dataclass(frozen=True, config=STRICT)
 class BestFirst(TreeSearch):
-    """Algorithm 1, again and again: each search goes on from the state that the one before committed to (§3.3).
+    """Algorithm 1, repeated: each search starts at the state to which the previous search committed (§3.3).
 
-    `branching` is b, the most frequent of `samples` sampled actions (§4.1); `depth` d, the steps that a search looks
-    ahead, None: to the paths' ends; `expansions` c, the states that it takes from its frontier; `threshold` θ.
+    `branching` is b: the b most frequent of `samples` sampled actions are used (§4.1); `depth` is d, the steps that a
+    search looks ahead (None: to the paths' ends); `expansions` is c, the states that a search takes from its frontier;
+    `threshold` is θ.
 
     A call is run when its state is taken, as in the authors' code, so that a call in the frontier costs nothing. A
-    state has one set of actions: a search from it takes up those that an earlier one sampled there.
+    state has one set of actions: a search from it uses the actions that an earlier search sampled there.
 
-    Where the paper is silent: of equals in the frontier the one sampled more often is taken, then the first made. A
-    search without a state to commit to, since no action fits, is the last. With `oracle_stop` no end is committed to:
-    it is known not to resolve the case.
+    Where the paper is silent: among equal states in the frontier, the one sampled more often is taken, then the first
+    one made. A search that finds no state to commit to, since no action fits, is the last. With `oracle_stop` no search
+    commits to an end, since the end is known not to resolve the case.
     """
 
     samples: Annotated[int, Field(ge=1, le=2000)] = 20
@@ -43,7 +44,7 @@ class BestFirst(TreeSearch):
             start = await self._best_below(search, start)
 
     async def _best_below(self, search: Search, start: Node) -> Node | None:
-        """Algorithm 1 from a state: the one of the highest value; None where there is none, or the case is resolved."""
+        """Algorithm 1 from a state: the state of the highest value; None without one, or if the case is resolved."""
         best: Node | None = None
         frontier: Frontier = []
         await self._push(search, start, frontier)
@@ -64,7 +65,7 @@ class BestFirst(TreeSearch):
         return best
 
     async def _value(self, search: Search, node: Node) -> bool:
-        """v_p ← f_v(s_p), of a state that no search has taken before; whether it resolves the case."""
+        """v_p ← f_v(s_p), for a state that no search has taken before; returns whether it resolves the case."""
         if node.execution is not None:
             return False
         search.count(node)

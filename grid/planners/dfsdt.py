@@ -32,25 +32,25 @@ NOT_RUN = {
 
 @dataclass(frozen=True, config=STRICT)
 class DFSDT(TreeSearch):
-    """Depth first; the first path that ends is the result, and what is given up is tried anew from higher up.
+    """Depth first; the first path that ends is the result. If a path is given up, the search goes on from higher up.
 
-    A node has `branching` children. Each is sampled when its turn comes, by a prompt that shows the ones before it with
-    what became of them, and asks for something else. `order: compared` (the released code's DFS): all of them are
-    sampled and run first, then entered by how many others each beats, where the judge scores either of a pair against
-    the other; only this needs a judge.
+    A node has `branching` children. Each is sampled when its turn comes, with a prompt that shows the earlier children
+    and their outcomes, and asks for something else. `order: compared` (the released code's DFS): all children are
+    sampled and run first, then entered in the order of how many others each beats: the judge scores each child of a
+    pair against the other. Only this order needs a judge.
 
-    `give_up` is an option of every decision, beside `finish` or, under an outline, `no_tool`, whatever the dataset. A
-    child that gives up, or that ends its path, backs up two levels: its parent has no further child, its grandparent
-    has. One at the greatest depth, or that cannot be run, backs up one.
+    `give_up` is an option of every decision, beside `finish` or, under an outline, `no_tool`, whatever the dataset.
+    After a child that gives up or ends its path, the search backs up two levels: its parent gets no further child, its
+    grandparent does. After a child at the greatest depth, or one that cannot be run, it backs up one level.
 
     What the paper leaves open:
-    - A path ends where it says so (`finish`) or, under an outline, behind the last substep. Without `oracle_stop` the
+    - A path ends if it says so (`finish`) or, under an outline, after the last substep. Without `oracle_stop` the
       first end is the result; with it the search goes on, as after `give_up`, until an end resolves the case.
     - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
-    - Where no path ended, one cut off at the greatest depth is the result, or else the longest, of equals the first.
-      The released code takes one at random that was given up. A path's value is the share of its depth, 1 at its end.
-    - A child that is the same as one before it, against the instruction, is gone on from like any other.
-    - `requests` are all of an episode: of a drafted outline, and of the judge, too.
+    - If no path ended, a path cut off at the greatest depth is the result, else the longest path, the first of several.
+      The released code takes a random path that was given up. A path's value is its share of the depth, 1 at its end.
+    - If a child repeats an earlier one, against the instruction, the search goes on from it as from any other.
+    - `requests` limits all requests of an episode, including those for a drafted outline and those to the judge.
     """
 
     max_calls: Annotated[int, Field(ge=1, le=10_000)] = 12
@@ -61,7 +61,7 @@ class DFSDT(TreeSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A judge only where children are compared."""
+        """A judge only if children are compared."""
         return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
 
     def look(self, view: View) -> View:
@@ -97,7 +97,7 @@ class DFSDT(TreeSearch):
                 yield child
 
     async def _another(self, search: Search, node: Node) -> Node:
-        """One more child, which should differ from those that there are; run, if it can be."""
+        """One more child, which should differ from the existing ones; it is run if it can be."""
         self._allow(search, 1)
         await search.propose([node], 1, siblings=tuple(map(self._told, node.children)))
         child = node.children[-1]
@@ -106,9 +106,9 @@ class DFSDT(TreeSearch):
         return child
 
     async def _compared(self, search: Search, made: Sequence[Node]) -> list[Node]:
-        """The best first: a point for each sibling that is beaten, half of one where both are as good.
+        """The best first: a child has a point for each sibling that it beats, half a point if both are equally good.
 
-        Those that were not run come last.
+        Children that were not run come last.
         """
         pairs = list(permutations([node for node in made if node.path], 2))
         self._allow(search, len(pairs))
@@ -128,14 +128,14 @@ class DFSDT(TreeSearch):
         return await search.scores.ask(asked, "better")
 
     def _told(self, child: Node) -> str:
-        """A sibling, and what became of it."""
+        """A sibling and its outcome."""
         if child.path is not None:
             return prompts.step_text(child.path.steps[-1], most=self.most_observed)
         call = child.action.call if child.action else None
         return f"{call.text() if call else GIVE_UP}: {NOT_RUN.get(child.pruned or '', '')}"
 
     def _allow(self, search: Search, requests: int) -> None:
-        """Raise BudgetError where so many more are too many: the search ends with its best path so far."""
+        """Raise BudgetError if so many more requests are too many: the search ends with its best path so far."""
         if len(search.episode.messages) + requests > self.requests:
             raise BudgetError("planner.requests", self.requests)
 

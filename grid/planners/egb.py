@@ -35,14 +35,15 @@ class EntropyGuidedBranching(Acting, ABC):
 
     `trajectories` is the budget b of §6.2, the first pass included; `branch_limit` and `step_branch_limit` are the
     pseudocode's B and B_s; `max_candidates` counts 'no tool', or 'finish'. `parallel`: branches are tried side by side;
-    the first in order that resolves the case wins as before, and those behind it are cancelled. What these took is
-    counted, and told apart (`Episode.cancelled`): one after another it would not have been spent (§6.2, table 5).
+    the first in order that resolves the case wins as before, and the branches after it are cancelled. The usage of
+    cancelled branches is counted, and also shown separately (`Episode.cancelled`): branches that are tried one after
+    another would not have spent it (§6.2, table 5).
 
     `branch_order`: with `step` (lines 17 to 22) all alternatives of the most uncertain step come before any of the
     next, so that with b = 5 and B_s = 5 one step takes all four branches. `round_robin` is not in the paper: the best
     alternative of each step, most uncertain first, then the second best of each, and so on.
 
-    Of an answer with several native calls the first counts: a decision has one entropy.
+    In an answer with several native calls, only the first counts: a decision has one entropy.
     """
 
     trajectories: Annotated[int, Field(ge=1)] = 5
@@ -95,7 +96,7 @@ class EntropyGuidedBranching(Acting, ABC):
         """(decision's index, alternative tool), in the order of trial (lines 15 to 22).
 
         Decisions by entropy descending, ties in their order; at each the alternatives by probability descending, at
-        most B_s of them. Either decision by decision, or one of each in turn.
+        most B_s of them. Either decision by decision, or one alternative of each decision in turn.
         """
         indices = [index for index, decision in enumerate(first.decisions) if decision.entropy is not None]
         indices.sort(key=lambda index: -(first.decisions[index].entropy or 0.0))
@@ -110,7 +111,7 @@ class EntropyGuidedBranching(Acting, ABC):
         return [(index, option.tool) for option in alternatives[: self.step_branch_limit]]
 
     async def _branch(self, episode: Episode, first: Rollout, index: int, tool: str, branch: int) -> Path:
-        """Lines 26 to 31: the prefix as it was, the alternative in its place, the rest selected anew."""
+        """Lines 26 to 31: the prefix as it was, the alternative at the branching point, the rest selected anew."""
         view, decided = first.views[index], first.decisions[index]
         if tool in decided.calls:
             forced = Decision(decided.calls[tool][0], usage=Usage())
@@ -125,7 +126,7 @@ class EntropyGuidedBranching(Acting, ABC):
 class EGBSampling(EntropyGuidedBranching):
     """Algorithm 2: entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls.
 
-    The steps behind a branching point take one sample each: a majority of m would be no single pass (line 29).
+    The steps after a branching point take one sample each: a majority of m would be no single pass (line 29).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -145,19 +146,19 @@ class EGBSampling(EntropyGuidedBranching):
 class EGBLogits(EntropyGuidedBranching):
     """Algorithm 3: entropy of the exact distribution over the options' indices.
 
-    Alternatives of probability `threshold` (τ) and more are branched on, their arguments generated when they are.
+    It branches on alternatives with probability `threshold` (τ) or more, and generates their arguments only then.
 
-    `suffix` is how the steps behind a branching point are decided: `sampled`, one sampled action each as in
+    `suffix` says how the steps after a branching point are decided: `sampled`, one sampled action each as in
     EGB-Sampling (with a `thought`, which nothing else here has), or `chosen`, the most probable option, then its
     arguments. The paper says only 'single-pass selection' (line 29). That it samples is inferred from table 5:
-    EGB-Logits makes 149.6 forward passes a case, and one distribution takes 11 (lines 4 and 10). 149.6 is 13.6 × 11: a
-    distribution for each step of a first pass of 13.6 steps, and none in any suffix. What both estimators call beyond
-    such a first pass is of one size, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10, as it
-    would be with suffixes of one kind. What remains unexplained: ReAct's 32.0 calls a case.
+    EGB-Logits makes 149.6 forward passes per case, and one distribution takes 11 (lines 4 and 10). 149.6 is 13.6 × 11:
+    a distribution for each step of a first pass of 13.6 steps, and none in any suffix. Beyond such a first pass, both
+    estimators make about equally many calls, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10,
+    as they would with suffixes of one kind. ReAct's 32.0 calls per case remain unexplained.
 
-    `labels` is `numbers` in the paper. With `names` the model is asked for a call as EGB-sampling asks without a
-    thought, and the distribution is the one that its votes over tools tend to as m grows: at temperature 1, where calls
-    are sampled under their schema, and as far as the model writes them in its tokenizer's own tokens (`choice`).
+    `labels` is `numbers` in the paper. With `names` the model is asked for a call as in EGB-sampling without a thought,
+    and the distribution is the limit of the votes over tools as m grows. This holds at temperature 1, if calls are
+    sampled under their schema, and as far as the model writes them in its tokenizer's own tokens (`choice`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -192,24 +193,25 @@ class EGBLogits(EntropyGuidedBranching):
         return await self.compute_entropy(episode, view, name)
 
 
-# ToolTree's search with EGB's entropy: a state branches only where the policy is uncertain.
+# ToolTree's search with EGB's entropy: a state branches only if the policy is uncertain there.
 
 
 @dataclass(frozen=True, config=STRICT)
 class EGBTree(RewardedSearch):
     """Tree search that expands a state by the exact entropy of its options (egb_slate algorithm 3, tooltree §3).
 
-    At a state that was not expanded one scoring pass gives the distribution over the options. Where its entropy is
-    above `entropy_threshold` (nats), the `branching` (K) most probable options become children; elsewhere the most
-    probable one alone, and the search goes on from there without a choice. Options of less than `threshold` (EGB's τ)
-    are never children. Each child has one draft of its arguments, and its option's probability as r_pre in equation 1:
-    no judge is asked before a call. All else is `RewardedSearch`: rewards, pruning after a call, backup and the end.
+    At a state that was not expanded, one scoring pass gives the distribution over the options. If its entropy is above
+    `entropy_threshold` (nats), the `branching` (K) most probable options become children; otherwise only the most
+    probable option does, and the search goes on from there without a choice. Options with a probability below
+    `threshold` (EGB's τ) are never children. Each child has one draft of its arguments, and its option's probability as
+    r_pre in equation 1: no judge is asked before a call. Everything else is as in `RewardedSearch`: rewards, pruning
+    after a call, backup and the end.
 
-    An option whose call cannot be made from a state (its path has made the same call) leaves its place to the next one.
+    If an option's call cannot be made from a state (its path has made the same call), the next option takes its place.
 
-    `entropy_threshold` is a number that somebody learned on cases which are not tested (`agent-grid threshold`): 0
-    branches everywhere, anything above ln(options) nowhere. `labels`: whether options are asked for by number or by
-    name; their entropies differ, and so do their thresholds.
+    `entropy_threshold` is a number learned on cases that are not tested (`agent-grid threshold`): 0 branches
+    everywhere, anything above ln(options) nowhere. `labels`: whether options are asked for by number or by name; their
+    entropies differ, and so do their thresholds.
     """
 
     entropy_threshold: Annotated[float, Field(ge=0)] = 1.0

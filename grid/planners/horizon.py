@@ -24,8 +24,8 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 class Horizon(Acting):
     """The limits under which horizons are compared (planning_horizon §4.1, B.2), the same for all of them.
 
-    A failed call may be followed by others, `max_failed_calls` times in all: the path ends behind the next failed one.
-    A finish that is refused is a failed call. It ends after `max_calls` too, the finish among them.
+    Other calls may follow a failed call, `max_failed_calls` times in all: the path ends after the next failed one. A
+    refused finish is a failed call. The path also ends after `max_calls`, which include the finish.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -46,18 +46,18 @@ def failed(path: Path) -> bool:
     return observation is not None and observation.failed
 
 
-# Single-step horizon (planning_horizon §2.1, eq. 1): one call at a time, on all observations.
+# Single-step horizon (planning_horizon §2.1, eq. 1): one call at a time, given all observations.
 
 
 @dataclass(frozen=True, config=STRICT)
 class SingleStepHorizon(Horizon):
     """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or the limits of `Horizon` are reached (B.2).
 
-    Every decision is offered the tools of the whole query, as those of `fh`.
+    Every decision is offered the tools for the whole query, as in `fh`.
     """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Call tools one by one. Raises ModelError where no answer can be read after the retries."""
+        """Call tools one by one. Raises ModelError if no answer can be read after the retries."""
         over = partial(self.given_up, episode)
         done = await rollout(episode, self._next, self, begin(episode), whole_query=True, over=over)
         return trajectory(episode, done.path)
@@ -71,7 +71,7 @@ class SingleStepHorizon(Horizon):
         return decision
 
 
-# Full horizon with lazy replanning (planning_horizon §2.2, eqs. 2 and 3): plan, run, plan anew where a call fails.
+# Full horizon with lazy replanning (planning_horizon §2.2, eqs. 2 and 3): plan, run, plan anew if a call fails.
 
 
 FAILED = "Step {step} failed."
@@ -87,8 +87,8 @@ ASK_AGAIN = "What was done stays as it is, with its results: do not plan it agai
 class FullHorizon(Horizon):
     """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
 
-    A new plan is appended to what was executed: no call that succeeded is made again. It is asked for with the rest of
-    the plan before, which may be gone on with. Given an outline a plan has one entry for each substep that is left.
+    A new plan is appended to the executed calls: no call that succeeded is made again. Its prompt shows the rest of the
+    previous plan, which the model may keep. With an outline, a plan has one entry for each substep that is left.
     """
 
     @property
@@ -102,11 +102,11 @@ class FullHorizon(Horizon):
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
+        """Plan, run without the model, replan on failure. Raises ModelError if no plan can be read."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same with every plan refined, those after a failure too; `unrefined` is the first draft."""
+        """The same with every plan refined, also those after a failure; `unrefined` is the first draft."""
         path, replans = begin(episode), -1
         notes: tuple[str, ...] = ()
         unrefined: Chain | None = None
@@ -122,9 +122,9 @@ class FullHorizon(Horizon):
 
 
 def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
-    """What is said behind a failed step: what of its plan was not run, and that this may be gone on with.
+    """The notes after a failed step: the rest of its plan, which was not run, and that the model may keep this rest.
 
-    The rest can stand as it is, its references too: what failed was a step, so that those behind it keep their numbers.
+    The rest can stay as it is, with its references: the failed call was a step, so that later steps keep their numbers.
     """
     told = FAILED.format(step=step)
     if not rest:

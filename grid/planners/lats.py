@@ -16,31 +16,32 @@ from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 FAILED = -1.0
-"""The reward of an end that failed, as the authors' code backs it up; others have rewards in [0, 1]."""
+"""The reward of an end that failed, as in the authors' code; other ends have rewards in [0, 1]."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class LATS(TreeSearch):
     """Select a leaf, expand it, evaluate its children, simulate to an end, back its reward up, reflect on a failure.
 
-    `branching` is n, `mixing` λ, `exploration` w. All that a simulation expands stays in the tree. It ends after
-    `iterations` (k), at the first success, or when every end that the tree holds was visited.
+    `branching` is n, `mixing` λ, `exploration` w. All nodes that a simulation expands stay in the tree. The search ends
+    after `iterations` (k), at the first success, or when every end in the tree was visited.
 
-    `max_visited` is the k of LATS-k (egb_slate §6.2, B.3): at most so many different nodes are visited, the root
-    not counted. A node is visited when the selection or a simulation moves to it, as its N(s) counts; its siblings,
-    which were sampled, run and judged with it, are not. At the limit nothing more is expanded, and a simulation that it
-    cuts short backs up the value of its last node. (To count every node that was run would be another reading. With
+    `max_visited` is the k of LATS-k (egb_slate §6.2, B.3): at most so many different nodes are visited, not counting
+    the root. A node is visited when the selection or a simulation moves to it, which its N(s) counts; its siblings,
+    which were sampled, run and judged with it, are not visited. At the limit nothing more is expanded, and a simulation
+    that is cut short backs up the value of its last node. (Another reading would count every node that was run. With
     n = 5 and k = 10 no path would then be longer than two steps, and LATS-10 could not solve 71% in table 9. There it
-    takes 4.9 times ReAct's tokens; read as here 4.8 [4.5, 5.0] times on that benchmark, with a simulated policy.)
+    takes 4.9 times ReAct's tokens; with our reading 4.8 [4.5, 5.0] times on that benchmark, with a simulated policy.)
 
-    An end's reward r is the judge's score of the whole path. It is a success where that is `success` or more, and
-    failed, with r = −1, where it is less than `failure`. With `oracle_stop` (the authors' protocol) whether it
-    resolves the case decides both. A path that cannot go on, since no action that was sampled there fits, has failed;
-    one that `max_calls` cuts off is an end like others.
+    An end's reward r is the judge's score of the whole path. An end is a success if its score is `success` or more, and
+    has failed, with r = −1, if its score is less than `failure`. With `oracle_stop` (the authors' protocol), both
+    depend on whether the end resolves the case. A path that cannot go on, since no action sampled there fits, has
+    failed; a path that `max_calls` cuts off is an end like others.
 
-    Where the paper is silent: a node without visits has an infinite UCT by eq. 1, so that it comes `first`, of several
-    that of the highest V; or its `value` V is its UCT, as in the authors' code for HotpotQA. An end is visited once,
-    since its reward stays what it is. The `reflections` are on the first failures, as in the authors' code.
+    Where the paper is silent: `unvisited` is the UCT of a node without visits. With `first` it is infinite, as in
+    eq. 1, so that such nodes come first, of several the one with the highest V; with `value` it is V, as in the
+    authors' code for HotpotQA. An end is visited once, since its reward does not change. The `reflections` are on the
+    first failures, as in the authors' code.
     """
 
     iterations: Annotated[int, Field(ge=1, le=100_000)] = 50
@@ -74,7 +75,7 @@ class LATS(TreeSearch):
                 lessons = (*lessons, await reflect(search.episode, path, len(lessons), self.temperature))
 
     def _select(self, root: Node, done: set[Node]) -> Node | None:
-        """From the root on the child of the highest UCT, down to a leaf; None where nothing is left."""
+        """Follow the child with the highest UCT, from the root down to a leaf; None if nothing is left."""
         node = root
         while left := [child for child in node.open if child not in done]:
             node = max(left, key=partial(self._uct, visits=node.visits_below))
@@ -87,10 +88,10 @@ class LATS(TreeSearch):
         return child.value + self.exploration * sqrt(log(visits) / child.visits), child.value
 
     async def _simulate(self, search: Search, leaf: Node, lessons: tuple[str, ...], visited: set[Node]) -> Node | None:
-        """Expand and evaluate from a leaf on, always below the child of the highest value; the end, None for a success.
+        """Expand and evaluate from a leaf on, always at the child of the highest value; the end, None for a success.
 
-        The leaf's own expansion and evaluation are those of §4.2, the further ones its simulation. Nodes that it moves
-        to are `visited`.
+        The leaf's own expansion and evaluation are those of §4.2, the further ones are its simulation. The nodes to
+        which it moves are added to `visited`.
         """
         node = leaf
         if leaf is not search.root:
@@ -109,7 +110,7 @@ class LATS(TreeSearch):
         return self.max_visited is not None and len(visited) >= self.max_visited
 
     async def _expand(self, search: Search, node: Node, lessons: tuple[str, ...]) -> bool:
-        """Sample n actions, run them, and evaluate where they lead; whether one of them is a success."""
+        """Sample n actions, run them, and evaluate the new states; returns whether one of them is a success."""
         await search.propose([node], self.branching, lessons)
         await search.execute_all(node.open)
         scores = await every([partial(search.value, child, lessons=lessons) for child in node.open])

@@ -22,7 +22,7 @@ from grid.text.objects import UnreadableError
 
 @dataclass(frozen=True, config=STRICT)
 class ReAct(Acting):
-    """One sampled thought and action a decision, on all that was thought, called and observed before.
+    """One sampled thought and action for each decision, given all earlier thoughts, calls and observations.
 
     With `retriever.mode=thought` the thought comes first, by itself, and the action is decided among the tools that it
     finds (`thought_first`).
@@ -45,16 +45,16 @@ class ReAct(Acting):
 
 @dataclass(frozen=True, config=STRICT)
 class BaselineLLM(Acting):
-    """One sampled action a decision, without thought and without execution history (egb_slate §6.1).
+    """One sampled action for each decision, without thought and without execution history (egb_slate §6.1).
 
-    Given an outline each substep is decided by itself. Without one it sees its own calls, or it could not know how
-    far it is, but nothing that they returned.
+    With an outline each substep is decided by itself. Without one the model sees its own calls, since otherwise it
+    could not know how far it is, but none of their results.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One pass, blind to what was observed."""
+        """One pass, without observations."""
         seen: Seen = "none" if episode.case.plan.substeps else "calls"
         done = await rollout(episode, partial(single_pass, acting=self), self, begin(episode), seen=seen)
         return trajectory(episode, done.path)
@@ -62,9 +62,9 @@ class BaselineLLM(Acting):
 
 # Retrieval between thought and action: ReAct's dynamic mode as TRAJECT-Bench's authors run it (traject_bench §4.4).
 #
-# The paper says that retrieval occurs before each thought and action. Their script first asks for a thought on the
-# tools that the last one found (the query, for the first), retrieves by the new thought alone, and then asks for
-# thought and action on the tools found: two answers a decision.
+# The paper says that retrieval occurs before each thought and action. The authors' script first asks for a thought,
+# given the tools that the last thought found (for the first, the query). It then retrieves with the new thought alone,
+# and asks for thought and action, given the tools found: two answers for each decision.
 
 
 ASK = (
@@ -74,7 +74,7 @@ ASK = (
 
 
 async def thought_first(episode: Episode, view: View, name: str, acting: Acting) -> Decision:
-    """A decision among the tools that a thought finds, both thoughts with it; of those at hand where there is none."""
+    """A decision with both thoughts, among the tools that a thought finds; without a thought, among those at hand."""
     thought, spent = await _thought(episode, view, name, acting)
     if thought:
         substep = None if view.whole_query else view.substep
@@ -87,7 +87,7 @@ async def thought_first(episode: Episode, view: View, name: str, acting: Acting)
 
 
 async def _thought(episode: Episode, view: View, name: str, acting: Acting) -> tuple[str, Usage]:
-    """At most so many characters as a thought may have, on one line; empty where none could be read."""
+    """A thought on one line, cut to the characters that it may have; empty if none could be read."""
     before = sections(episode, view, view.offer.section, acting)
     ask = Section("instruction", (ASK,))
     asked = await episode.sample(

@@ -1,9 +1,9 @@
 """Plans that are criticised and written again before they count (agent_planning_benchmark §5.3, C.7).
 
-Three calls: the plan is predicted, a critique of it written, and the plan written anew in its light. The critique
-comes from the acting model (`self`) or from the role `critic`. With the taxonomy it goes through the six kinds of error
-(§3.3) one by one; without, it looks for whatever is wrong. All prompts begin as the plan's own, so that they share its
-prefix.
+Three requests: the plan is predicted, a critique of it is written, and the plan is written anew in its light. The
+critique comes from the acting model (`self`) or from the role `critic`. With the taxonomy it goes through the six kinds
+of error (§3.3) one by one; without it, it looks for any error. All prompts begin like the plan's own prompt, so that
+they share its prefix.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, config=STRICT)
 class Criticising:
-    """A critic is asked as `refine` says: the role has no keys but its model's."""
+    """A critic is asked as `refine` says: the role has no keys except its model's."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -68,8 +68,8 @@ class Refining:
     Args:
         mode: `none`; `self`, the acting model criticises its own plan; `critic`, the model of that role does
             (`model@critic`).
-        taxonomy: the critique goes through E1 to E6, with what each means.
-        temperature: of the critique. The rewriting has the planner's.
+        taxonomy: the critique goes through E1 to E6, with their meanings.
+        temperature: of the critique. The rewriting has the planner's temperature.
         max_tokens: of the critique.
     """
 
@@ -79,13 +79,13 @@ class Refining:
     max_tokens: Annotated[int, Field(ge=1)] = 1024
 
     def around(self, planner: Planner) -> Planner:
-        """The planner, its plans refined. One that writes none is refused before (`writes_plans`)."""
+        """The planner, with its plans refined. A planner that writes none was refused before (`writes_plans`)."""
         return planner if self.mode == NOT_REFINED else Refined(cast(WritesPlans, planner), self)
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that is written in the light of a critique; None where no such answer can be read.
+        """The plan that is written in the light of a critique; None if no such answer can be read.
 
-        A critique without words is shown as such. Raises BudgetError, and ContextError where a prompt is too long.
+        A critique without words is shown as such. Raises BudgetError, and ContextError if a prompt is too long.
         """
         role: Role = CRITIC if self.mode == "critic" else ACTOR
         told = await episode.sample(
@@ -99,16 +99,16 @@ class Refining:
         return read._replace(usage=read.usage + (told.usage if role == ACTOR else Usage()))
 
     def critique_prompt(self, asking: Asking[T], draft: T) -> Prompt:
-        """The plan's own prompt, with the draft and the review's instruction in the place of its own."""
+        """The plan's own prompt, with the draft, and with the review's instruction instead of its own."""
         errors = Section("errors", ERRORS) if self.taxonomy else prompts.EMPTY
         ask = Section("instruction", ASK_CRITIQUE)
         return prompts.prompt(TextAnswer(), *_before(asking.prompt), _drafted(asking, draft), errors, ask)
 
 
 def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
-    """The plan's own prompt, behind it the draft and what was said of it.
+    """The plan's own prompt, followed by the draft and its critique.
 
-    That is untrusted: it is cut, and its lines are marked, so that none can look like another part of the prompt.
+    The critique is untrusted: it is cut, and its lines are marked, so that none looks like another part of the prompt.
     """
     said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
     wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))
@@ -127,7 +127,7 @@ def _drafted(asking: Asking[Any], draft: object) -> Section:
 
 
 def writes_plans(planner: Planner) -> bool:
-    """Whether there is a plan to be refined, with the keys that the planner has."""
+    """Whether the planner, with its keys, writes plans that can be refined."""
     return bool(getattr(planner, "writes_plans", False)) and hasattr(planner, "write")
 
 
@@ -140,12 +140,12 @@ class Refined:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The planner's."""
+        """The planner's needs."""
         return self.planner.needs
 
     @property
     def max_tokens(self) -> int | None:
-        """Of one answer of the planner's."""
+        """The most tokens of one answer of the planner."""
         return getattr(self.planner, "max_tokens", None)
 
     @property
@@ -165,7 +165,7 @@ class Refined:
 
     @property
     def temperature(self) -> float | None:
-        """Of the planner's answers."""
+        """The temperature of the planner's answers."""
         return getattr(self.planner, "temperature", None)
 
     async def solve(self, episode: Episode) -> Trajectory:

@@ -22,10 +22,11 @@ from grid.episode.episode import Episode
 
 @dataclass(frozen=True, config=STRICT)
 class Retry(Acting):
-    """Up to `attempts` ReAct passes, each from the start and with a seed of its own, until one resolves the case.
+    """Up to `attempts` ReAct passes, each from the start and with its own seed, until one resolves the case.
 
-    Its success is ReAct's pass@k (egb_slate §6.1): what a planner that asks as often gains beyond it is the planner's.
-    Before each further attempt it is asked whether the case is resolved, as Reflexion is; the last is not asked about.
+    Its success is ReAct's pass@k (egb_slate §6.1): any gain beyond it, by a planner that asks equally often, is due to
+    that planner. Before each further attempt it asks whether the case is resolved, as Reflexion does; it does not ask
+    about the last attempt.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -46,7 +47,7 @@ class Retry(Acting):
         return trajectory(episode, path, everything, branches=attempt)
 
     async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
-        """The lessons that the next attempt sees, from those that the failed one saw: none."""
+        """The lessons for the next attempt, given those of the failed one: none."""
         return ()
 
 
@@ -67,7 +68,7 @@ class Reflexion(Retry):
         return (*lessons, await reflect(episode, path, attempt, self.temperature))[-self.memory :]
 
 
-# The lesson in words that a model draws from an attempt of its own that failed (Shinn et al. 2023).
+# The lesson in words that a model draws from its own failed attempt (Shinn et al. 2023).
 
 
 ASK_REFLECTION = (

@@ -1,4 +1,4 @@
-"""The planner that refuses everything: a baseline, which is right where a case cannot be solved and nowhere else."""
+"""The planner that refuses everything: a baseline, which is right only if a case cannot be solved."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ REASON = "Whatever is asked is refused."
 
 @dataclass(frozen=True, config=STRICT)
 class Refuser:
-    """Rejects every request at once, asks no model and runs nothing but the rejection, where one is on offer.
+    """Rejects every request at once, asks no model, and runs nothing but the rejection, if one is offered.
 
-    So it has no keys. Where a plan that is predicted is what counts, its plan is a refusal.
+    So it has no keys. If predicted plans are scored, its plan is a refusal.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """A refusal, and behind it nothing."""
+        """A refusal, and nothing after it."""
         done = await rollout(episode, _refuse, Acting(), begin(episode))
         found = trajectory(episode, done.path)
         return Trajectory(found.steps, found.decisions, found.end, chain=Chain((), refusal=REASON))
 
 
 async def _refuse(episode: Episode, view: View, name: str) -> Decision:
-    """To reject at the first point; to call no tool, or to finish, at all others."""
+    """Reject at the first point; call no tool, or finish, at all others."""
     steps = view.path.steps[len(episode.before.steps) :]
     if not steps and REJECT in view.offer.candidates:
         return Decision(Action(ToolCall(REJECT, {"reason": REASON})), Usage())

@@ -1,7 +1,7 @@
-"""What a planner did on other cases, shown in its prompts: the group `memory` (egb_slate B.1).
+"""A planner's traces of other cases in its prompts: the group `memory` (egb_slate B.1).
 
-A trace is one case: its request, every step on the path to the result, as a history shows them, and whether the case
-was resolved. Whose traces they are, and where they come from, the run layer decides (`grid.settings.remembered`).
+A trace is one case: its request, every step on the path to the result, as in a history, and whether the case was
+resolved. The run layer decides which traces are shown and where they come from (`grid.settings.remembered`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Mode = Literal["none", "traces"]
 Kept = Literal["resolved", "all"]
 NOT_REMEMBERED: Mode = "none"
 MOST_SHOWN = 2_000
-"""Characters of what a call returned that a trace keeps."""
+"""The most characters of a call's result that a trace keeps."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Remembering:
-    """What planners remember: the group `memory`.
+    """The memory of planners: the group `memory`.
 
     Args:
-        mode: `none`, or `traces`: what the same setting did in an earlier sweep.
+        mode: `none`, or `traces`: the traces of the same setting in an earlier sweep.
         path: the results folder of that sweep.
-        kept: traces of the cases that it resolved, or of all.
-        count: traces in a prompt, those of the nearest requests.
-        apart: leave out traces of cases that share the case's cluster, as those of one template do.
+        kept: traces of the cases that it resolved, or of all cases.
+        count: traces in a prompt, those with the nearest requests.
+        apart: leave out traces of cases in the same cluster, such as cases of the same template.
     """
 
     mode: Mode = NOT_REMEMBERED
@@ -45,7 +45,7 @@ class Remembering:
 
 @plain_dataclass(frozen=True)
 class Trace:
-    """What was done on a case: `lines` has one line a step."""
+    """The work on a case: `lines` has one line for each step."""
 
     case_id: str
     cluster: str
@@ -55,22 +55,22 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """As a prompt shows it."""
+        """The trace as a prompt shows it."""
         end = f"Carried out: {'yes' if self.resolved else 'no'}"
         return "\n".join((f"Earlier query: {self.question}", *self.lines, end))
 
 
 def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
-    """The steps of a path as a history shows them; `answer` is the one that the last of them finished with."""
+    """The steps of a path as a history shows them; `answer` is the answer with which the last step finished."""
     ends = (answer if place == len(steps) else None for place in range(1, len(steps) + 1))
     return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))
 
 
-# Solved plans, and what they say of another one's actions (ToolChain*, Zhuang et al. 2024).
+# Solved plans, and their scores for the actions of another plan (ToolChain*, Zhuang et al. 2024).
 
 
 SolvedPlans: TypeAlias = Literal["other_half", "none"]
-"""Whose plans are remembered where a dataset has no demonstrations: those of cases of its other half, or nobody's."""
+"""The solved plans if a dataset has no demonstrations: those of cases of its other half, or none."""
 OTHER_HALF: SolvedPlans = "other_half"
 
 
@@ -85,10 +85,10 @@ class Memory:
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 
     def place(self, tool: str) -> float | None:
-        """h1: where a tool stands on average in the plans that use it, the last action at 1; None without plans.
+        """h1: a tool's average place in the plans that use it, with the last action at 1; None without plans.
 
-        One that a plan uses several times stands at the mean of its places; one that none uses where that tool does
-        whose name is most like its own.
+        If a plan uses the tool several times, its place there is the mean of its places. A tool that no plan uses has
+        the place of the tool whose name is most like its own.
         """
         known = dict.fromkeys(name for plan in self.plans for name in plan)
         if not known:

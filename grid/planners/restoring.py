@@ -1,7 +1,7 @@
-"""Restoration analysis (tooltree A.2): what would a planner reach if its judge's wrong decisions were set right?
+"""Restoration analysis (tooltree A.2): what would a planner reach if its judge's wrong decisions were corrected?
 
-A decision is a score held against a threshold: a call goes on where its score reaches it. Such scores are no result of
-the judge: the run layer sets them right from the reference, and the planner sees no more than the score.
+A decision compares a score with a threshold: a call goes on if its score reaches the threshold. Corrected scores are no
+result of the judge: the run layer corrects them with the reference, and the planner sees only the score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Threshold = Annotated[float, Field(ge=0, le=1)]
 
 
 class Bounds(NamedTuple):
-    """What is wrong must score below `low`, what is right at least `high`."""
+    """The bounds of right decisions: a wrong call scores below `low`, a right call at least `high`."""
 
     low: float
     high: float
@@ -28,10 +28,10 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, config=STRICT)
 class Restoring:
-    """Which decisions are set right: the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
+    """The decisions that are corrected: the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
 
-    `false_positives`: what is wrong and was accepted; `false_negatives`: what is right and was rejected. The judge
-    does not know the planner's thresholds, so they are keys; by default the planner's own where it has them, else
+    `false_positives`: wrong calls that were accepted; `false_negatives`: right calls that were rejected. The judge does
+    not know the planner's thresholds, so they are keys; by default they are the planner's own if it has them, else
     those of B.4.
     """
 
@@ -40,15 +40,15 @@ class Restoring:
     post_threshold: _Threshold = 0.4
 
     def fixes(self, score: float, right: bool, bounds: Bounds) -> bool:
-        """Whether a score is a wrong decision of the kind that is set right."""
+        """Whether a score is a wrong decision of the kind that is corrected."""
         if right:
             return score < bounds.high and self.restored in ("false_negatives", "both")
         return score >= bounds.low and self.restored in ("false_positives", "both")
 
     def restore(self, score: float, right: bool, bounds: Bounds) -> float:
-        """The score that a planner sees: a wrong decision becomes one as sure the other way (the paper is silent).
+        """The score that a planner sees: a wrong decision is reversed and stays equally sure (the paper is silent).
 
-        A rejection at 0 becomes an acceptance at 1, and the nearer it was to the threshold the nearer it stays. With a
+        A rejection at 0 becomes an acceptance at 1; a score that was nearer to the threshold stays nearer to it. With a
         threshold of 0 nothing can be rejected.
         """
         low, high = bounds

@@ -1,7 +1,8 @@
-"""What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
+"""The work of search planners in one episode: propose, execute with a cache, ask the judge, keep the best path so far.
 
 Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
-are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add` in it.
+are made after that work has ended, so that results do not depend on the order of answers: never call `draft` or `add`
+in such work.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Search:
     Args:
         episode: the case.
         acting: how calls are asked for; `max_calls` is the depth of a path without an outline.
-        oracle_stop: ask whether a complete path resolves the case, and stop where it does (EGB's and LATS' protocol).
-        repeats: of calls on a path without an outline.
-        look: what a decision sees and may take, where that is not the same as elsewhere.
+        oracle_stop: ask whether a complete path resolves the case, and stop if it does (EGB's and LATS' protocol).
+        repeats: which repeated calls are not admissible on a path without an outline.
+        look: changes what a decision sees and may take, if this is not the same as elsewhere.
     """
 
     def __init__(
@@ -72,10 +73,10 @@ class Search:
         self._steps: dict[str, Step] = {}
         self.scores = Scores(episode)
 
-    # --- where a node stands
+    # --- the point of a node
 
     def view(self, node: Node, lessons: tuple[str, ...] = ()) -> View | None:
-        """The decision point behind a node; None at a path's end."""
+        """The decision point after a node; None at a path's end."""
         if node.label not in self._views:
             self._views[node.label] = self._view(self._get(node))
         found = self._views[node.label]
@@ -100,9 +101,9 @@ class Search:
     ) -> None:
         """Children of each node for the distinct actions among `n` sampled ones, in the order in which they came.
 
-        A child's `share` is that of its samples. What cannot be executed here is a child too, pruned. `siblings` are
-        lines about the children that there are already: something else is asked for. Of an answer with several native
-        calls the first counts.
+        A child's `share` is the share of its samples. An action that cannot be executed here becomes a pruned child.
+        `siblings` are lines about the children that exist already: the prompt asks for something else. In an answer
+        with several native calls, the first counts.
         """
         found = await every([partial(self._sampled, node, n, lessons, siblings) for node in nodes])
         for node, (actions, usage) in zip(nodes, found, strict=True):
@@ -122,7 +123,7 @@ class Search:
         return await sample_actions(self.episode, view, name, n, self.acting)
 
     async def probabilities(self, node: Node, labels: OptionLabels) -> dict[str, float]:
-        """The exact distribution over the options at a node: tool, NO_TOOL or FINISH to probability, with entropy."""
+        """The exact distribution over a node's options: tool, NO_TOOL or FINISH to probability. Sets the entropy."""
         view = self._point(node)
         asked = choice_prompt(self.episode, view, self.acting, labels)
         choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
@@ -133,7 +134,7 @@ class Search:
         return shares
 
     async def draft(self, node: Node, tools: Sequence[str]) -> list[Node]:
-        """A child for each tool, its arguments written side by side."""
+        """A child for each tool; the arguments of all are written side by side."""
         view = self._point(node)
         work = [partial(draft_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
         made = []
@@ -144,7 +145,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """Where no call can be run, go on without one, as ReAct does after an answer that cannot be read."""
+        """If no call can be run, go on without one, as ReAct does after an answer that cannot be read."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -153,14 +154,14 @@ class Search:
             first.pruned = None
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:
-        """A child for an action; pruned where it cannot be executed there."""
+        """A child for an action; it is pruned if the action cannot be executed there."""
         label, pruned = f"{node.label}.{len(node.children)}", unfit(node, self._point(node), action, self.repeats)
         child = Node(label, len(self.nodes), node, action, share=share, pruned=pruned)
         node.children.append(child)
         self.nodes.append(child)
         return child
 
-    # --- what becomes of them
+    # --- the execution of nodes
 
     async def execute(self, node: Node) -> Path:
         """Run a node's action from its parent's state, once for each state and call (tooltree §3.1)."""
@@ -169,7 +170,7 @@ class Search:
         return node.path
 
     async def execute_all(self, nodes: Sequence[Node]) -> None:
-        """Run siblings or others side by side; their order of execution is that in which they are given."""
+        """Run siblings or other nodes side by side; they count as executed in the order in which they are given."""
         for node in nodes:
             self.count(node)
         await every([partial(self.execute, node) for node in nodes])
@@ -180,7 +181,7 @@ class Search:
             node.execution, self.executions = self.executions, self.executions + 1
 
     async def simulate(self, node: Node) -> Node:
-        """One sampled action after another, to the path's end or a repeated call; the last node. The tree stays."""
+        """Sample and run actions to the path's end or a repeated call; returns the last node. The tree is unchanged."""
         while (view := self.view(node)) is not None:
             decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting, several=False)
             step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
@@ -194,14 +195,14 @@ class Search:
         return node
 
     def imagine(self, node: Node) -> Path:
-        """The path with a node's action behind it that is not run: its state stays as it was."""
+        """The path extended by a node's action, which is not run: the path's state stays as it was."""
         if node.path is None:
             view, action = self._edge(node)
             node.path = imagine(view, Decision(action, node.spent))
         return node.path
 
     async def enact(self, node: Node) -> None:
-        """Run an imagined action whose parent's was run: its path is then what happened. One that was run stays."""
+        """Run an imagined action after its parent's was run, and update its path. An action that was run stays."""
         if node.execution is None:
             node.path = await self._performed(node)
             self._views.pop(node.label, None)
@@ -218,7 +219,7 @@ class Search:
         run = partial(self.episode.execute, state, concrete, steps)
         return await once(self._executed, (state, concrete.text()), run)
 
-    # --- what the judge says
+    # --- the judge's scores
 
     async def pre(self, node: Node) -> float:
         """r_pre(s, a): how promising the judge finds a node's action before it is run."""
@@ -229,9 +230,9 @@ class Search:
         return node.r_pre
 
     async def post(self, node: Node) -> float:
-        """r_post(s, a): what the judge says of what a node's call returned.
+        """r_post(s, a): the judge's score of the result of a node's call.
 
-        An action without a call returns nothing that could be judged: it has the score that it has before it.
+        An action without a call returns nothing that could be judged: it gets its score as before it is run.
         """
         if node.r_post is None:
             view, action = self._edge(node)
@@ -251,16 +252,16 @@ class Search:
         samples: int = 1,
         temperature: float = 0.0,
     ) -> float:
-        """What the judge says of all steps up to a node together; `planned`: none of them was run."""
+        """The judge's score of all steps up to a node together; `planned`: none of them was run."""
         asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
-    # --- what is best
+    # --- the best path
 
     def reached(self, node: Node, value: float) -> bool:
-        """Take a node's path as the answer if it is better than the best; whether the search may stop.
+        """Take a node's path as the answer if it is better than the best so far; returns whether the search may stop.
 
-        A complete path is better than one that is not, then the higher value decides; among equals the first stands.
+        A complete path is better than an incomplete one, then the higher value decides; among equals the first stays.
         """
         complete, path = self.ended(node), self._get(node)
         if complete:
@@ -274,7 +275,7 @@ class Search:
         return self.resolved
 
     def settle(self, node: Node) -> bool:
-        """Take a node's path as the answer, whatever was the best before; whether the search may stop, as `reached`."""
+        """Take a node's path as the answer, whatever was the best before; returns the same as `reached`."""
         if self._best is not None and self._get(node).lines == self._path.lines:
             self.best_value = node.value if self.ended(node) else None
             return self.resolved
@@ -282,9 +283,9 @@ class Search:
         return self.reached(node, node.value)
 
     async def run(self, node: Node) -> bool:
-        """Execute the imagined actions up to a node, from the root on, whatever they return, as the answer.
+        """Execute the imagined actions up to a node, from the root on, whatever they return, and make them the answer.
 
-        What was executed of them already stays. Returns and values as `reached`, with the node's value.
+        Actions that were executed already stay. Returns and values as `reached`, with the node's value.
         """
         last = self.root
         try:
@@ -325,7 +326,7 @@ T = TypeVar("T")
 
 
 class Scores:
-    """Whatever a search asks its judge."""
+    """The questions of a search to its judge."""
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
@@ -344,7 +345,7 @@ class Scores:
         return score
 
     async def votes(self, prompt: Prompt, candidates: Sequence[str], samples: int, temperature: float) -> list[float]:
-        """The share of the votes that each candidate gets; none where no vote can be read."""
+        """The share of the votes that each candidate gets; zero for all if no vote can be read."""
         digest = question(prompt, *candidates)
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
@@ -355,7 +356,7 @@ class Scores:
         return shares
 
     def check(self) -> None:
-        """Raise VerdictError where the judge was asked and none of its answers has a score."""
+        """Raise VerdictError if the judge was asked and none of its answers has a score."""
         if self._unscored and all(
             asked.done() and not asked.cancelled() and asked.exception() for asked in self._known.values()
         ):
@@ -363,13 +364,13 @@ class Scores:
 
 
 def question(prompt: Prompt, *candidates: str) -> str:
-    """The name of what is asked: equal for equal prompts."""
+    """The name of a question: equal for equal prompts."""
     text = "".join([*(section.digest for section in prompt.sections), Section("candidates", candidates).digest])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, also for those who ask for the same while it is being done by who asked first."""
+    """The work's result; callers that ask for the same key while the work is being done wait for that result."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()
@@ -387,11 +388,10 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
     return result
 
 
-# What a judge is asked in a search: a call before it is run, what it returned, and all that was done so far.
+# The questions to a judge in a search: about a call before it is run, about its result, and about all steps so far.
 #
-# The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is that of planners which score
-# states (LATS, best-first, A*, tree of thoughts): one prompt for all of them, so that they differ in how they search
-# alone.
+# The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is for planners that score states
+# (LATS, best-first, A*, tree of thoughts): they all have the same prompt, so that they differ only in their search.
 
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
@@ -451,20 +451,20 @@ def before(episode: Episode, view: View, action: Action) -> Prompt:
 
 
 def after(episode: Episode, view: View, action: Action, observation: Observation) -> Prompt:
-    """What has this call added (B.8)? `view` is of the context before it."""
+    """What has this call added (B.8)? `view` shows the context before it."""
     shown = _proposal(view, action), outcome_section(observation)
     return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
-    """How much better than another step at the same point, which a line tells of, is this one?"""
+    """How much better is this step than another at the same point, which the line `other` shows?"""
     outcome = (outcome_section(observation),) if observation else ()
     shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
-    """How well do all steps so far go? `lines` tell them; `planned`: none was run. `lessons`: of earlier failures."""
+    """How well do all steps so far go? `lines` show them; `planned`: none was run. `lessons`: from earlier failures."""
     return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
 
 
@@ -488,15 +488,15 @@ def _proposal(view: View, action: Action) -> Section:
     return proposal_section(view.offer.tools[call.tool], call)
 
 
-# The gate on calls: what does not fit a tool's schema is not executed, nor shown to a judge (tooltree §4.1).
+# The gate on calls: a call that does not fit its tool's schema is not executed or shown to a judge (tooltree §4.1).
 
 
 Repeats = Literal["path", "state"]
-"""Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
+"""The calls that are not admissible any more: all that the path has made, or only those made from the same state."""
 
 
 def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | None:
-    """Why an action cannot be executed at a node, which `view` looks from; None where it can."""
+    """Why an action cannot be executed at a node, whose view is `view`; None if it can."""
     if action.unreadable is not None:
         return "unreadable"
     if action.call is None:
@@ -507,7 +507,7 @@ def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | 
 
 
 def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
-    """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
+    """Whether a path has made a call already. Not asked under an outline: two of its substeps may make one call."""
     text = call.text()
     for edge in node.edges():
         made = edge.action.call if edge.action else None
@@ -518,17 +518,17 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
     return False
 
 
-# What every planner that searches a tree is configured with, and how its search ends.
+# The keys of every planner that searches a tree, and the end of its search.
 
 
 @dataclass(frozen=True, config=STRICT)
 class TreeSearch(Acting, ABC):
     """A search over paths of calls, until it stops by itself or `budget.*` is used up; its best path is the result.
 
-    `branching` is how many actions are proposed at a node. `oracle_stop`: each complete path is asked about, and the
-    first that resolves the case ends the search (the protocol of EGB and LATS); without it nobody is asked. `repeats`:
-    which calls are not admissible again on a path without an outline, any that the `path` has made (tooltree §3.1:
-    A(s) without a_1 to a_t) or those that it made from the same `state`.
+    `branching` is the number of actions that are proposed at a node. `oracle_stop`: the search asks of each complete
+    path whether it resolves the case, and the first that does ends the search (the protocol of EGB and LATS); without
+    it the search never asks. `repeats`: which calls are not admissible again on a path without an outline: any that the
+    `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or those that it made from the same `state`.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -538,10 +538,10 @@ class TreeSearch(Acting, ABC):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING, JUDGE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Search; the best path, with every step that was taken.
+        """Search; returns the best path, with every step that was taken.
 
         Raises:
-            VerdictError: not one of the judge's answers has a score.
+            VerdictError: none of the judge's answers has a score.
         """
         search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats, look=self.look)
         with suppress(BudgetError):  # the episode says which part
@@ -550,9 +550,9 @@ class TreeSearch(Acting, ABC):
         return search.trajectory()
 
     def look(self, view: View) -> View:
-        """What a decision sees and may take; as it is, if a planner does not say otherwise."""
+        """What a decision sees and may take; unchanged, if a planner does not say otherwise."""
         return view
 
     @abstractmethod
     async def search(self, search: Search) -> None:
-        """Grow the tree, and say of each path that may be the answer what it is worth (`Search.reached`)."""
+        """Grow the tree, and report the value of each path that may be the answer (`Search.reached`)."""

@@ -29,14 +29,14 @@ class SelfConsistency(Acting):
     """The majority of `samples`.
 
     `level: step` executes the majority of sampled actions at every decision. `level: plan` runs whole ReAct passes side
-    by side from the same start and keeps the first of those that most of them agree with.
+    by side from the same start and keeps the first pass of the largest group that agrees.
 
-    Appendix B.3 says no more than 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree
-    where the last call that returned something valid returned the same; one whose calls all failed knows no outcome and
-    has no vote, or all failures would count as one outcome. `plan`: passes agree where they made the same calls in the
-    same order, references filled in; one without a call has no vote. Where finishing answers the question, `outcome` is
-    the answer, `plan` the calls and the answer, and a pass that gave none has no vote. Where nobody votes, and among
-    equals, the first pass stands.
+    Appendix B.3 says only 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree if
+    their last valid results are the same; a pass whose calls all failed has no outcome and no vote, since otherwise all
+    failures would count as one outcome. `plan`: passes agree if they made the same calls in the same order, with
+    references filled in; a pass without a call has no vote. If finishing answers the question, `outcome` is the answer,
+    `plan` is the calls and the answer, and a pass without an answer has no vote. If no pass has a vote, and among
+    equals, the first pass wins.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -50,7 +50,7 @@ class SelfConsistency(Acting):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Of the engine and the dataset."""
+        """The abilities that it needs of the engine and the dataset."""
         return frozenset({SAMPLE, BRANCHING} if self.level == "plan" else {SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
@@ -77,7 +77,7 @@ class SelfConsistency(Acting):
         return trajectory(episode, paths[winner], everything, branches=self.samples - 1)
 
     def _ballot(self, path: Path, answered: bool) -> Hashable:
-        """What a pass votes for; None where it has no vote."""
+        """The vote of a pass; None if it has no vote."""
         if not answered:
             return _outcome(path) if self.vote == "outcome" else _calls(path)
         if path.answer is None or self.vote == "outcome":
@@ -86,7 +86,7 @@ class SelfConsistency(Acting):
 
 
 def _outcome(path: Path) -> str | None:
-    """What the last call that did not fail returned; None without one. A world's own name of it is left out."""
+    """The result of the last call that did not fail; None without one. The world's own name of it is left out."""
     seen = (step.observation for step in reversed(path.steps))
     last = next((observation for observation in seen if observation and not observation.failed), None)
     if last is None:
@@ -97,6 +97,6 @@ def _outcome(path: Path) -> str | None:
 
 
 def _calls(path: Path) -> tuple[str, ...] | None:
-    """The calls as they were run, arguments in the order of their names; None without one."""
+    """The calls as they were run, with arguments in the order of their names; None without a call."""
     calls = (step.call for step in path.steps if step.call)
     return tuple(json.dumps([call.tool, dict(call.arguments)], sort_keys=True) for call in calls) or None

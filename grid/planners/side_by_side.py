@@ -1,4 +1,4 @@
-"""Paths that are gone side by side: results in their order, whatever the order in which engines answer."""
+"""Work on several paths side by side: results are in the paths' order, whatever the order of the engines' answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 async def every(works: Sequence[Work[T]]) -> list[T]:
     """All results, in the works' order; the first error ends the others.
 
-    A budget that is used up does not: what is in flight is paid for, so that its answers are waited for and counted.
+    A used-up budget does not end them: requests in flight are paid for, so that their answers are awaited and counted.
     """
     if len(works) == 1:
         return [await works[0]()]
@@ -41,10 +41,10 @@ async def _unless_used_up(work: Work[T]) -> T | BudgetError:
 
 
 async def until(works: Sequence[Work[T]], enough: Callable[[T], bool], parallel: bool) -> list[T]:
-    """The results in order, up to the first that is `enough`, which is asked of each in turn.
+    """The results in order, up to the first that is `enough`, which is tested for each in turn.
 
-    The works behind it are cancelled where they run (`parallel`), and not begun where they do not. Work that waits for
-    nothing ends before the next is begun, so that then nothing is done in vain.
+    The works after it are cancelled if they run (`parallel`), and not begun otherwise. Work that waits for nothing ends
+    before the next work is begun, so that in this case nothing is done in vain.
     """
     waiting, running, found = deque(works), deque[asyncio.Task[T]](), list[T]()
     try:

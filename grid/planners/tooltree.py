@@ -1,4 +1,4 @@
-"""ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by one after it."""
+"""ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by a score after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grid.episode.tree import Node, backup, finish
 from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
-# Monte Carlo tree search that is rewarded after each call (tooltree §3.1, §3.2): all but how a state is expanded.
+# Monte Carlo tree search that is rewarded after each call (tooltree §3.1, §3.2): all but the expansion of a state.
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -34,49 +34,54 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class RewardedSearch(TreeSearch, ABC):
     """Selection, execution, post-evaluation, post-pruning and backup of ToolTree, defaults as in B.4.
 
-    A rollout goes down by equation 1. At a state that was not expanded, `_expand` makes children, each with its r_pre.
-    The child selected is run, what it returned is judged, and r_post is taken into the mean of every edge up to the
-    root. An edge of r_post < `post_threshold` (τ_post) is gone on from no more. λ is `exploration` · `annealing`^depth.
-    It ends after `rollouts` (R_max), or once the best Q rose by less than 10⁻³ in `patience` of them (B.4). Without
-    `post_evaluation` the reward is r_pre, and nothing is pruned by r_post; so too without `post_pruning`.
+    A rollout descends by equation 1. At a state that was not expanded, `_expand` makes children, each with its r_pre.
+    The selected child is run, its result is judged, and r_post enters the mean of every edge up to the root. The search
+    does not go on from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` · `annealing`^depth. The
+    search ends after `rollouts` (R_max), or once the best Q rose by less than 10⁻³ in `patience` rollouts (B.4).
+    Without `post_evaluation` the reward is r_pre, and nothing is pruned by r_post; the latter holds also without
+    `post_pruning`.
 
-    What the paper leaves open, and what is read here:
+    What the paper leaves open, and our readings:
 
-    `unvisited`: what equation 1 gives an edge with N(s, a) = 0. `first`: its limit, more than any visited edge, and of
-    two the higher r_pre first. `drawn`: the same limit, but the higher r_pre counts where the state is expanded, and
-    later a jitter alone. `prior`: as if it had been visited once for a reward of r_pre.
+    `unvisited`: the value of equation 1 for an edge with N(s, a) = 0. `first`: its limit, which is above any visited
+    edge, and of two such edges the one with the higher r_pre comes first. `drawn`: the same limit, but the higher r_pre
+    counts only in the rollout that expands the state; later only a jitter does. `prior`: as if the edge had been
+    visited once with a reward of r_pre.
 
-    `state_visits`: N(s) is the sum over the edges `below` (§3.1), or also the visit that led to s (`own`).
+    `state_visits`: N(s) is the sum over the edges `below` (§3.1), or also includes the visit that led to s (`own`).
 
-    `empty_rollouts`: whether a descent that runs nothing, since what it came to has no way on, is `counted` in R_max
-    and in the rollouts of the early stop, or `free`.
+    `empty_rollouts`: whether a descent that runs nothing, since no way leads on from its last state, is `counted` in
+    R_max and in the rollouts of the early stop, or `free`.
 
     `rollout`: `node` runs one new call and backs its score up, "from the new child back to the root"; `end` goes on
     from it to the path's end or to a pruned edge, and each score is backed up.
 
     `worth`, the value of a finished trajectory: the `mean` of the rewards on its path; their `product`; `last`, Q of
-    its last edge; or `judge`, which asks for a score of all steps together. Of equal trajectories the first found is
-    returned. One that is not finished is worth the sum of its rewards over the steps that there can be, and less than
-    any finished.
+    its last edge; or `judge`, which asks for a score of all steps together. Among equal trajectories the first found is
+    returned. The value of an unfinished trajectory is the sum of its rewards, divided by the number of steps that it
+    can have, and any finished trajectory is better.
 
-    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or from the
-    root on the edge of the highest Q (`greedy`; of equal ones that of the higher r_pre), as far as there is one. An
-    edge that was never run has Q = 0; where it is the last one of the greedy trajectory at the end, it is run.
+    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or the one that
+    follows the edge of the highest Q from the root on, as far as there is one (`greedy`; among equal edges the one with
+    the higher r_pre). An edge that was never run has Q = 0; if it is the last edge of the final greedy trajectory, it
+    is run.
 
     `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
     there is no further budget for it.
 
-    `stop_by`: what "best Q" of the early stop is. `trajectory`: the highest worth, once there is a finished one.
-    `root`: the highest Q of the root's edges that are not pruned, now against `patience` rollouts ago.
+    `stop_by`: the meaning of "best Q" in the early stop. `trajectory`: the highest worth, once there is a finished
+    trajectory. `root`: the highest Q of the root's edges that are not pruned, now compared with `patience` rollouts
+    ago.
 
-    `dead_end`: what is done where every way is pruned, and no trajectory was finished (with `oracle_stop`: none that
-    resolves the case). `reopen`: of what was pruned the edge of the highest score is taken back, one at a time: pruning
-    is there to spend the budget on what is better (§3.2), and nothing is. `stop`: the search ends, with the path of the
+    `dead_end`: what happens if every way is pruned, and no trajectory was finished (with `oracle_stop`: none that
+    resolves the case). `reopen`: the pruned edge with the highest score is restored, one edge at a time: pruning is
+    meant to spend the budget on better edges (§3.2), and there are none. `stop`: the search ends, with the path of the
     highest value, or with none.
 
-    Ties in equation 1: by larger N(s, a), N(s) being the same for siblings, then by a jitter drawn for each node. A
-    path's end, and a state from which every way is pruned or at its end, is not gone to again: calls are cached, so it
-    would bring what it brought. `r_post` of an action without a call is judged as before it: it returns nothing.
+    Ties in equation 1 are broken by the larger N(s, a), since N(s) is the same for siblings, then by a jitter drawn for
+    each node. A path's end, and a state from which every way is pruned or at its end, are not visited again: calls are
+    cached, so that the visit would bring the same result. `r_post` of an action without a call is judged as before the
+    action, since it returns nothing.
     """
 
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
@@ -100,14 +105,14 @@ class RewardedSearch(TreeSearch, ABC):
 
     @abstractmethod
     async def _expand(self, search: Search, node: Node) -> None:
-        """Make the children of a state that has none, with their r_pre; pruned are those not to be gone to."""
+        """Make the children of a state that has none, with their r_pre; those not to be visited are pruned."""
 
     def _prior(self, edge: Node) -> float:
-        """r_pre of an edge; 1 of one that has none."""
+        """r_pre of an edge; 1 if it has none."""
         return 1.0 if edge.r_pre is None else edge.r_pre
 
     async def search(self, search: Search) -> None:
-        """Rollouts until R_max, until the best Q has not risen for long, or until nothing is left to go to."""
+        """Rollouts until R_max, until the best Q has not risen for long, or until nothing is left to visit."""
         with suppress(BudgetError):  # the episode says which part
             await self._rollouts(search)
         if self.result == "greedy" and not search.resolved:
@@ -132,7 +137,7 @@ class RewardedSearch(TreeSearch, ABC):
                 return
 
     async def _roll_out(self, search: Search, done: set[Node]) -> bool:
-        """From the root to a new child, or on to an end; whether the search is over."""
+        """Go from the root to a new child, or on to an end; returns whether the search is over."""
         node, strength = search.root, self.exploration
         while not search.ended(node):
             new = not node.children
@@ -156,20 +161,20 @@ class RewardedSearch(TreeSearch, ABC):
         return False
 
     def _selected(self, search: Search, strength: float, node: Node, edges: list[Node], new: bool) -> Node:
-        """Selection among the edges of a state; `new`: they were made in this rollout."""
+        """Selection among the edges of a state; `new`: the edges were made in this rollout."""
         if new and self.unvisited == "drawn":
             return max(edges, key=lambda edge: (self._prior(edge), -edge.place))
         visits = node.visits if self.state_visits == "own" and node.parent else node.visits_below
         return max(edges, key=partial(self._preference, search, strength, visits))
 
     def _best_q(self, search: Search) -> float | None:
-        """What the early stop goes by; None while there is nothing of the kind."""
+        """The best Q for the early stop; None while there is none."""
         if self.stop_by == "root":
             return max((edge.value for edge in search.root.open), default=0.0)
         return search.best_value
 
     def _reopen(self, search: Search, done: set[Node]) -> bool:
-        """Take back the best edge that was pruned, where nothing else is left and no trajectory will do."""
+        """Restore the best pruned edge, if nothing else is left and no trajectory will do; returns whether it did."""
         pruned = [node for node in search.nodes if node.pruned in ("pre", "top_k", "post")]
         enough = search.best_value is not None and not self.oracle_stop
         if self.dead_end == "stop" or enough or not pruned:
@@ -180,7 +185,7 @@ class RewardedSearch(TreeSearch, ABC):
         return True
 
     def _preference(self, search: Search, strength: float, visits: int, edge: Node) -> tuple[float, float, int]:
-        """UCT(s, a) = Q(s, a) + λ r_pre(s, a) √(ln N(s) / N(s, a)) (eq. 1), and what breaks ties."""
+        """UCT(s, a) = Q(s, a) + λ r_pre(s, a) √(ln N(s) / N(s, a)) (eq. 1), and the values that break ties."""
         prior, jitter = self._prior(edge), derive_seed(search.episode.seed, "jitter", edge.label)
         if edge.visits:
             return edge.value + strength * prior * math.sqrt(math.log(visits) / edge.visits), edge.visits, jitter
@@ -189,7 +194,7 @@ class RewardedSearch(TreeSearch, ABC):
         return prior + strength * prior * math.sqrt(math.log(visits + 1)), prior, jitter
 
     async def _evaluate(self, search: Search, node: Node) -> bool:
-        """Post-evaluation, backward propagation and post-pruning of a call that was run; whether the search is over."""
+        """Post-evaluation, backward propagation and post-pruning of a run call; returns whether the search is over."""
         if self.post_evaluation:
             await search.post(node)
         backup(node, self._reward(node))
@@ -203,7 +208,7 @@ class RewardedSearch(TreeSearch, ABC):
         return search.reached(node, await self._worth(search, node))
 
     def _greedy(self, search: Search) -> Node:
-        """The end of the greedy trajectory: run, or the child of one that was."""
+        """The end of the greedy trajectory: a node that was run, or the child of a node that was run."""
         node = search.root
         while edges := [edge for edge in node.children if self._may_be_in_result(edge)]:
             node = max(edges, key=lambda edge: (edge.value, self._prior(edge), -edge.place))
@@ -226,20 +231,20 @@ class RewardedSearch(TreeSearch, ABC):
         return math.prod(rewards) if self.worth == "product" else sum(rewards) / len(rewards)
 
 
-# When the best value of a search has not risen for long (tooltree B.4).
+# The test whether the best value of a search has not risen for long (tooltree B.4).
 
 
 class Plateau(Protocol):
-    """Told the best value after each rollout."""
+    """Gets the best value after each rollout."""
 
     def reached(self, best: float | None) -> bool:
-        """Whether it rose by too little for long; None: there is none yet, and the rollout does not count."""
+        """Whether the best value rose too little for long; None: there is none yet, and the rollout does not count."""
         ...
 
 
 @plain_dataclass
 class Since:
-    """So many rollouts since the best value last rose by `rise`, over all smaller rises together."""
+    """Reached `patience` rollouts after the best value last rose by `rise`, in one rise or several smaller ones."""
 
     patience: int
     rise: float
@@ -257,7 +262,7 @@ class Since:
 
 @plain_dataclass
 class Window:
-    """The highest of the last so many values is not `rise` above the one before them; values may fall."""
+    """Reached if the highest of the last `patience` values is not `rise` above the one before them; values may fall."""
 
     patience: int
     rise: float
@@ -271,41 +276,41 @@ class Window:
         return len(self.seen) > self.patience and max(self.seen[1:]) - self.seen[0] < self.rise
 
 
-# ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by one after it.
+# ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by a score after it.
 
 
 @dataclass(frozen=True, config=STRICT)
 class ToolTree(RewardedSearch):
     """Monte Carlo tree search with dual evaluation and bidirectional pruning (§3.1, §3.2), defaults as in B.4.
 
-    At a state that was not expanded its candidates become children; those of r_pre < `pre_threshold` (τ_pre), or not
-    among the `branching` (K) best, are pruned. All else is `RewardedSearch`.
+    At a state that was not expanded, its candidates become children; children with r_pre < `pre_threshold` (τ_pre), or
+    not among the `branching` (K) best, are pruned. Everything else is as in `RewardedSearch`.
 
     The switches of table 4 are `pre_evaluation` (without it r_pre is 1 in equation 1, and nothing is pruned by it),
     `post_evaluation` (without it the reward is r_pre, and nothing is pruned by r_post), `pre_pruning`, `post_pruning`.
 
-    What the paper leaves open, and what is read here:
+    What the paper leaves open, and our readings:
 
-    `candidates`: what "the remaining admissible actions" are. An action is a call with its arguments (§2), of which
-    there is no end. `tools`: every tool on offer and to finish, with one draft of its arguments, which is what §3.1
-    says in so many words; with 50 on offer that is a hundred requests a state, where table 4 has 18,200 tokens a case.
-    `tools_alone`: without to finish, so that every path goes on to `max_calls`. `sampled`: the distinct ones among
-    `branching` sampled actions, as in all the other searches here; of these none is outside the best K. Without
-    `pre_evaluation` tools have no order, and with `pre_pruning` the first `branching` of the offer, whose order is
-    drawn, are drafted. `repeats`: A_rem(s) is without a_1 to a_t, as calls with the same arguments.
+    `candidates`: the meaning of "the remaining admissible actions". An action is a call with its arguments (§2), of
+    which there are infinitely many. `tools`: every offered tool and the finish, with one draft of its arguments, as
+    §3.1 says literally; with 50 tools that is a hundred requests for each state, but table 4 has 18,200 tokens per
+    case. `tools_alone`: without the finish, so that every path goes on to `max_calls`. `sampled`: the distinct ones
+    among `branching` sampled actions, as in all the other searches here; none of these is outside the best K. Without
+    `pre_evaluation` tools have no order, and with `pre_pruning` the first `branching` tools of the offer, whose order
+    is drawn, are drafted. `repeats`: A_rem(s) excludes a_1 to a_t, as calls with the same arguments.
 
-    `dead_end`: by the text what is pruned stays so (`stop`).
+    `dead_end`: according to the text, pruned edges stay pruned (`stop`).
 
-    The form that the authors released is conf/planner/released/tooltree.yaml: its code decides otherwise where a key
-    there differs from tooltree.yaml. What it has besides: a judge's answer that cannot be read scores 0 (here it is
-    asked again), tools that take images or files wait until there are some, and a draft that cannot be read is a call
-    without arguments.
+    The form of the authors' released code is conf/planner/released/tooltree.yaml: where a key there differs from
+    tooltree.yaml, that code decides otherwise. It also differs in the following: a judge's answer that cannot be read
+    scores 0 (here the judge is asked again), tools that take images or files wait until there are some, and a draft
+    that cannot be read is a call without arguments.
 
-    `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options: one
-    request for all children. Thresholds are for scores, which do not sum to 1 over the options: of fifty, a good one
-    may have p = 0.1. Relative to the best one, that has r_pre = 1 and is never pruned, and τ_pre = 0.3 keeps what is at
-    least three tenths as likely. Of the `tools` those alone are drafted that are kept. `labels`: whether options are
-    asked for by number or by name.
+    `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options, which
+    takes one request for all children. Thresholds are made for scores, which do not sum to 1 over the options: of fifty
+    options, a good one may have p = 0.1. With p / max p the best option has r_pre = 1 and is never pruned, and
+    τ_pre = 0.3 keeps options that are at least three tenths as likely. Of the `tools`, only those that are kept are
+    drafted. `labels`: whether options are asked for by number or by name.
     """
 
     pre_threshold: Share = 0.3
@@ -318,7 +323,7 @@ class ToolTree(RewardedSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A choice where the prior is the policy's."""
+        """A choice if the prior is the policy's."""
         chooses = {CHOOSE} if self.prior == "policy" and self.pre_evaluation else set()
         return frozenset({SAMPLE, BRANCHING, JUDGE, *chooses})
 
@@ -326,7 +331,7 @@ class ToolTree(RewardedSearch):
         return super()._prior(edge) if self.pre_evaluation else 1.0
 
     async def _expand(self, search: Search, node: Node) -> None:
-        """Children for the candidates; open are A_keep(s), the K best of A⁺(s), those of r_pre ≥ τ_pre (§3.2)."""
+        """Children for the candidates; A_keep(s) are open, the K best of A⁺(s), which have r_pre ≥ τ_pre (§3.2)."""
         by_policy = self.pre_evaluation and self.prior == "policy"
         told = await self._told(search, node) if by_policy else {}
         if self.candidates == "sampled":
@@ -350,13 +355,13 @@ class ToolTree(RewardedSearch):
                     edge.pruned = "top_k"
 
     async def _told(self, search: Search, node: Node) -> dict[str, float]:
-        """r_pre of each option by the policy's own distribution."""
+        """r_pre of each option from the policy's own distribution."""
         shares = await search.probabilities(node, self.labels)
         most = max(shares.values())
         return {tool: share / most if most else 0.0 for tool, share in shares.items()}
 
     def _drafted(self, options: Sequence[str], told: Mapping[str, float]) -> Sequence[str]:
-        """Of the options those that can be kept, where that is known before they are drafted."""
+        """The options that can be kept, if that is known before they are drafted; else all options."""
         if not self.pre_pruning or (self.pre_evaluation and not told):
             return options
         kept = [tool for tool in options if told.get(tool, 1.0) >= self.pre_threshold]

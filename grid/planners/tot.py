@@ -22,19 +22,19 @@ from grid.planners.side_by_side import every
 class TreeOfThoughts(TreeSearch):
     """A thought is a call that is written down and not executed (tooltree B.3).
 
-    At each level `branching` (k) thoughts are sampled behind each of the chains kept, and the `beam` (b) best of all
-    are kept: by `value`, the mean of so many judgements (`values`) of each chain by itself; or by `vote`, the share of
-    so many (`votes`) in which a chain is called the best of all. Thoughts and judgements are sampled at `temperature`.
+    At each level `branching` (k) thoughts are sampled after each of the kept chains, and the `beam` (b) best chains of
+    all are kept. They are rated by `value`, the mean of `values` judgements of each chain by itself, or by `vote`, the
+    share of `votes` votes that call a chain the best of all. Thoughts and judgements are sampled at `temperature`.
 
-    A chain that has ended competes on as it is. When all that are kept have ended, the best is run without the model,
-    references filled in as it goes.
+    A chain that has ended stays in the competition as it is. When all kept chains have ended, the best one is run
+    without the model, with references filled in on the way.
 
     What the paper leaves open:
     - A call that fails while the chain runs: the rest is run all the same, since no thought looks at what calls return.
-      What it would have returned stays unfilled in later calls.
-    - Of equals the first thought of stands.
-    - A budget that is used up while it thinks: the best chain kept until then is run, as far as the budget lets it.
-    - With `oracle_stop` the chains kept are run in their order, until one resolves the case.
+      References to its result stay unfilled in later calls.
+    - Among equal chains the first one made is kept.
+    - A budget that is used up while it thinks: the best chain kept until then is run, as far as the budget allows.
+    - With `oracle_stop` the kept chains are run in their order, until one resolves the case.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.7
@@ -45,12 +45,12 @@ class TreeOfThoughts(TreeSearch):
 
     @property
     def judge_temperature(self) -> float:
-        """At which its judge is asked; others ask theirs at 0."""
+        """The temperature at which its judge is asked; other planners ask theirs at 0."""
         return self.temperature
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A world that branches only where more than one chain may be run."""
+        """A world that branches only if more than one chain may be run."""
         return frozenset({SAMPLE, JUDGE, *([BRANCHING] if self.oracle_stop else [])})
 
     @property
@@ -70,7 +70,7 @@ class TreeOfThoughts(TreeSearch):
                 return
 
     async def _thoughts(self, search: Search, kept: list[Node]) -> list[Node]:
-        """The chains with one thought more each, and those that have ended; none where nothing is left to think of."""
+        """The chains with one thought more each, and those that have ended; empty if all have ended."""
         growing = [node for node in kept if not search.ended(node)]
         if not growing:
             return []

@@ -15,9 +15,9 @@ def entropy(probabilities: Iterable[float]) -> float:
 
 
 def vote(actions: list[Action], usage: Usage) -> Decision:
-    """The majority's action with the vote shares, most votes first, ties by who was sampled first.
+    """The majority's action with the vote shares, most votes first; ties go to the action sampled first.
 
-    Unreadable actions count among the m and as one outcome of the entropy, but cannot win or be branched on. Where
+    Unreadable actions count among the m actions and as one outcome of the entropy, but cannot win or be branched on. If
     there are no others, the decision is unreadable and has no entropy.
     """
     calls: dict[str, list[Action]] = {}

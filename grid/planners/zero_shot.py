@@ -21,16 +21,17 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 
 @dataclass(frozen=True, config=STRICT)
 class ZeroShot(Acting):
-    """The model is given the task and the tools, and nothing is made of what its calls return (B.3).
+    """The model gets the task and the tools, and the results of its calls are not used (B.3).
 
-    `mode: chain` (B.1, end-to-end): the whole chain in one answer, which is run without the model, to its end: nobody
-    looks whether a call failed, and those that do not use its result are as good as before. `mode: step` (B.1,
-    step-by-step): one call a prompt. `thought` above 0 is chain of thought: reasoning comes before the chain, or before
-    each call. No solved questions are shown, and the tools are those of the whole query, in both modes.
+    `mode: chain` (B.1, end-to-end): one answer has the whole chain, which is run to its end without the model: nobody
+    checks whether a call failed, and calls that do not use its result are as good as before. `mode: step` (B.1,
+    step-by-step): each prompt asks for one call. `thought` above 0 is chain of thought: reasoning comes before the
+    chain, or before each call. In both modes, no solved questions are shown, and the tools are those of the whole
+    query.
 
-    What a step sees of those before it the paper leaves open. `seen: calls`: the calls that it made, with their
-    thoughts, and not what they returned, or chain of thought would be ReAct, which B.3 sets apart by its acting.
-    `seen: all`: their results too, as the benchmark GTA, whose mode it is, shows them.
+    The paper leaves open what a step sees of earlier steps. `seen: calls`: their calls and thoughts, but not their
+    results; otherwise chain of thought would be ReAct, which B.3 distinguishes by its acting. `seen: all`: the results
+    too, as in the benchmark GTA, whose mode this is.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -47,25 +48,25 @@ class ZeroShot(Acting):
 
     @property
     def plans_ahead(self) -> bool:
-        """Where the whole chain is one answer."""
+        """If the whole chain is one answer."""
         return self.mode == "chain"
 
     @property
     def answers_ahead(self) -> bool:
-        """Also call by call, where it does not see what the calls returned."""
+        """Also call by call, if it does not see the calls' results."""
         return self.mode == "chain" or self.seen == "calls"
 
     @property
     def writes_plans(self) -> bool:
-        """Where the whole chain is one answer."""
+        """If the whole chain is one answer."""
         return self.mode == "chain"
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One chain. Raises ModelError where no plan can be read after the retries."""
+        """One chain. Raises ModelError if no plan can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, the chain refined before it is run."""
+        """The same, with the chain refined before it is run."""
         path, unrefined = begin(episode), None
         if self.mode == "step":
             policy = partial(single_pass, acting=self)

@@ -1,8 +1,8 @@
-"""What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
+"""The contents of a model's answer: a call, a plan, an outline, a score, a vote, a tool's response.
 
-It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
-where words between them take back what came before; where they differ and nothing tells which counts, the answer cannot
-be read.
+An answer is untrusted text, read with limits, never evaluated. It may have several objects. The last one counts if
+words between them take back the earlier ones; if they differ and nothing says which one counts, the answer cannot be
+read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.core.types import (
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
 
-# What a judge's answer says of a plan: untrusted text, read with the limits of `grid.text.answers`.
+# A judge's verdict on a plan: untrusted text, read with the limits of `grid.text.answers`.
 
 
 NO_VERDICT = "no JSON object with is_correct"
@@ -44,10 +44,10 @@ _LISTS = ("error_list", "errors")
 
 
 def read_verdict(text: str, errors: bool = True) -> Verdict:
-    """The verdict of the object that has `is_correct`. With `errors` it must say of all six and have a grade.
+    """The verdict of the object that has `is_correct`. With `errors` it must judge all six errors and have a grade.
 
-    Keys of errors may go on behind their number (`E2_TASK_COMPLETENESS`), errors may stand in a list of their own, the
-    grade may be called score; yes and no, 1 and 0 count as true and false. Raises UnreadableError as `read_call`.
+    Keys of errors may go on after their number (`E2_TASK_COMPLETENESS`), errors may be in their own list, the grade may
+    be called score; yes and no, 1 and 0 count as true and false. Raises UnreadableError as `read_call`.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -64,7 +64,7 @@ def _verdict(value: Json, errors: bool) -> Verdict | None:
 
 def _errors(value: dict[str, Json]) -> frozenset[str]:
     listed = next((value[name] for name in _LISTS if name in value), None)
-    if isinstance(listed, list):  # of those that hold
+    if isinstance(listed, list):  # of the errors that hold
         if not all(isinstance(name, str) and _ERROR.match(name) for name in listed):
             raise UnreadableError("a list of errors that holds something else than E1 to E6")
         return frozenset(_named(str(name)) for name in listed)
@@ -106,7 +106,7 @@ def _truth(value: Json, key: str) -> bool:
     raise UnreadableError(f"{key:.30} that is neither true nor false")
 
 
-# What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
+# The contents of a model's answer: a call, a plan, an outline, a score, a vote, a tool's response.
 
 
 MAX_STEPS = 256
@@ -127,20 +127,20 @@ T = TypeVar("T")
 
 
 def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
-    """The one call that an answer makes, of NO_TOOL where it says that it takes none.
+    """The one call that an answer makes, a call of NO_TOOL if it says that it takes none.
 
     Args:
         text: the answer.
-        tools: those offered, by name. Arguments without an object of their own are read where all are parameters.
+        tools: the offered tools, by name. Arguments without their own object are read if all are parameters.
 
     Raises:
-        UnreadableError: why it cannot be told which call is meant.
+        UnreadableError: the meant call cannot be determined; the error says why.
     """
     return only_one(text, partial(_one_call, tools=tools), NO_CALL)
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
-    """The calls of the object with a list `plan`, or of a list of calls; the plan's thought stands with the first.
+    """The calls of the object with a list `plan`, or of a list of calls; the first call gets the plan's thought.
 
     Raises UnreadableError as `read_call`.
     """
@@ -155,14 +155,14 @@ def read_outline(text: str) -> list[str]:
 def read_score(text: str) -> float:
     """The score, in [0, 1], of the object that has one from 0 to 10. Raises UnreadableError as `read_call`.
 
-    A text counts where it is nothing but the number, as `7`, `7/10` or `70%`. A fraction of 1 alone does not: whoever
-    writes 0.7 may mean another scale.
+    A text counts if it is only the number, as in `7`, `7/10` or `70%`. A fraction of 1 by itself does not count: a
+    model that writes 0.7 may mean another scale.
     """
     return only_one(text, _score, NO_SCORE)
 
 
 def read_vote(text: str, candidates: int) -> int:
-    """The number of the best of so many candidates, from 0. Raises UnreadableError as `read_call`."""
+    """The number, from 0, of the best of `candidates` candidates. Raises UnreadableError as `read_call`."""
     return only_one(text, partial(_vote, candidates=candidates), NO_VOTE)
 
 
@@ -172,7 +172,7 @@ def read_response(text: str) -> tuple[str, Json]:
 
 
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
-    """What the text's objects say; those of which `read` makes None are of another kind."""
+    """The meaning of the text's objects; objects for which `read` returns None are of another kind."""
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
         try:
@@ -272,17 +272,17 @@ def _response(value: Json) -> tuple[str, Json] | None:
     return error if isinstance(error, str) else to_json(error), value.get("response")
 
 
-# Whether a plan declines a request: one rule for whoever scores plans (agent_planning_benchmark §4.2.3, C.4, C.6).
+# Whether a plan declines a request: one rule for all that score plans (agent_planning_benchmark §4.2.3, C.4, C.6).
 #
-# A plan declines by the status REJECT or, where it calls nothing, by words that say openly that the request cannot be
-# carried out; where information is missing a question back does as well. A judge reads the words; who has none reads
-# them by rule: a negated ability, a lack, or a refusal by name.
+# A plan declines by the status REJECT or, if it calls nothing, by words that say openly that the request cannot be
+# carried out; if information is missing, a question back is enough too. A judge reads the words; without a judge they
+# are read by rule: a negated ability, a lack, or a refusal by name.
 
 
 MISSING_INFORMATION = "missing_information"
-"""The kind of request of which a question back is right (figure 41)."""
+"""The kind of request for which a question back is right (figure 41)."""
 MOST_CALLS = 1
-"""Of a plan that may pass with a judge: "only a termination/reporting step" (figure 41)."""
+"""The most calls of a plan that may pass with a judge: "only a termination/reporting step" (figure 41)."""
 _CANNOT = (
     r"\bcan\s?not\b", r"\b(?:ca|could)n'?t\b", r"\bcould not\b", r"\b(?:unable|not able) to\b",
     r"\b(?:im|not |in|un|not be )(?:possible|feasible|solvable)\b", r"\b(?:refus|reject|declin)(?:e[ds]?|s|ed|ing)\b",
@@ -301,14 +301,14 @@ _ASKS = re.compile(
 
 
 def declines(chain: Chain) -> bool:
-    """Whether a plan is an explicit refusal, by its status or, where it calls nothing, by its words."""
+    """Whether a plan is an explicit refusal, by its status or, if it calls nothing, by its words."""
     return chain.refusal is not None or (not chain.calls and _DECLINES.search(_plain(chain.plan)) is not None)
 
 
 def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
-    """Whether a plan is right of a request that cannot be carried out: it calls nothing and declines, or asks back.
+    """Whether a plan is right for a request that cannot be carried out: it calls nothing and declines, or asks back.
 
-    A question back is right where information is missing, and nowhere else.
+    A question back is right only if information is missing.
     """
     if chain.calls:
         return False
@@ -316,14 +316,14 @@ def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
 
 
 def asks_back(chain: Chain) -> bool:
-    """Whether a plan calls nothing and asks for what it has to be told."""
+    """Whether a plan calls nothing and asks for missing information."""
     return not chain.calls and _ASKS.search(_plain(chain.refusal or chain.plan)) is not None
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to say if a plan `passes`: it says something, and calls at most what may report the end.
+    """Whether a judge has to say if a plan `passes`: it says something, and at most calls what may report the end.
 
-    Which tool of others' only reports nobody but a judge can tell.
+    Only a judge can say which of the data set's tools only report.
     """
     return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
 
@@ -332,7 +332,7 @@ def _plain(words: str) -> str:
     return " ".join(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").casefold().split())
 
 
-# Short answers against the right ones, by token: HotpotQA's official evaluation, which is SQuAD's; and their parts.
+# Short answers compared with the right ones by token: HotpotQA's official evaluation, which is SQuAD's; answers' parts.
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -352,7 +352,7 @@ def exact_match(given: str, right: str) -> bool:
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of precision and recall over tokens, in [0, 1]. Yes, no and noanswer are right or wrong."""
+    """The harmonic mean of precision and recall over tokens, in [0, 1]. Yes, no and noanswer only count if equal."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -365,10 +365,11 @@ def f1(given: str, right: str) -> float:
 
 
 def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
-    """The answers to `count` questions, in their order; an empty text for each where it cannot be told which is which.
+    """The answers to `count` questions, in their order; an empty text for each if they cannot be told apart.
 
-    Of one question it is the whole answer. Of several it is read as lines that are numbered from 1 (words before the
-    first do not count, further lines go with the one before), as so many lines, or as so many texts parted by `; `.
+    For one question it is the whole answer. For several questions the answer is read as lines that are numbered from 1
+    (words before the first do not count, further lines belong to the one before), as `count` lines, or as `count` texts
+    separated by `; `.
     """
     text = (answer or "").strip()
     if count == 1:
@@ -380,7 +381,7 @@ def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
 
 
 def _numbered(lines: list[str]) -> list[str]:
-    """The texts behind the numbers 1, 2, ... in this order; none where the first number is not 1."""
+    """The texts after the numbers 1, 2, ... in this order; empty if the first number is not 1."""
     parts: list[str] = []
     for line in lines:
         match = _NUMBERED.fullmatch(line)
@@ -391,11 +392,11 @@ def _numbered(lines: list[str]) -> list[str]:
     return parts
 
 
-# What an answer predicts: a chain of calls, the messages of the next steps, or a refusal (agent_planning_benchmark).
+# A prediction in an answer: a chain of calls, the messages of the next steps, or a refusal (agent_planning_benchmark).
 #
-# It is untrusted text, read with the limits of `grid.text.objects`. Names and arguments stay as they are written: that
-# a tool does not exist, or is called wrongly, is for a scorer to say. What cannot be told to be a plan is refused, with
-# the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, another number of messages.
+# It is untrusted text, read with the limits of `grid.text.objects`. Names and arguments stay as they are written: a
+# scorer says whether a tool does not exist or is called wrongly. An answer that cannot be read as a plan is refused,
+# with the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, another number of messages.
 
 
 NO_CHAIN = "no JSON object with a list `tool_chain`, and no refusal"
@@ -406,12 +407,12 @@ _REASONS = ("reason", "thought", "explanation")
 
 
 class Predicted(NamedTuple):
-    """The calls that an answer predicts, in order; None where it says that a step takes none.
+    """The calls that an answer predicts, in order; None for a step that takes no call.
 
-    `refusal` is why the request is refused, None where it is not. An answer that refuses and plans all the same has
-    both: neither is thrown away, and a scorer sees a refusal that is not the end of it. A plan without calls may be a
-    question back, which is for a scorer to say too. `plan` is the summary in front of the calls, `said` are the words
-    of the last step that takes no call.
+    `refusal` is the reason for a refusal, None if the request is not refused. An answer that both refuses and plans has
+    both: neither is thrown away, and a scorer sees that the answer does not end with the refusal. A plan without calls
+    may be a question back; a scorer says whether it is. `plan` is the summary before the calls, `said` has the words of
+    the last step without a call.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -420,7 +421,7 @@ class Predicted(NamedTuple):
     said: str = ""
 
     def chain(self, first: int) -> Chain:
-        """The calls alone, as a chain whose first call has this number, with the words that go with them."""
+        """The calls alone, as a chain whose first call has the number `first`, with the words that belong to them."""
         return Chain(tuple(call for call in self.calls if call), self.refusal, self.plan or self.said, first)
 
 
@@ -429,11 +430,11 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 
     Args:
         text: the answer; Markdown, prose and thoughts around the object do not matter.
-        tools: those offered, by name, where a name that is nearly one of them is meant as it (`functions.search`);
-            without any all names stay as they are.
+        tools: the offered tools, by name: a name that is nearly one of theirs means that tool (`functions.search`).
+            Without tools all names stay as they are.
 
     Raises:
-        UnreadableError: why there is no plan to be read.
+        UnreadableError: no plan can be read; the error says why.
     """
     return only_one(text, partial(_chain, tools=tools), NO_CHAIN)
 
@@ -441,13 +442,13 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 def read_messages(text: str, count: int, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:
     """Exactly `count` messages with one call each, or none; or the object with the status REJECT.
 
-    Of two messages or more a list is wanted; of one it may be the message alone. Raises as `read_chain`.
+    Two or more messages must be a list; one may be the message alone. Raises as `read_chain`.
     """
     return only_one(text, partial(_messages, count=count, tools=tools), NO_MESSAGES)
 
 
 def read_draft(text: str) -> Predicted:
-    """What a draft predicts, in whichever form it was written: a chain, messages, or a list `plan` of calls.
+    """The prediction of a draft, in any form in which it was written: a chain, messages, or a list `plan` of calls.
 
     Raises UnreadableError.
     """
@@ -582,7 +583,7 @@ def _message(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> tuple[Ch
 
 
 def _refusal(value: dict[str, Json]) -> str | None:
-    """Why an object refuses; None where it does not."""
+    """Why an object refuses; None if it does not."""
     status, reason = value.get("status"), value.get("reason")
     if not isinstance(status, str) or status.strip().casefold() not in _REFUSED:
         return None

@@ -1,6 +1,6 @@
 """An object as a call of a tool, in the forms that models know: `tool`/`arguments`, `name`/`parameters`, wrapped.
 
-A name or an argument is never dropped in silence: what cannot be placed makes the object unreadable.
+No name or argument is ever dropped silently: one that cannot be placed makes the object unreadable.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NONE = frozenset({"none", "null", "n/a", "no_tool", "no-tool", "no tool", "no t
 
 @dataclass(frozen=True)
 class Call:
-    """A tool and its arguments as a model wrote them, with the thought before them where there is one.
+    """A tool and its arguments as a model wrote them, with the thought before them if there is one.
 
-    Calls are equal whatever was thought.
+    Thoughts do not count when calls are compared.
     """
 
     tool: str
@@ -43,14 +43,14 @@ class Call:
 
 
 def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
-    """The calls that an object makes, one but for lists of calls; None where it is of another kind.
+    """The calls that an object makes, one except for lists of calls; None if the object is of another kind.
 
     Args:
         value: an object, or a list of objects.
-        tools: those offered, by name; may be empty.
+        tools: the offered tools, by name; may be empty.
 
     Raises:
-        UnreadableError: it is meant as a call, but which one cannot be told.
+        UnreadableError: the object is meant as a call, but which call cannot be determined.
     """
     if isinstance(value, list):
         found = [calls_in(item, tools) for item in value]
@@ -130,10 +130,10 @@ def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> b
 
 
 def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
-    """The tool that a name means, NO_TOOL where it says that there is none; else the name as it is.
+    """The tool that a name means, NO_TOOL if it says that there is none; else the name as it is.
 
     A name may have what servers and models put around it: `functions.x:0`, `default_api.x`, `mcp__server__x`, `x()`
-    and the marks of a channel. The tools' own names come first, and where two could be meant none is.
+    and the marks of a channel. The tools' own names come first, and a name that could mean two tools means neither.
     """
     written = name.strip() if isinstance(name, str) else ""
     if written in tools:
@@ -150,7 +150,7 @@ def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
-    """The arguments, which may stand twice where they are the same."""
+    """The arguments, which may be given twice if they are the same."""
     first, *others = [_arguments(found[place]) for place in places]
     if any(other != first for other in others):
         raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
@@ -158,7 +158,7 @@ def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
 
 
 def _arguments(value: Json) -> dict[str, Json]:
-    """Arguments as an object, also where they were written as its text."""
+    """Arguments as an object, also if they were written as an object's text."""
     if isinstance(value, dict):
         return value
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):
@@ -172,7 +172,7 @@ def _arguments(value: Json) -> dict[str, Json]:
 
 
 def _unquoted(text: str) -> str:
-    """Arguments that were written as JSON twice, once; without an empty text behind them (`{}""`)."""
+    """Arguments as JSON once, if they were written as JSON twice; without an empty text after them (`{}""`)."""
     try:
         inner = loads(text)
     except (ValueError, RecursionError):
@@ -185,7 +185,7 @@ def _thought(found: dict[str, Json]) -> str | None:
     return thought if isinstance(thought, str) else None
 
 
-# A name as somebody writes it who does not remember it exactly.
+# A name as written by somebody who does not remember it exactly.
 
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -194,8 +194,9 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
     """The call with one of its arguments misspelt: the first text with a word of four letters or more.
 
-    The longest word's second letter changes places with the next that differs. Arguments whose values the schema lists
-    (`choices`) and references to results are no names. None: the call has no name.
+    The longest word's second letter changes places with the next letter, or a later such pair does if both are equal.
+    Arguments whose values the schema lists (`choices`) and references to results are no names. None: the call has no
+    name.
     """
     for name, value in call.arguments.items():
         if name in choices or not isinstance(value, str) or references.PATTERN.search(value):

@@ -1,10 +1,10 @@
 """Calls that a server left in an answer's text, since its parser does not know how the model writes them.
 
-Read are blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name in front of an object
-(DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). What looks like a call
-of an offered tool and is none of these is no answer in words either (`looks_like_a_call`). Nothing is evaluated.
+It reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name before an object (DeepSeek,
+Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). A text that looks like a call of
+an offered tool, but is none of these, is no answer in words either (`looks_like_a_call`). Nothing is evaluated.
 
-It stands apart from `native`, which reads what servers take apart: each has a grammar of its own.
+It stands apart from `native`, which reads calls that servers take apart: each has its own grammar.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TEXTS = frozenset({"string", "date", ""})
 
 
 def spoken(text: str) -> str:
-    """An answer without what harmony writes in front of its last channel."""
+    """An answer without the text that harmony writes before its last channel."""
     return text[final.end() :] if (final := _FINAL.match(text)) else text
 
 
@@ -58,7 +58,7 @@ def blocks(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[tuple[int, Call
         tool = tool_meant(block["name"] or block["glm"], tools)
         inside = block["body"] if block["tag"] else block["pairs"]
         if block["tag"] and inside.lstrip().startswith("{"):
-            continue  # an object with a name in front
+            continue  # an object after a name
         ended = block["open"] is None and block["unended"] is None
         yield block.start(), _filled(tool, inside, tools, ended)
 
@@ -82,7 +82,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value as its parameter's type has it; a text is one, without the line ends that stand around it."""
+    """A value in its parameter's type; a text stays a text, without the line ends around it."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -94,11 +94,11 @@ def _typed(text: str, kind: str) -> Json:
 
 
 def named_before(front: str, tools: Mapping[str, ToolSpec]) -> tuple[str, int] | None:
-    """The tool whose name stands directly in front of an object, with nothing but marks between, and where it does.
+    """The tool whose name comes directly before an object, with nothing but marks between, and the name's place.
 
     Args:
-        front: the text in front of the object, of which the end is looked at.
-        tools: those offered, by name.
+        front: the text before the object, of which the end is looked at.
+        tools: the offered tools, by name.
     """
     begin = max(0, len(front) - _FRONT)
     found = _names(tools, _BEFORE, _BETWEEN).search(front, begin)
@@ -123,7 +123,7 @@ def _compiled(names: tuple[str, ...], front: str, behind: str) -> re.Pattern[str
 def expressions(text: str, tools: Mapping[str, ToolSpec]) -> tuple[int, list[Call | UnreadableError]] | None:
     """The calls that are written as Python, and where they begin: a block of code, or lines that are nothing else.
 
-    None where there are none.
+    None if there are none.
     """
     begins = _names(
         tools,
@@ -165,7 +165,7 @@ def _calls(code: str, tools: Mapping[str, ToolSpec]) -> list[Call | UnreadableEr
 
 
 def _listed(node: ast.expr | None) -> Iterable[ast.expr | None]:
-    """The entries of a list, or what is printed; else the expression itself."""
+    """The entries of a list, or the arguments of a print; else the expression itself."""
     if isinstance(node, ast.List | ast.Tuple):
         return node.elts
     printed = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
@@ -194,7 +194,7 @@ def _call(node: ast.expr | None, tools: Mapping[str, ToolSpec]) -> Call | None:
 
 
 def _value(node: ast.expr) -> Json:
-    """A literal, JSON's constants among them. Raises ValueError for all else."""
+    """A literal, including JSON's constants. Raises ValueError for everything else."""
     if isinstance(node, ast.Name) and node.id in _CONSTANTS:
         return _CONSTANTS[node.id]
     if isinstance(node, ast.List | ast.Tuple):
@@ -211,10 +211,10 @@ def _value(node: ast.expr) -> Json:
 
 
 def looks_like_a_call(text: str, tools: Mapping[str, ToolSpec]) -> str | None:
-    """What of some words looks like a call, in a form that is not read; None where nothing does.
+    """The part of some words that looks like a call, in a form that is not read; None if no part does.
 
-    A name with brackets and nothing in them is how tools are spoken of; with a value in them it is a call. An answer
-    that is nothing but calls is one too where no such tool was offered.
+    A name with empty brackets is how people speak of a tool; with a value in the brackets it is a call. An answer that
+    is nothing but calls looks like a call too, even if no such tool was offered.
     """
     inline = _names(tools, r"(?<![\w.])", r"[ \t]*\(\s*(?:\w+\s*[=:]|[\"'{\[\d])")
     chosen = _names(tools, rf"(?:^\W*(?i:{_ROLES})\W*[:=]\W*|<\|?|\bname=[\"']?)", r"(?![\w.-])")

@@ -1,8 +1,8 @@
-"""What an answer says that may call several functions, in the formats in which models write them.
+"""Answers that may call several functions, in the formats in which models write calls.
 
 `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare objects (Llama), also
-in a Markdown fence, a server's message with `tool_calls`, and what a server left in the text (`left_calls.py`). Each
-call is read by itself, as untrusted as any answer.
+in a Markdown fence, a server's message with `tool_calls`, and calls that a server left in the text (`left_calls.py`).
+Each call is read by itself, as untrusted as any answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPENING = re.compile(
 
 
 class Native(NamedTuple):
-    """The words before the first call, all of them where there is none, and each call or why it cannot be read."""
+    """The words before the first call (all words without a call), and each call or why it cannot be read."""
 
     words: str
     calls: tuple[Call | UnreadableError, ...]
@@ -37,12 +37,12 @@ class Native(NamedTuple):
 def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
     """The words and calls of an answer, in their order.
 
-    Where calls are marked, only what is behind the first mark counts; else every object that is a call. All of them
-    count, as whoever serves such a model would run them all, whatever the words between them say.
+    If calls are marked, only the text after the first mark counts; else every object that is a call. All calls count,
+    whatever the words between them say, since a server of such a model would run them all.
 
     Args:
-        text: the answer; what was thought before `</think>` is left out.
-        tools: those offered, by the names of their functions.
+        text: the answer; the thought before `</think>` is left out.
+        tools: the offered tools, by the names of their functions.
 
     Raises:
         UnreadableError: a thought without an end, too long an answer, or more than MAX_STEPS calls.
@@ -69,14 +69,14 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """Words without the marks behind them that open a call."""
+    """Words without the marks at their end that open a call."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text
 
 
 def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
-    """The objects; one of arguments with a tool's name in front as a call, which begins there."""
+    """The objects; an object of arguments after a tool's name becomes a call, which begins at the name."""
     named, end = list[Found](), 0
     for one in found:
         front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None
@@ -92,7 +92,7 @@ def _is_call(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _unnamed(calls: list[Call | UnreadableError]) -> bool:
-    """Whether all there is are arguments without a function's name."""
+    """Whether there are only arguments without a function's name."""
     return all(isinstance(call, UnreadableError) and str(call) == NO_FUNCTION for call in calls)
 
 
@@ -129,7 +129,7 @@ def _calls(found: list[Found], tools: Mapping[str, ToolSpec], marked: bool) -> l
 
 
 def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object has nothing but arguments of a function: a call without its name, and no closing words."""
+    """Whether an object has only arguments of a function: it is a call without its name, and no closing words."""
     if not isinstance(value, dict) or not value:
         return False
     others = (tool for name, tool in tools.items() if name != FINISH)
@@ -137,7 +137,7 @@ def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:
-    """What may be a call each, and whether it stands where a call has to: in an object's list of calls."""
+    """The values that may each be a call, and whether they are in an object's list of calls, so that they must be."""
     if isinstance(value, list):
         return value, False
     key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)

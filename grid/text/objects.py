@@ -1,9 +1,9 @@
-r"""The JSON objects in a model's answer, those too that are not quite JSON. Nothing is evaluated, nothing is guessed.
+r"""The JSON objects in a model's answer, also if they are not quite JSON. Nothing is evaluated, nothing is guessed.
 
-Python's decoder reads them. Where it cannot, tokens that mean one thing only are written as JSON first: single and
+Python's decoder reads them. If it cannot, tokens that can mean only one thing are written as JSON first: single and
 curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without quotes,
-comments, trailing commas, a comma that a line end stands for, raw line ends, `\'` and `\_`, the object's last brace.
-A thought without quotes counts as words around what follows it. All else is refused, with the reason.
+comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, a missing last brace. A thought
+without quotes counts as words around what follows it. Everything else is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grid.core.types import Json, to_json
 from grid.core.untrusted import decoder
 
 MAX_CHARACTERS = 200_000
-"""The longest answer that is looked at; how long one may be is the key `budget.answer_characters`."""
-_REREAD, _SHORTEST = 4, 20_000  # times its characters an answer is looked at; one counts as so long at least
-_LEAST = 40  # characters that a brace counts as at least: what it costs to find out
+"""The longest answer that is looked at; the key `budget.answer_characters` says how long an answer may be."""
+_REREAD, _SHORTEST = 4, 20_000  # times its characters that an answer is read; the least characters that it counts as
+_LEAST = 40  # the least characters that a brace counts as: the cost to find out
 MAX_DEPTH = 20
 
 _THINK = "think|thinking|thought|reasoning|reflection|scratch_?pad"
@@ -48,7 +48,7 @@ _LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "
 _ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
 _ESCAPES = {"'": "'", "_": "_", "\n": ""}
 _CLOSER = {"{": "}", "[": "]"}
-_FOLLOWS = {  # what is wanted, what comes, what is wanted next; a value wants the same behind a colon and in a list
+_FOLLOWS = {  # wanted now, the token that comes, wanted next; the same may follow a value after a colon and in a list
     "key": {"string": "colon", "word": "colon", "close": "next"},
     "colon": {"colon": "value"},
     "value": {"string": "next", "number": "next", "reference": "next", "word": "next", "open": "inside"},
@@ -65,11 +65,11 @@ _FOLLOWS = {  # what is wanted, what comes, what is wanted next; a value wants t
 
 
 class UnreadableError(ValueError):
-    """An answer that is not what was asked for, or of which it cannot be told what it means."""
+    """An answer that is not what was asked for, or whose meaning cannot be determined."""
 
 
 class Found(NamedTuple):
-    """An object, or a list of objects, at a place of the text; `why` it cannot be read where it cannot.
+    """An object, or a list of objects, at a place of the text; if it cannot be read, `why` says why.
 
     `closed`: its last bracket is there.
     """
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """What begins an object and is none; `begun`: it got as far as a name and a colon."""
+    """A text that begins an object and is none; `begun`: it got as far as a name and a colon."""
 
     def __init__(self, why: str, at: int, begun: bool) -> None:
         super().__init__(why)
@@ -90,20 +90,20 @@ class _BrokenError(Exception):
 
 
 def objects(text: str) -> list[Found]:
-    """The outermost objects of an answer in their order: neither those of a thought nor those behind an observation.
+    """The outermost objects of an answer in their order, without those of a thought or after an observation.
 
-    Words and braces around them do not matter. Takes time linear in the text's length: what begins an object and is
-    none is read again from its next brace on, up to four times the text's characters in all.
+    Words and braces around them do not matter. The time is linear in the text's length: a text that begins an object
+    and is none is read again from its next brace on, up to four times the text's characters in all.
 
     Raises:
-        UnreadableError: behind its first thought the text has more than MAX_CHARACTERS characters.
+        UnreadableError: after its first thought the text has more than MAX_CHARACTERS characters.
     """
     at = _behind_thought(text)
     if len(text) - at > MAX_CHARACTERS:
         raise UnreadableError(f"an answer of {len(text) - at:,} characters, {MAX_CHARACTERS:,} at most")
     found: list[Found] = []
     most_reread = _REREAD * max(len(text), _SHORTEST)
-    thought: Found | None = None  # that is broken, as long as no object has followed it
+    thought: Found | None = None  # a broken one, as long as no object has followed it
     reread = 0
     while mark := _MARK.search(text, at):
         start, kind = mark.span()[0], mark.lastgroup
@@ -137,20 +137,20 @@ def objects(text: str) -> list[Found]:
 
 
 def _behind_thought(text: str) -> int:
-    """Where an answer begins behind a thought that is marked and has its end."""
+    """The place where an answer begins after a thought that is marked and has its end."""
     return len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
 
 
 def characters(text: str) -> int:
-    """How long an answer is, without a thought in front of it."""
+    """How long an answer is, without a thought before it."""
     return len(text) - _behind_thought(text)
 
 
 def whole(text: str) -> bool:
-    """Whether an answer is complete as far as it has been written, so that it needs no more.
+    """Whether an answer is complete as far as it has been written, so that it needs no more text.
 
-    It is where it begins with an object, so that nothing of a thought stands in front, and all that was begun has its
-    last bracket. A thought whose end is there does not matter, nor what marks the object as a call.
+    It is complete if it begins with an object, so that no part of a thought comes before it, and all objects that were
+    begun have their last bracket. A thought that has its end does not matter, nor do marks of the object as a call.
     """
     answer = text[_behind_thought(text) :].rpartition("</think>")[2]
     try:
@@ -211,7 +211,7 @@ def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
         if not token or follows is None or (kind == "close" and token.group() != _CLOSER[inside[-1]]):
             if wanted == "next" and len(inside) == 1 and written[-1] in "}]" and _END.match(text, at):
                 return "".join([*written, _CLOSER[inside[0]]]), at, False
-            unended = text[at : at + 1] in "\"'“/"  # looked for its end in all the rest
+            unended = text[at : at + 1] in "\"'“/"  # its end was looked for in all the rest
             why = f"breaks off at {text[at : at + 30]!r}" if at < len(text) else "is not finished"
             raise _BrokenError(f"a JSON object that {why}", len(text) if unended else at, begun)
         if kind not in ("close", "comma", "colon") and written and written[-1] not in ("{", "[", ":"):
@@ -231,7 +231,7 @@ def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
 
 
 def _written(token: str, kind: str, wanted: str, at: int, begun: bool) -> str:
-    """A token as JSON has it."""
+    """A token in JSON's form."""
     if kind == "word" and wanted != "key":
         if token not in _LITERALS:
             raise _BrokenError(f"a JSON object with {token:.30} as a value, without quotes", at, begun)
@@ -272,7 +272,7 @@ _DECODER = decoder(object_pairs_hook=_members, strict=False)
 
 
 def _storable(value: Json) -> Json:
-    """An object whose words, which nothing is done with, have a question mark for each half of a surrogate pair."""
+    """An object whose words, which are only kept, have a question mark for each half of a surrogate pair."""
     if not isinstance(value, dict):
         return value
     return {
@@ -282,7 +282,7 @@ def _storable(value: Json) -> Json:
 
 
 def _balanced(text: str, start: int) -> int:
-    """Where as many brackets have been closed as opened; the text's end where that never is."""
+    """The place where as many brackets have been closed as opened; the text's end if there is none."""
     depth = 0
     for match in _BRACKET.finditer(text, start):
         depth += 1 if match.group() in "{[" else -1

@@ -20,12 +20,12 @@ PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 
 
 def reference(step: str, field: str) -> str:
-    """The text that stands for a field of a step's output."""
+    """The text that refers to a field of a step's output."""
     return f"OUTPUT_FROM_STEP_{step}.{field}"
 
 
 def answering(steps: Sequence[str]) -> str:
-    """What a finish tells where the answer is the results of these steps: the one, or a numbered line for each."""
+    """A finish's answer that consists of the results of these steps: the only one, or a numbered line for each."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
@@ -48,7 +48,7 @@ def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def unreadable(call: ToolCall) -> str | None:
-    """A text among the call's arguments that begins a reference and is none; None where all can be read."""
+    """A text among the call's arguments that begins like a reference and is none; None if all can be read."""
     rest = PATTERN.sub("", to_json(dict(call.arguments)))
     place = rest.find("OUTPUT_FROM_STEP")
     return rest[place : place + 40] if place >= 0 else None
@@ -60,7 +60,7 @@ def refers(call: ToolCall) -> bool:
 
 
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
-    """The call with every reference that `outputs` (step id to fields) can answer filled in, others left."""
+    """The call with every reference filled in that `outputs` (step id to fields) can answer; others stay."""
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
 
 
@@ -88,7 +88,7 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The calls' step ids, producers before consumers, else as they stand. Raises as `chains`."""
+    """The calls' step ids, producers before consumers, otherwise in the given order. Raises as `chains`."""
     chain = chains(calls)
     return sorted(chain, key=chain.__getitem__)
 
@@ -99,7 +99,7 @@ def depth(calls: Mapping[str, ToolCall]) -> int:
 
 
 def chains(calls: Mapping[str, ToolCall]) -> dict[str, int]:
-    """For each step the calls of the longest chain that ends with it.
+    """For each step the number of calls in the longest chain that ends with it.
 
     Raises:
         ValueError: a reference names a step that makes no call, or references run in a circle.
@@ -145,11 +145,11 @@ def needed(reference: Reference) -> frozenset[str]:
     return frozenset(found)
 
 
-# A call's arguments held against its tool: put into the form that is asked for, and why they do not fit.
+# A call's arguments compared with its tool: their required form, and why they do not fit.
 
 
 RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"
-"""The texts that an argument of type RESULT takes, as a regular expression."""
+"""The texts that an argument of type RESULT accepts, as a regular expression."""
 _RESULT = re.compile(RESULT_REFERENCE)
 # `$1`, `$1.x`, `OUTPUT_FROM_STEP_1`, `OUTPUT_FROM_STEP_1.value`: the ways in which models name a step's result.
 _MEANT = re.compile(r"\s*(?:\$|OUTPUT_FROM_STEP_)([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})(?:\.[A-Za-z_][\w.]*)?\s*")
@@ -165,28 +165,30 @@ _EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # re
 _FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit them
 _LEFT_OUT = frozenset({*_EXPRESSIONS, *_FORBIDDING, "$ref", "$dynamicRef", "$schema", "$id", "uniqueItems"})
 _TAKES_RESULTS = attrgetter("takes_results")
-_DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
+_DATA = ("default", "enum", "const", "examples")  # their values are no schemas
 
 
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
-    """The only values that an argument may have; none where it may have others.
+    """The only values that an argument may have; empty if it may have others.
 
-    Tools that take results keep to what their schemas list. Elsewhere not even the benchmarks' own calls do (4 of 6
-    listed arguments of 100 UltraTool cases have another value), and a reference may stand for a value.
+    For tools that take results, the values in their schemas are binding. For other tools not even the benchmarks' own
+    calls keep to them (4 of 6 listed arguments of 100 UltraTool cases have another value), and a reference may replace
+    a value.
     """
     return parameter.values if tool.takes_results else ()
 
 
 def take_results(tools: Iterable[ToolSpec]) -> bool:
-    """Whether any of the tools takes an earlier call's result. It is asked of fifty tools several times a decision."""
+    """Whether any of the tools takes an earlier call's result. A decision asks it several times about fifty tools."""
     return any(map(_TAKES_RESULTS, tools))
 
 
 def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
-    """The arguments in the form asked for, where the tools `offered` take results; else as they are.
+    """The arguments in the required form, if the tools `offered` take results; else as they are.
 
-    Numbers become texts. What names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes `OUTPUT_FROM_STEP_1.result`
-    where a result is taken, or where it is all of the answer to a question. Elsewhere `$1` may be a price.
+    Numbers become texts. A text that names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes
+    `OUTPUT_FROM_STEP_1.result` if the argument takes a result, or if the text is the whole answer to a question.
+    Elsewhere `$1` may be a price.
     """
     if not take_results(offered):
         return dict(arguments)
@@ -202,12 +204,13 @@ def _normal(value: Json, result: bool) -> Json:
 
 
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
-    """Why a call does not fit its tool; None where it does.
+    """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be there and no others than the tool has. A value is of the argument's type or a text:
-    what an earlier step returned is referred to in a text, and models write numbers as texts. Tools that take results,
-    and all where `exact`, are told exactly: such an argument is a reference to one, a text is nothing but a text, and
-    of listed values it is one. A schema that says more than a type is kept to, but for texts.
+    All required arguments must be there, and only arguments that the tool has. A value has the argument's type or is a
+    text: references to earlier outputs are texts, and models write numbers as texts. The rules are exact for tools that
+    take results, and for all tools if `exact`: an argument for a result is a reference to a result, a text is nothing
+    but a text, and an argument with listed values has one of them. A schema that says more than a type must be
+    followed, except by texts.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -220,7 +223,7 @@ def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
 
 
 def _given(arguments: Mapping[str, Json], parameter: Parameter) -> bool:
-    """Whether an argument has a value; null is one where its schema says so."""
+    """Whether an argument has a value; null is a value if its schema says so."""
     value = arguments.get(parameter.name)
     nullable = value is None and parameter.name in arguments and parameter.schema
     return value not in (None, "") or bool(nullable and _unfit(None, parameter.schema) is None)
@@ -247,7 +250,7 @@ def _fits(value: Json, kind: str) -> bool:
 
 
 def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
-    """A reference of a call that cannot be filled in, and why; None where all can.
+    """A reference of a call that cannot be filled in, and why; None if all can.
 
     Args:
         call: with its references.
@@ -262,9 +265,9 @@ def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
 
 
 def _unfit(value: Json, schema: str) -> str | None:
-    """Why a value does not fit a schema (JSON); None where it does, and where that cannot be told.
+    """Why a value does not fit a schema (JSON); None if it does, or if that cannot be determined.
 
-    A text fits wherever it stands: it may refer to what an earlier step returned, and models write numbers as texts.
+    A text fits everywhere: it may refer to an earlier step's output, and models write numbers as texts.
     """
     error = next(iter(_validator(schema).iter_errors(value)), None)
     if error is None:
@@ -275,7 +278,7 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Late: few data sets have such schemas, and every worker would load it.
+    # Imported late: few data sets have such schemas, and every worker would load it.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -292,7 +295,7 @@ def _but_texts(check: Callable[..., Iterator[Any] | None]) -> Callable[..., Iter
 
 
 def _checked(schema: Any) -> Any:
-    """What of a schema is checked."""
+    """The part of a schema that is checked."""
     if isinstance(schema, list):
         return [_checked(one) for one in schema]
     if not isinstance(schema, dict):

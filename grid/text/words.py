@@ -77,7 +77,7 @@ STOPWORDS = frozenset(
 
 @lru_cache(maxsize=262144)
 def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text's words in order, stop words left out; snake_case and camelCase are taken apart.
+    """The stems of a text's words in order, without stop words; snake_case and camelCase are taken apart.
 
     Digits are no words: the numbers of options and steps say nothing.
     """
@@ -87,13 +87,13 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 TERMS = "1"
-"""Raise when `terms` gives other ones: indexes that are kept are told apart by it."""
+"""Raise this when `terms` gives other terms: it tells stored indexes apart."""
 
 
 def terms(text: str) -> list[str]:
-    """The stems of a text's words in order, and its numbers, without stop words: what running text is sought by.
+    """The stems of a text's words in order, and its numbers, without stop words: the terms to search running text.
 
-    Case and accents do not count. Letters that stand alone are left out.
+    Case and accents do not count. Single letters are left out.
     """
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))

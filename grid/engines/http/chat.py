@@ -1,4 +1,4 @@
-"""OpenAI's chat interface: a prompt as messages, and what comes back."""
+"""OpenAI's chat interface: a prompt as messages, and the server's answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from grid.engines.messages import messages as of_prompt
 from grid.text.native import as_message
 from grid.text.objects import whole
 
-# A message's content: a text, or a list of parts, as servers of Mistral's and others have it.
+# A message's content: a text, or a list of parts, as from Mistral's and other servers.
 
 
 _TEXT, _THOUGHT, _REFUSAL = ("text", "output_text"), ("thinking", "reasoning", "redacted_thinking"), "refusal"
 
 
 class Content(NamedTuple):
-    """What is the answer, what was thought before it, and the words of a refusal."""
+    """The text of the answer, the thought before it, and the words of a refusal."""
 
     text: str | None
     thought: str = ""
@@ -32,10 +32,10 @@ class Content(NamedTuple):
 
 
 def read_content(value: Any) -> Content:
-    """Texts are joined; thought is none of the answer, nor is a refusal.
+    """Read a message's content: texts are joined; thoughts and refusals are not part of the answer.
 
     Raises:
-        ValueError: what is no content, or a part that may be an answer and cannot be read.
+        ValueError: a value that is no content, or a part that may be an answer and cannot be read.
     """
     if value is None or isinstance(value, str):
         return Content(value)
@@ -65,7 +65,7 @@ def _text(value: Any) -> str:
 
 
 def _thought(part: dict[str, Any]) -> str:
-    """A thought is a text or has parts of its own; one that is not shown is none."""
+    """A thought's text: a thought is a text or has parts of its own; one that is not shown is empty."""
     for name in ("thinking", "reasoning", "text"):
         value = part.get(name)
         if isinstance(value, str):
@@ -75,33 +75,33 @@ def _thought(part: dict[str, Any]) -> str:
     return ""
 
 
-# What a server tells beside an answer: its tokens, and who gave it.
+# Facts that a server gives beside an answer: its tokens, and which model and provider gave it.
 
 
 _MAX_NAME = 200  # characters that are kept of a name
 
 
 class Beside(BaseModel):
-    """A body's keys of that kind, none of which a server must have, in whatever form."""
+    """A body's keys for these facts; a server need not have any of them, and may give them in any form."""
 
     usage: Any = None
     model: Any = None
     system_fingerprint: Any = None
-    provider: Any = None  # as OpenRouter has it
+    provider: Any = None  # OpenRouter's key
 
     @property
     def source(self) -> Source:
-        """Who answered, as far as the server tells."""
+        """The source of the answer, as far as the server says."""
         return Source(*map(_name, (self.model, self.system_fingerprint, self.provider)))
 
 
 def _name(told: Any) -> str | None:
-    """On one line and not too long; None where it is no name."""
+    """The name on one line and not too long; None if it is no name."""
     return (" ".join(told[:_MAX_NAME].split()) or None) if isinstance(told, str) else None
 
 
 REASONING = ("reasoning_content", "reasoning")
-"""A message's keys for what was thought, apart from its content."""
+"""A message's keys for a thought that is apart from its content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -128,31 +128,31 @@ class Models(BaseModel):
 class _Message(BaseModel):
     content: Annotated[Content, BeforeValidator(read_content)] = Content(None)
     tool_calls: Any = None
-    function_call: Any = None  # as servers had it before tool_calls
+    function_call: Any = None  # the key that servers had before tool_calls
     reasoning_content: Any = None
     reasoning: Any = None
     refusal: Any = None
 
     @property
     def calls(self) -> Any:
-        """Its calls as the server wrote them; nothing where there are none."""
+        """Its calls as the server wrote them; empty if there are none."""
         return self.tool_calls or (self.function_call and [{"function": self.function_call}])
 
     @property
     def thought(self) -> str:
-        """What the server tells of a thought, apart from the answer."""
+        """The thought that the server gives apart from the answer."""
         apart = self.reasoning_content or self.reasoning
         return apart if isinstance(apart, str) else self.content.thought
 
     @property
     def reasoning_given(self) -> tuple[str, str] | None:
-        """A thought that stands apart from the answer, behind its key: the server may want it back."""
+        """The key and the text of a thought that is apart from the answer: the server may want it back."""
         given = ((key, getattr(self, key)) for key in REASONING)
         return next(((key, told) for key, told in given if isinstance(told, str) and told), None)
 
     @property
     def misplaced(self) -> str:
-        """Of a message without content and calls, the call or object that its server took for the end of a thought."""
+        """The call or object that the server took for a thought's end, in a message without content and calls."""
         thought = self.thought
         if (self.content.text or "").strip() or self.calls:
             return ""
@@ -169,7 +169,7 @@ class Answer(BaseModel):
 
     @property
     def text(self) -> str:
-        """The answer, without what was thought first where the server leaves that in it."""
+        """The answer, without the thought that some servers leave in it."""
         text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
@@ -178,14 +178,14 @@ class Answer(BaseModel):
 
     @property
     def with_calls(self) -> str:
-        """The answer to a request with tools: its text or, with calls, both as JSON, calls as the server wrote them."""
+        """The answer to a request with tools: its text or, with calls, JSON of the text and the server's calls."""
         if not self.message.calls:
             return self.text
         return as_message(self.text, self.message.calls)
 
     @property
     def said(self) -> tuple[str, str]:
-        """All that took tokens: what was thought; and the text, with calls as JSON, or a refusal."""
+        """Everything that took tokens: the thought; and the text (with calls as JSON) or the refusal."""
         message = self.message
         text = message.content.text or message.content.refusal
         if message.calls:
@@ -194,17 +194,17 @@ class Answer(BaseModel):
 
     @property
     def cut(self) -> bool:
-        """Whether it ended before the model had ended it: at the limit on tokens, or since a filter came between."""
+        """Whether the answer ended before the model ended it: at the limit on tokens, or because of a filter."""
         return (self.finish_reason or "").lower() in _CUT
 
     @property
     def cut_off(self) -> bool:
-        """Whether that came before the answer's first word: all went into thinking."""
+        """Whether the answer was cut before its first word: all tokens went into thinking."""
         return self.cut and not self.with_calls.strip()
 
 
 class Chat(Beside):
-    """What a server answers to a chat."""
+    """A server's answer to a chat."""
 
     choices: Annotated[list[Answer], Field(min_length=1)]
 
@@ -212,9 +212,9 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """What a request says of a prompt: its messages, and its functions or, where `structured`, its answer's schema.
+    """A request's keys from a prompt: its messages, and its functions or, if `structured`, its answer's schema.
 
-    `strict`: in OpenAI's strict mode, where the schema can be said in it. `reasoning`: as of `messages`.
+    `strict`: in OpenAI's strict mode, if the schema has a strict form. `reasoning`: as for `messages`.
     """
     asked: dict[str, Any] = {"messages": messages(prompt, padded, reasoning)}
     if functions := prompt.functions():
@@ -228,14 +228,14 @@ def question(
 
 
 def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
-    """What a completion says in answer to a prompt: its text or, for functions, its calls too."""
+    """A completion's answer to a prompt: its text or, for functions, its calls too."""
     if isinstance(prompt.answer, FunctionsAnswer):
         return answer.with_calls
     return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
 
 
 def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> list[Message]:
-    """The prompt as a chat; without `reasoning` no thought of earlier answers is handed back."""
+    """The prompt as a chat; without `reasoning`, it has no thoughts of earlier answers."""
     found = of_prompt(prompt, plain, padded=padded, as_text=True)
     if reasoning:
         return found
@@ -243,23 +243,23 @@ def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> li
 
 
 def plain(text: str) -> str:
-    """The text, what looks like a control token broken up."""
+    """The text, in which everything that looks like a control token is broken up."""
     return _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
 
 
-# OpenAI's strict mode: a JSON schema as it takes it, and an answer under it as the schema itself has it.
+# OpenAI's strict mode: a JSON schema in the mode's form, and an answer under it in the form of the original schema.
 #
-# Its objects have all their properties required and no others, so that what may be left out may be null instead; every
-# part has a type, and its root is an object (the guide "Structured model outputs").
+# In strict mode all properties of an object are required and no others are allowed, so that an optional property may be
+# null instead; every part has a type, and the root is an object (the guide "Structured model outputs").
 
 
 _NULL = {"type": "null"}
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in that form; None where it cannot be said.
+    """The schema in strict form; None if it has none.
 
-    Lists and objects that may hold anything are not taken, nor is a root that is no single object.
+    Lists and objects with arbitrary contents have none, nor has a root that is not a single object.
     """
     if schema.get("type") != "object":
         return None
@@ -298,7 +298,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """An answer without the arguments that are null; as it is where there are none, or where it is no JSON."""
+    """An answer without the arguments that are null; unchanged if there are none, or if it is not JSON."""
     if "null" not in text:
         return text
     try:
@@ -316,16 +316,17 @@ def _left_out(value: Json, arguments: bool) -> Json:
     return {name: item if arguments else _left_out(item, name == "arguments") for name, item in kept.items()}
 
 
-# A server's `usage` as counts: read in the one way that explains it, and not at all where none or several do.
+# A server's `usage` as counts: it is read only if exactly one way of reading it explains all its numbers.
 #
-# Servers leave it out, fill it with zeros, put cached tokens beside the prompt's, or thought beside the completion.
+# Servers leave it out, fill it with zeros, count cached tokens apart from the prompt's, or a thought's tokens apart
+# from the completion's.
 
 
 _MOST = 2**27  # tokens: more than any model's context
 
 
 class Counts(NamedTuple):
-    """Tokens of a prompt, of them those that a cache had, of what was generated, and of that those of a thought."""
+    """Numbers of tokens: of a prompt, of its cached part, of the generated text, and of the thought in that text."""
 
     input: int
     cached: int
@@ -333,7 +334,7 @@ class Counts(NamedTuple):
     reasoning: int
 
     def usage(self, **more: int) -> Usage:
-        """As a Usage with further counts."""
+        """The counts as a Usage, together with further ones."""
         return Usage(
             input_tokens=self.input,
             cached_input_tokens=self.cached,
@@ -344,11 +345,12 @@ class Counts(NamedTuple):
 
 
 def counts(usage: Any, said: bool) -> Counts | None:
-    """What a server's `usage` tells of an answer; None where that is nothing, or contradicts itself.
+    """The counts in a server's `usage` for an answer; None if it has none or contradicts itself.
 
-    `said`: whether the answer has a text, a call or a thought, which take tokens. A total, where there is one, tells
-    what the other counts leave out: cached tokens may stand beside the prompt's, and thought beside the completion.
-    More cached tokens than the prompt has can only stand beside it, whether or not the total has them.
+    `said`: whether the answer has a text, a call or a thought, which take tokens. A total, if there is one, shows what
+    the other counts leave out: cached tokens may be counted apart from the prompt's, and a thought's tokens apart from
+    the completion's. Cached tokens that are more than the prompt's can only be counted apart from them, whether or not
+    the total includes them.
     """
     try:
         return _explained(usage, said)
@@ -376,13 +378,13 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """A count with its part: within it where it can be, else, or where it may be `beside` it, the sum."""
+    """The possible totals of a count and its part: the count if it can include the part; the sum if not or `beside`."""
     within = {whole} if part <= whole else set[int]()
     return within | {whole + part} if beside or not within else within
 
 
 def _told(found: Any, *path: str) -> int | None:
-    """The number at a place; None where nothing is there. Raises ValueError for what is no count of tokens."""
+    """The number at a place; None if nothing is there. Raises ValueError if it is no count of tokens."""
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
     if found is None:
@@ -394,7 +396,7 @@ def _told(found: Any, *path: str) -> int | None:
     return int(found)
 
 
-# Whose failure a server's error is, by its codes and words: the prompt's, the model's, or (neither) the server's.
+# Whose failure a server's error is, according to its codes and words: the prompt's, the model's or else the server's.
 
 
 _MAX_READ = 2000  # characters of each text
@@ -415,8 +417,7 @@ _TOO_LONG = re.compile(
     r"|overflows\. however, the model is loaded with context",
     re.IGNORECASE,
 )
-# What the model wrote does not fit what its server expects: Groq, harmony's parser in vLLM and others, Ollama,
-# llama.cpp, Google.
+# The model's text is not what its server expects: Groq, harmony's parser in vLLM and others, Ollama, llama.cpp, Google.
 _UNFIT = re.compile(
     r"tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|failed to call a function"
     r"|tool call validation failed|harmonyerror(?!.{0,60}(?:vocab|load))|tokens remaining in message header"
@@ -424,7 +425,7 @@ _UNFIT = re.compile(
     r"|malformed_function_call|model (?:output|generated output).{0,40}(?:parse|invalid)",
     re.IGNORECASE,
 )
-# A filter came between: OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu, MiniMax, Bedrock.
+# A filter stopped the answer: OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu, MiniMax, Bedrock.
 _FILTERED = re.compile(
     r"content[_ ]?filter|content (?:management )?policy|content_policy|responsibleaipolicyviolation"
     r"|data_?inspection_?failed|content exists risk|considered high risk|\bflagged\b|prohibited_content"
@@ -434,7 +435,7 @@ _FILTERED = re.compile(
 )
 
 
-# The context's size, as vLLM, OpenAI, SGLang, TGI and Anthropic tell it.
+# The context's size in the words of vLLM, OpenAI, SGLang, TGI and Anthropic.
 _SIZE = (
     re.compile(r"\+ [\d,]+ > (\d[\d,]*)"),
     re.compile(r"(?:context (?:length|limit|size|window)|must be <=)\D{0,20}(\d[\d,]*)", re.IGNORECASE),
@@ -451,23 +452,23 @@ class Complaint(NamedTuple):
 
 
 def complaint(error: Any, text: str) -> Complaint:
-    """What an error says, in the ways that servers and gateways put it; `text` is the whole of it."""
+    """The contents of an error, in any form that servers and gateways use; `text` is the whole error."""
     if not isinstance(error, dict):
         return Complaint("", str(error), str(error)[:_MAX_READ])
     codes = [error[name] for name in ("code", "type", "error_type") if isinstance(error.get(name), str)]
     message = str(error.get("message") or error.get("detail") or text)
     inner, about = error.get("innererror"), error.get("metadata")
     further = inner.get("code") if isinstance(inner, dict) else None
-    raw = about.get("raw") if isinstance(about, dict) else None  # a gateway's: what the server behind it said
+    raw = about.get("raw") if isinstance(about, dict) else None  # from a gateway: the upstream server's words
     words = [*codes, message[:_MAX_READ], *(str(part)[:_MAX_READ] for part in (further, raw) if part)]
     return Complaint(codes[0] if codes else "", message, " ".join(words))
 
 
 def whose(status: int, words: str) -> Literal["context", "model"] | None:
-    """Whose an error of this HTTP status is that says so; None: the server's own.
+    """Whose failure an error with this HTTP status and these words is; None: the server's own.
 
-    `context`: the prompt does not fit. `model`: what the model wrote (or was to) is kept back, as its server could not
-    read it or a filter came between. Such are given with many statuses, also with those of failures that may pass.
+    `context`: the prompt does not fit. `model`: the model's answer is kept back or was prevented, because its server
+    could not read it or a filter stopped it. Such errors have many statuses, also those of failures that may pass.
     """
     if status in _SERVER_S or status < 400:
         return None
@@ -477,9 +478,9 @@ def whose(status: int, words: str) -> Literal["context", "model"] | None:
 
 
 def room(words: str, asked: int) -> int | None:
-    """The tokens that a context has left beside a prompt, of an error that tells; `asked` of them were too many.
+    """The tokens that a context has left after a prompt, if an error says so; `asked` tokens were too many.
 
-    Servers tell the context's size, and either the prompt's or the sum of both.
+    Servers state the context's size, and either the prompt's size or the sum of the prompt's and `asked`.
     """
     size = next((found for form in _SIZE if (found := form.search(words))), None)
     if size is None:

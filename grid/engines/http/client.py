@@ -1,4 +1,4 @@
-"""JSON over HTTP from one server that nobody vouches for: bounded, timed, tried again, its key in no message."""
+"""JSON over HTTP from one untrusted server: bounded, timed and tried again, without the server's key in any message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grid.engines.http.chat import Complaint, complaint, read_content, room, who
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 
 MAX_BYTES = 16 * 2**20  # of an answer
-_MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at
+_MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: shown in an error, and read
 _SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
 _DIED = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "engine_overloaded"})
 """Reasons for an answer's end that are the server's, not the model's."""
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[Shape]):
-    """A server's answer, how often the request was sent again, and from when to when the last try took."""
+    """A server's answer, how often the request was sent again, and the time span of the last try."""
 
     value: Shape
     again: int
@@ -43,19 +43,19 @@ class Answered(NamedTuple, Generic[Shape]):
 
 
 class RefusedError(EngineError):
-    """A server that will say the same however often it is asked; `status` is HTTP's, 200 for an answer of no use."""
+    """The server will refuse however often it is asked; `status` is HTTP's, 200 for a useless answer."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type[RefusedError], tuple[str, int]]:
-        """So that it travels between processes."""
+        """Let the error travel between processes."""
         return type(self), (str(self), self.status)
 
 
 class WithheldError(ModelError):
-    """The model's answer was not passed on: its server could not read it, or a filter came between."""
+    """The model's answer was not passed on: its server could not read it, or a filter stopped it."""
 
 
 class TryAgainError(Exception):
@@ -70,7 +70,7 @@ class Serving(BaseModel):
     """How requests are sent: no result depends on it.
 
     `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
-    `max_wait_seconds`: a server that asks to wait longer (Retry-After) is given up.
+    `max_wait_seconds`: a request is given up if the server asks to wait longer (Retry-After).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -82,13 +82,13 @@ class Serving(BaseModel):
 
 
 class Client(ABC):
-    """Asks for JSON in OpenAI's form, and again after what may pass; who carries a request is the subclass's.
+    """Asks for JSON in OpenAI's form, and asks again after failures that may pass; a subclass carries the requests.
 
     A request that waits to be tried again keeps its place in flight, so that a rate limit slows all others down.
 
     Args:
-        serving: requests at the server at once, the time-out of one try (body included), how often one is sent.
-        secrets: what no message may show.
+        serving: requests at the server at once, the time-out of one try (body included), the tries of one request.
+        secrets: texts that no message may show.
     """
 
     sleep = staticmethod(asyncio.sleep)
@@ -106,16 +106,16 @@ class Client(ABC):
 
     @abstractmethod
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers (names in any case) and body of one try; raises TryAgainError where there is no answer."""
+        """Status, headers (names in any case) and body of one try; raises TryAgainError if there is no answer."""
 
     async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
         """POST `body` (or GET) and check the answer's shape.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
-            WithheldError: the model wrote what its server could not read, or a filter came between.
+            WithheldError: the server could not read the model's answer, or a filter stopped it.
             RefusedError: a failure that will not pass.
-            EngineError: one that did not pass in `tries` tries.
+            EngineError: a failure that did not pass in `tries` tries.
         """
         self.waiting += 1
         try:
@@ -186,7 +186,7 @@ class Client(ABC):
             raise TryAgainError(f"the answer has another shape: {shown}") from None
 
     def shown(self, text: str | None) -> str:
-        """What an error may show of a server's text: one line, no key, not much of it."""
+        """The part of a server's text that an error may show: one short line, without a key."""
         text = text or ""
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -197,9 +197,9 @@ class HTTPClient(Client):
     """Asks one server, at any of its URLs.
 
     Args:
-        key: sent as bearer token; None: none is.
-        proxies: whether those of the environment are used.
-        serving: as of `Client`.
+        key: sent as bearer token; None: no token is sent.
+        proxies: whether the environment's proxies are used.
+        serving: as for `Client`.
     """
 
     def __init__(self, key: str | None, *, proxies: bool, serving: Serving) -> None:
@@ -211,7 +211,7 @@ class HTTPClient(Client):
         self._http = httpx.AsyncClient(
             headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
             timeout=None,  # noqa: S113 - asyncio's holds for the whole request
-            # Connections are dropped before servers do so (often after 5 s), or a request would be lost on one.
+            # Connections are dropped before servers drop them (often after 5 s): else a request on one would be lost.
             limits=httpx.Limits(max_connections=serving.max_in_flight, keepalive_expiry=2.0),
             follow_redirects=False,  # a key would go elsewhere
             trust_env=proxies,
@@ -234,7 +234,7 @@ class HTTPClient(Client):
 
 
 async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of jobs that run side by side; where one fails, the others are ended."""
+    """The results of jobs that run side by side; if one fails, the others are cancelled."""
     tasks = [asyncio.ensure_future(job) for job in jobs]
     try:
         return await asyncio.gather(*tasks)
@@ -244,7 +244,7 @@ async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _complaint(data: bytes) -> Complaint:
-    """What an error's body says; the body itself where it is no JSON."""
+    """The contents of an error's body; the body itself if it is not JSON."""
     text = data.decode(errors="replace")
     try:
         found = loads(text)
@@ -254,10 +254,10 @@ def _complaint(data: bytes) -> Complaint:
 
 
 def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
-    """The status and words of an upstream's failure that came with HTTP 200; None where there is none.
+    """The status and words of an upstream's failure that came with HTTP 200; None if there is none.
 
-    A gateway sends the body of an error, or one in the choice, a reason for the end that is none of a model's, or an
-    empty answer of no tokens, since the answer had begun when the upstream died.
+    If the upstream dies after the answer has begun, a gateway sends the body of an error, an error in the choice, a
+    finish reason that no model gives, or an empty answer of no tokens.
     """
     if not isinstance(value, dict):
         return None
@@ -269,7 +269,7 @@ def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
         return status, complaint(error, to_json(error))
     reason, message, usage = choice.get("finish_reason"), choice.get("message"), value.get("usage")
     if isinstance(reason, str) and (reason.lower() in _DIED or (whose(500, reason) and not _says(message))):
-        own = choice.get("native_finish_reason")  # of the server behind a gateway
+        own = choice.get("native_finish_reason")  # the upstream server's
         told = f"finish_reason {reason!r}" + (f" ({own})" if isinstance(own, str) and own != reason else "")
         return 500, complaint(told, told)
     counted = usage.get("completion_tokens") if isinstance(usage, dict) else None
@@ -279,17 +279,17 @@ def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
 
 
 def _says(message: Any) -> bool:
-    """Whether anything stands in an answer's message."""
+    """Whether an answer's message has any content."""
     if not isinstance(message, dict):
         return False
     try:
         return any(read_content(message.get("content"))) or any(map(message.get, _SAID))
     except ValueError:
-        return True  # in a form that is not known
+        return True  # in an unknown form
 
 
 def _limit(body: Mapping[str, Any] | None) -> int:
-    """The tokens that a request asks for; 0 where it has no limit."""
+    """The tokens that a request asks for; 0 if it has no limit."""
     asked = body or {}
     return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
 
@@ -298,7 +298,7 @@ def checked_url(url: str, key: bool) -> str:
     """The URL without a slash at its end.
 
     Raises:
-        ConfigError: one that is none, that holds a password, or over which a key would travel in the clear.
+        ConfigError: a URL that is invalid, has a password, or would let a key travel in the clear.
     """
     found = plain_url("model.base_url", url, "http://127.0.0.1:8000/v1")
     if urlsplit(url).scheme == "http" and key and not is_loopback(url):
@@ -308,7 +308,7 @@ def checked_url(url: str, key: bool) -> str:
 
 
 def read_key(name: str | None) -> str | None:
-    """The key in an environment variable; raises ConfigError, without the value, where it is none."""
+    """The key in an environment variable; raises ConfigError, without the value, if it is no key."""
     if name is None:
         return None
     key = os.environ.get(name)
@@ -318,7 +318,7 @@ def read_key(name: str | None) -> str | None:
     return key
 
 
-# What a request to a server says of the sampler, so that no default of the server shapes the distribution.
+# The sampler's keys in a request to a server, so that no default of the server shapes the distribution.
 
 
 Sampling = Literal["plain", "top_p", "server"]
@@ -336,22 +336,22 @@ _FILLING = ("vllm", "sglang")  # servers that fill in the sampler of the model's
 def keys(
     sampling: Sampling | None, exact_choice: bool, extra: Mapping[str, Any], omit: Collection[str]
 ) -> dict[str, Any]:
-    """A request's keys: those of the sampler but for what is left out, and `extra`, which has the last word."""
+    """A request's keys: the sampler's without those that are left out, and `extra`, which overrides them."""
     own = _KEYS[sampling or ("plain" if exact_choice else "top_p")]
     return {**{key: value for key, value in own.items() if key not in omit}, **extra}
 
 
 def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
-    """The sampler as rows have it: what was sent, what was left out, and that the server's defaults hold for the rest.
+    """The sampler in rows: the keys sent, the keys left out, and that the server's defaults hold for the others.
 
-    Without `temperature` no planner's reaches the server.
+    Without `temperature`, no planner's temperature reaches the server.
     """
     shown = {key: value for key, value in sent.items() if key in _SHAPING}
     return to_json(shown | ({"omitted": sorted(set(omit))} if omit else {}) | {"others": "server"})
 
 
 def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a key that no request can do without, and for one that `extra` sets."""
+    """Raise ConfigError for a key that requests cannot do without, and for a key that `extra` sets."""
     unknown = [key for key in omit if key not in OMITTED]
     if unknown:
         raise ConfigError("model.omit", list(omit), f"some of {', '.join(sorted(OMITTED))} (not {', '.join(unknown)})")
@@ -361,7 +361,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError where nobody chose a sampler and the server, by its models' owners, fills one in."""
+    """Raise ConfigError if no sampler was chosen and the server, according to its models' owners, fills one in."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain, or server: {filling[0]}'s server fills in the sampler of the model's generation config"

@@ -1,6 +1,6 @@
-"""What engines share that get a model's answers in OpenAI's form, whoever carries them there.
+"""The common part of engines that get a model's answers in OpenAI's form, whoever carries the requests.
 
-It stands apart from `http/engine`, since `providers` reads it too: requests, answers, usage and probes are the same.
+It stands apart from `http/engine`, since `providers` uses it too: requests, answers, usage and probes are the same.
 """
 
 from __future__ import annotations
@@ -22,36 +22,39 @@ from grid.engines.http import client as http_sampler
 from grid.engines.http.chat import OWN, Chat, Counts, counts, question, told
 from grid.engines.http.client import Answered, Client, RefusedError, Serving, WithheldError, gathered
 
-_SEED_BITS = 31  # servers take no more
+_SEED_BITS = 31  # servers accept no more
 
 
 @dataclass(config=STRICT, kw_only=True)
 class Completions:
-    """A model that answers chats in OpenAI's form; `load` of a subclass says by whom, its `Client`.
+    """A model that answers chats in OpenAI's form; a subclass's `load` sets the `Client` that carries the requests.
 
     Args:
-        base_url: where it is asked.
-        model: its name there.
-        identity: tells models apart that their servers call by one name; no request has it.
+        base_url: the server's address.
+        model: the model's name at the server.
+        identity: tells apart models that their servers call by the same name; no request has it.
         max_tokens: the longest completion, whatever a planner asks for.
-        reasoning_tokens: room for thinking besides: servers count it with the answer.
-        limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
-            servers `max_tokens` only.
+        reasoning_tokens: additional tokens for thinking: servers count them with the answer.
+        limit_key: the name of that limit in requests: OpenAI's reasoning models take `max_completion_tokens` only,
+            older servers `max_tokens` only.
         tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
-        history: what was done so far, as lines of the prompt (`text`) or as `messages` of a conversation: answers with
-            their calls and, where the server tells them and takes them back, their thoughts; the result of each call.
-            Null: as messages where tools are native.
-        structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
-        strict: in OpenAI's strict mode: without it the schema is a hint there. Arguments left out are null in it.
-        sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
-            which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
-            OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
+        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation, which are
+            answers with their calls and, if the server gives thoughts and accepts them back, their thoughts, and the
+            result of each call. Null: messages if tools are native.
+        structured: JSON answers are sampled under their schema; choices and native tool calls never are.
+        strict: use OpenAI's strict mode, in which omitted arguments are null; without it OpenAI takes the schema only
+            as a hint.
+        sampling: the sampler's keys in requests: `plain` switches off top_p, top_k, min_p and the repetition penalty,
+            which vLLM's server otherwise fills in from the model's generation config; `top_p` switches off top_p
+            alone, since OpenAI refuses the others; `server` sends none. Null: plain with exact_choice, else top_p.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
-        omit: keys that chat requests leave out, as their server refuses them: its own values hold. Without
-            `temperature` no planner's and no judge's reaches the server, without `seed` trials cannot be repeated.
+        omit: keys that chat requests leave out because the server refuses them; the server's own values then hold.
+            Without `temperature` no planner's or judge's temperature reaches the server; without `seed` trials cannot
+            be repeated.
 
     Raises:
-        ConfigError: a key that cannot be left out, or that the engine sets itself; a key in its variable's place.
+        ConfigError: a request's key that cannot be left out or that the engine sets itself; an API key instead of the
+            name of its variable.
     """
 
     base_url: str
@@ -91,14 +94,14 @@ class Completions:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Samples; native calls and conversations as configured."""
+        """Sampling; native calls and conversations as configured."""
         converses = shown_as(self.history, self.tools) == "messages"
         can = {NATIVE: self.tools == "native", MESSAGES: converses}
         return frozenset({SAMPLE, *(what for what, whether in can.items() if whether)})
 
     @property
     def sampler(self) -> str:
-        """The keys of the sampler that requests carry, or leave out; a server's own defaults hold for the others."""
+        """The sampler's keys that requests have or leave out; the server's own defaults hold for the others."""
         return http_sampler.told(self._keys, self.omit)
 
     @property
@@ -107,18 +110,18 @@ class Completions:
         return (self.serving.api_key_env,) if self.serving.api_key_env else ()
 
     async def probe(self, probes: Sequence[Probe]) -> None:
-        """Ask as it will be asked, so that what the server refuses is found before the first cell.
+        """Try requests like the later ones, so that refused requests are found before the first cell.
 
         Raises:
-            ConfigError: a request that the server does not take; it names the key that would leave out what it refuses.
-            EngineError: a server that does not answer.
+            ConfigError: the server refuses a request; the error names the key that would leave out what is refused.
+            EngineError: the server does not answer.
         """
         for probe in probes:
             if probe not in self._tried:
                 await self._probed(probe)
 
     async def _try_out(self) -> None:
-        """One short completion, and a conversation where it will be shown one. Raises as `probe`, or for no room."""
+        """Try a short completion, and a conversation if later prompts have one. Raises as `probe`, or for no room."""
         probed = await self._probed(Probe(ACTOR, 1.0))
         self.counts = not probed.usage.uncounted_answers
         if probed.usage.empty_answers:
@@ -143,7 +146,7 @@ class Completions:
         return found
 
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
-        """Try a conversation; if its thought is refused, no request hands one back. Raises as `probe`."""
+        """Try a conversation; if its thought is refused, no request will contain one. Raises as `probe`."""
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked
         for self._takes_reasoning in (True, False) if reasoning else (True,):
@@ -156,13 +159,13 @@ class Completions:
         raise ConfigError("model.history", self.history or "null (messages, as tools are native)", allowed)
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
-        """What to change where the server refuses a request; `told` says how it was asked."""
+        """The error that says what to change if the server refuses a request; `told` describes that request."""
         if error.status in (401, 403):
             allowed = f"an environment variable with a key that the server takes ({error})"
             return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
         named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
         if {"temperature", "top_p"} <= set(named):
-            named.remove("temperature")  # it takes one of the two
+            named.remove("temperature")  # the server accepts one of the two
         if named and not set(named) <= {*self.omit, *self.extra}:
             omit = ", ".join(dict.fromkeys([*self.omit, *named]))
             allowed = f"[{omit}], so that no request has what this server refuses; {told} ({error})"
@@ -174,24 +177,24 @@ class Completions:
 
     @property
     def capacity(self) -> int:
-        """As many as the server may have in hand."""
+        """As many as the server may have at once."""
         return self.serving.max_in_flight
 
     async def check(self) -> None:
         """A server that is gone may come back: requests are tried again, and a new process here would not help."""
 
     def occupancy(self) -> Occupancy:
-        """Requests at the server or about to be tried again, and those that wait for `max_in_flight`."""
+        """Requests at the server or about to be tried again, and requests that wait because of `max_in_flight`."""
         return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions, each a request with a seed of its own; a refusal is an empty one.
+        """`n` completions, each from a request with its own seed; a refusal is an empty completion.
 
-        So is one that the server keeps back, since it cannot read what the model wrote or a filter came between: it is
-        the model's, and unreadable. Nobody tells its tokens.
+        A completion that the server keeps back, because it cannot read the model's answer or a filter stopped it, is
+        empty too: it counts as an unreadable answer of the model. Its number of tokens is unknown.
 
-        With `n` in one request vLLM seeds completion i with seed + i, so that neighbouring seeds overlap, and some
-        servers refuse it.
+        With `n` in one request, vLLM seeds completion i with seed + i, so that the completions of neighbouring seeds
+        overlap; and some servers refuse `n`.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -233,13 +236,13 @@ class Completions:
         return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """What an answer took: as the server says or, where it says nothing that can be, as it is counted here."""
+        """An answer's usage: the server's or, if the server gives no possible one, counted here."""
         said = chat.choices[0].said
         found = counts(chat.usage, any(said)) or await self._counted(body, said)
         return found.usage() if found else Usage(uncounted_answers=1)
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """The tokens of a request and of what was said in answer; None where nobody can tell."""
+        """The tokens of a request and of its answer; None if they cannot be counted."""
         return None
 
     @property
@@ -253,7 +256,7 @@ class Completions:
 
 
 async def _asked(client: Client, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
-    """One completion, or why the server keeps it back: that ends no other."""
+    """One completion, or the error of a completion that the server keeps back, which does not end the others."""
     try:
         return await client.ask(url, body, Chat)
     except WithheldError as error:

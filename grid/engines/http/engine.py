@@ -1,7 +1,7 @@
 """The engine `openai_http`: any server or provider with OpenAI's HTTP interface.
 
 Sampling works with all of them. An exact choice needs log-probabilities of tokens given by their ids, and the server's
-own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokenize, as vLLM's server has them.
+own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokenize, as in vLLM's server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.messages import Message
 from grid.text.http import is_loopback
 
-_LABELS = 100  # of which load() asks the tokens
+_LABELS = 100  # labels whose tokens load() asks for
 
 
 @dataclass(config=STRICT, kw_only=True)
@@ -41,16 +41,17 @@ class OpenAIHTTP(Completions):
     Args:
         base_url: up to and including the version, as in `http://127.0.0.1:8000/v1`.
         model: the server's name of the model.
-        exact_choice: the server returns what exact choices need; load() asks it.
-        answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
-        mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
-        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so that there must be eleven options.
-        labels: of numbered options: `natural`, `terminated` or `padded`, as for a model held here.
+        exact_choice: the server returns what exact choices need; load() tries it.
+        answer_prefix: put before every choice's answer, for models that begin with a channel or an empty thought.
+        mass_bound: exact choices leave out nodes below this share of the mass; 0 is exact.
+        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
+            options.
+        labels: the numbers of options: `natural`, `terminated` or `padded`, as in `LanguageModel`.
 
     All other keys are those of `Completions`.
 
     Raises:
-        ConfigError: a URL that is none, or over which a key would be seen; a key that cannot be left out.
+        ConfigError: an invalid URL, or one that would show an API key; a request's key that cannot be left out.
     """
 
     exact_choice: bool = False
@@ -69,7 +70,7 @@ class OpenAIHTTP(Completions):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Choices only where the server returns what they need."""
+        """Choices only if the server returns what they need."""
         return super().provides | ({CHOOSE} if self.exact_choice else set())
 
     @property
@@ -78,12 +79,12 @@ class OpenAIHTTP(Completions):
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
 
     async def load(self) -> None:
-        """Ask the server whether it can do what is configured: its models, one short completion, one choice.
+        """Ask the server whether it can do what is configured: its list of models, one short completion, one choice.
 
-        What is to be asked, and at which temperatures, `probe` tries besides.
+        `probe` tries the kinds of requests to come and their temperatures.
 
         Raises:
-            ConfigError: a missing or refused key, a model that is not there, a server that cannot do it.
+            ConfigError: a missing or refused key, a model that is not there, a server that cannot do what is needed.
             EngineError: a server that does not answer.
         """
         key = read_key(self.serving.api_key_env)
@@ -106,7 +107,7 @@ class OpenAIHTTP(Completions):
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """By the server's tokenizer, if it has one for exact choices."""
+        """Counted with the server's tokenizer, if exact choices use it."""
         if self.exact_choice:
             asked = {key: body[key] for key in ("messages", "tools") if key in body}
             with suppress(EngineError, ContextError):
@@ -144,14 +145,14 @@ class OpenAIHTTP(Completions):
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound, *how)
 
     async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix]:
-        """A fresh search for the options, and the tokens in front of its root."""
+        """A fresh search for the options, and the tokens before its root."""
         if answer.names:
             return choice.search(await server.names(list(map(plain, answer.names))), self.mass_bound)
         labels = await server.labels(self._numbers(len(answer.options)))
         return number_search(self, labels, await server.digits()), ()
 
     async def _check_model(self, client: Client) -> None:
-        """Raise ConfigError where the server does not list the model, or would choose its sampler."""
+        """Raise ConfigError if the server does not list the model, or would choose its sampler."""
         try:
             listed = (await client.ask(f"{self.base_url}/models", None, Models)).value
         except RefusedError as error:
@@ -176,12 +177,12 @@ class OpenAIHTTP(Completions):
         return self._server
 
 
-# What exact choices need of a server, as vLLM's has it: its tokenizer, and log-probabilities of tokens by id.
+# The parts of a server that exact choices need, as vLLM's has them: a tokenizer, and log-probabilities of tokens by id.
 
 
-_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of all
+_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids in one request to /detokenize, and in all
 _BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
-MAX_IDS = 128  # that vLLM takes in `logprob_token_ids`
+MAX_IDS = 128  # the most that vLLM accepts in `logprob_token_ids`
 
 Messages = Sequence[Message]
 
@@ -208,7 +209,7 @@ class _Text(BaseModel):
 
 
 class Scored(NamedTuple):
-    """Log-probabilities of tokens, what they cost, when they were asked, and who told them."""
+    """Log-probabilities of tokens, their usage, the time spans of the requests, and the answers' sources."""
 
     logs: list[float]
     usage: Usage
@@ -217,16 +218,16 @@ class Scored(NamedTuple):
 
 
 class TokenServer:
-    """Prompts and labels as the server's tokens; what belongs to the tokenizer is asked for once.
+    """Prompts and labels as the server's tokens; facts about the tokenizer are asked for once.
 
     Args:
         client: asks the server.
-        base_url: of OpenAI's interface; the tokenizer is beside it, without `/v1`.
-        model: its name there.
+        base_url: of OpenAI's interface; the tokenizer's URL is the same without `/v1`.
+        model: the model's name at the server.
         answer_prefix: between the chat template's opening of the answer and the answer.
         chat: further keys of a request that renders a chat.
 
-    Every method raises RefusedError where the server or its tokenizer will not do.
+    Every method raises RefusedError if the server or its tokenizer is unsuitable.
     """
 
     def __init__(self, client: Client, base_url: str, model: str, answer_prefix: str, chat: Mapping[str, Any]) -> None:
@@ -238,7 +239,7 @@ class TokenServer:
         self._digits: list[int] = []
 
     async def encode(self, messages: Messages, room: int) -> list[int]:
-        """A chat's tokens up to where the answer begins; raises ContextError where they and `room` do not fit."""
+        """A chat's tokens up to the start of the answer; raises ContextError if they and `room` more do not fit."""
         await self._read()
         found = await self._rendered(messages)
         tokens, context = [*found.tokens, *self._prefix], found.max_model_len
@@ -247,24 +248,24 @@ class TokenServer:
         return tokens
 
     async def count(self, chat: Mapping[str, Any], said: Sequence[str]) -> Counts:
-        """The tokens of a request, its messages and tools, and of what was `said` in answer: a thought and a text."""
+        """The tokens of a request (its messages and tools) and of its answer in `said` (a thought and a text)."""
         found = await self._ids({"add_generation_prompt": True, **chat, **self._chat})
         thought, text = [len(await self._tokens(part)) if part else 0 for part in said]
         return Counts(len(found.tokens), 0, thought + text, thought)
 
     async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
-        """The tokens of the numbers where the answer begins."""
+        """The tokens of the numbers at the start of the answer."""
         return await self._answers(numbers, [f"the number {number}" for number in numbers])
 
     async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from where the answer begins (`choice.beginnings`)."""
+        """The labels of each option's name, from the start of the answer on (`choice.beginnings`)."""
         texts = [(text, f"the name {name}") for name in wanted for text in choice.beginnings(name)]
         rows = await self._answers(*zip(*texts, strict=True))
         each = len(rows) // len(wanted)
         return [choice.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
 
     async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
-        """The tokens that answers have which begin with these texts, `called` so in an error."""
+        """The tokens of these texts at the start of an answer; errors name the texts as in `called`."""
         await self._read()
         async with self._reading:
             fresh = {text: what for text, what in zip(texts, called, strict=True) if text not in self._labels}
@@ -285,9 +286,9 @@ class TokenServer:
         return self._digits
 
     async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
-        """The raw log-probabilities of the tokens `wanted` behind `tokens`.
+        """The raw log-probabilities of the tokens `wanted` after `tokens`.
 
-        More than MAX_IDS of them take several requests, each a pass of its own.
+        More than MAX_IDS of them take several requests, each with its own pass.
         """
         body = {"model": self._model, "prompt": tokens, "max_tokens": 1, "logprobs": 1}
         body["return_tokens_as_token_ids"] = True
@@ -304,7 +305,7 @@ class TokenServer:
             told = counts(answer.usage, said=False)
             if told and told.input != len(tokens):
                 raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {told.input}", 200)
-            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known where it tells nothing
+            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known even without its usage
         names = [f"token_id:{token}" for token in wanted]
         missing = sum(name not in logs for name in names)
         if missing:
@@ -314,7 +315,7 @@ class TokenServer:
         return Scored([logs[name] for name in names], usage, [answer.span for answer in answers], sources)
 
     async def _read(self) -> None:
-        """The text and tokens in front of an answer."""
+        """Read the text and the tokens before an answer, once."""
         async with self._reading:
             if self._opening:
                 return

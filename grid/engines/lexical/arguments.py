@@ -22,9 +22,10 @@ from grid.text.words import STOPWORDS, stems
 
 
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
-MAX_CHARACTERS = 20_000  # of a text; what follows is not read
+MAX_CHARACTERS = 20_000  # of a text; the rest is not read
 MAX_RUN = 200  # characters of a value without a blank
-# What the patterns below repeat without an end. They look at a run from every place in it, so that runs are kept short.
+# The characters that the patterns below repeat without a limit. The patterns look at a run from every place in it, so
+# that runs are kept short.
 _LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
@@ -73,7 +74,7 @@ _BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a
 @hashed_once
 @dataclass(frozen=True)
 class Found:
-    """A value seen in a text, the stems around it (nearest words count more), and where it stood."""
+    """A value seen in a text, the stems around it (nearest words count more), and its position."""
 
     kind: Kind
     value: Json
@@ -84,10 +85,10 @@ class Found:
 
 @lru_cache(maxsize=16384)
 def values_in(text: str) -> tuple[Found, ...]:
-    """The values in a text in order, each stretch of text read as one value only, the more telling kind first.
+    """The values in a text, in order; a stretch of text is read as one value only, of the most specific kind.
 
-    The words before a value reach back to the value before it, those behind it to the next punctuation or value.
-    Linear in the text, of which `readable` says how much is read.
+    The words before a value reach back to the previous value, the words after it to the next punctuation or value. The
+    time is linear in the length of the text, of which only the part in `readable` is read.
     """
     text = readable(text)
     spans: list[tuple[int, int, Kind, str]] = []
@@ -123,7 +124,7 @@ def readable(text: str) -> str:
 
 
 def _proper(name: str, opens: bool) -> str:
-    """A capitalised phrase without what only begins a sentence (`opens`); empty where nothing is left."""
+    """A capitalised phrase without words that only begin a sentence (`opens`); empty if nothing is left."""
     words = name.split(" ")
     first = 1 if opens and len(words) != 2 else 0
     while first < len(words) and (words[first].lower() in STOPWORDS or len(words[first]) == 1 or "'" in words[first]):
@@ -140,14 +141,14 @@ def unlabelled(entry: str) -> str:
 
 @lru_cache(maxsize=16384)
 def labelled_in(text: str) -> tuple[Found, ...]:
-    """Values written as `(Label: value, Label: value)`; the stems of its label stand before each."""
+    """Values written as `(Label: value, Label: value)`; `before` has the stems of the value's label."""
     matches = _LABELLED.finditer(text[:MAX_CHARACTERS])
     return tuple(Found("field", m[2].rstrip() or m[2][:1], stems(m[1]), (), m.start()) for m in matches)
 
 
 @lru_cache(maxsize=65536)
 def fields_in(entry: str) -> tuple[Found, ...]:
-    """The result fields that a history entry shows after 'returned'; the stems of its name stand before each."""
+    """The result fields that a history entry shows after 'returned'; `before` has the stems of the field's name."""
     place = entry.find(_RETURNED + "{")
     if place < 0:
         return ()
@@ -175,7 +176,7 @@ _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "number": frozenset({"money", "number", "field"}),
     "string": frozenset(get_args(Kind)),
 }
-# Kinds that a string argument takes only where its name asks for them.
+# Kinds that a string argument accepts only if its name asks for them.
 _TELLING = frozenset({"date", "time", "email", "number", "money"})
 _IDENTIFYING = frozenset(
     stems("id sku code number reference identifier key barcode receipt postcode passcode phone digits four")
@@ -189,14 +190,14 @@ _KINDS_OF_NAME: tuple[tuple[frozenset[str], frozenset[Kind]], ...] = (
     (frozenset(stems("content text message note title reason")), frozenset({"quoted"})),
     (frozenset(stems("amount quantity count price days rooms people limit")), frozenset({"number", "money"})),
 )
-# The least score at which a value seen in a text is taken; a date or a number has the type to speak for it.
+# The least score at which a value seen in a text is used; for a date or a number, the type speaks too.
 _ENOUGH = {"string": 1.05}
 _ENOUGH_TYPED = 0.5
 _SUBSTEP_BONUS, _FIELD_BONUS, _LABEL_BONUS = 0.5, 1.5, 1.0
-_ANY_IDENTIFIER, _ANY_OUTPUT = 1.8, 0.6  # an output of another name, where nothing fits better
+_ANY_IDENTIFIER, _ANY_OUTPUT = 1.8, 0.6  # an output of another name, if nothing fits better
 _PHRASE = 1.3  # words that follow the parameter's own name in a text
-_AFTER = 0.6  # what a word behind a value counts, against one before it
-_OLDER = 0.01  # a step back in the history or the outline
+_AFTER = 0.6  # the weight of a word after a value, relative to a word before it
+_OLDER = 0.01  # the loss for each step back in the history or the outline
 
 
 class _Source(NamedTuple):
@@ -205,11 +206,11 @@ class _Source(NamedTuple):
 
 
 def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -> dict[str, Json]:
-    """The arguments for which something fits, each value used once, best fit first.
+    """The arguments for which a value fits; each value is used once, the best fit first.
 
-    Without any history, an argument that the texts do not give is taken from an earlier substep by reference. Where
-    tools take `results`, those that there are, the latest first, all arguments are filled: a result with the latest, a
-    listed value with the first that the substep names, and a text that nothing fits with the substep's words.
+    Without any history, an argument that the texts do not give refers to an earlier substep. If tools take results
+    (`results`: those available, the latest first), all arguments are filled: a result with the latest one, a listed
+    value with the first one that the substep names, and a text for which nothing fits with the substep's words.
     """
     seen = _seen(prompt)
     offers = [
@@ -233,7 +234,7 @@ def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -
 
 
 def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequence[str]) -> dict[str, Json]:
-    """The arguments of a tool that takes results, all of them, with what was `found` for its texts."""
+    """All arguments of a tool that takes results, with the values `found` for its texts."""
     words = unlabelled(next(iter(prompt.entries("request")[-1:]), ""))
     earlier, filled = list(results), dict[str, Json]()
     for parameter in tool.parameters:
@@ -248,9 +249,9 @@ def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequ
 
 
 class _Seen(NamedTuple):
-    """What a prompt shows: fields and labelled values of the latest entry first; query and substep, each at most one.
+    """What a prompt shows: fields and labelled values, the latest entry's first; at most one query and one substep.
 
-    Each text stands with what its values' scores gain.
+    Each text comes with the bonus that its values' scores get.
     """
 
     fields: list[tuple[Found, ...]]
@@ -293,7 +294,7 @@ def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
 
 @lru_cache(maxsize=262144)
 def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
-    """3 for the same name; else twice the Jaccard overlap, where at least half of the words are shared."""
+    """3 for the same name; else twice the Jaccard overlap, if at least half of the words are shared."""
     wanted = stems(parameter.name)
     if wanted == field:
         return 3.0
@@ -303,7 +304,7 @@ def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=262144)
 def _fit(parameter: Parameter, found: Found) -> float | None:
-    """How well a value seen in a text fits a parameter, by kind and by the words around; None for a wrong kind."""
+    """How well a value seen in a text fits a parameter, from its kind and the words around; None for a wrong kind."""
     name, described = stems(parameter.name), stems(parameter.description)
     if found.kind not in _KINDS_OF_TYPE.get(parameter.type, _KINDS_OF_TYPE["string"]):
         return None
@@ -338,7 +339,7 @@ def _nearness(words: tuple[str, ...], name: tuple[str, ...], described: tuple[st
 
 
 def _typed(parameter: Parameter, found: Found) -> Json:
-    """Numbers as numbers where the parameter wants them; all else as it stands in the text."""
+    """The value as a number if the parameter wants a number, else as it is in the text."""
     text = str(found.value)
     if parameter.type in ("integer", "number"):
         digits = re.sub(r"[^\d.]", "", text).rstrip(".")
@@ -360,7 +361,7 @@ def _outline_before(prompt: Prompt) -> tuple[str, ...]:
 
 
 def _place(prompt: Prompt) -> str:
-    """The number of the present substep; empty where the request names none."""
+    """The number of the present substep; empty if the request names none."""
     found = re.search(r"\d+(?:\.\d+)*", next(iter(prompt.entries("request")[-1:]), ""))
     return found[0] if found else ""
 
@@ -375,11 +376,11 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
     return line.split(" ", 1)[0]
 
 
-# What the lexical engine knows of whether a substep needs a tool: the stems that speak for one and those against.
+# Whether a substep needs a tool: the stems that speak for a tool and the stems that speak against one.
 #
-# Learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` makes the lists anew): the stems that
-# there are twice as frequent in one kind of substep as in the other. The other half, and all of UltraTool, was not
-# looked at.
+# They were learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` makes the lists anew): they are
+# the stems that are twice as frequent there in one kind of substep as in the other. The other half, and all of
+# UltraTool, were not looked at.
 
 
 _NONE = (
@@ -401,7 +402,7 @@ def needs_none(stems: Collection[str]) -> bool:
     return len(found & FOR_NONE) > len(found & FOR_TOOL)
 
 
-# Where the lexical engine stands: the outline's substeps or, without one, the clauses of the query in their order.
+# The lexical engine's point in a case: the outline's substeps or, without an outline, the query's clauses in order.
 
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
@@ -417,18 +418,18 @@ def outline(prompt: Prompt) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def clauses(query: str) -> tuple[str, ...]:
-    """A query's parts, each of which may want a call; at least one."""
+    """A query's parts, each of which may need a call; at least one part."""
     parts = [part.strip(" .,;") for part in _CLAUSE.split(query)]
     return tuple(part for part in parts if len(stems(part)) > 1)[:_MOST] or (query,)
 
 
 def query(prompt: Prompt) -> str:
-    """What the user said last: a later message, or the query itself."""
+    """The user's last message: a later message, or the query itself."""
     return _last_said(prompt)[1]
 
 
 def steps_done(prompt: Prompt) -> int:
-    """Steps that the history shows since the user's last message."""
+    """The number of steps that the history shows since the user's last message."""
     return max(len(prompt.entries("history")) - 1, 0) - _last_said(prompt)[0]
 
 
@@ -442,7 +443,7 @@ def _last_said(prompt: Prompt) -> tuple[int, str]:
 
 
 def rejected_before(prompt: Prompt) -> int:
-    """How many answers to this prompt could not be used so far: a retry names its try."""
+    """The number of answers to this prompt that could not be used so far: a retry names its try."""
     found = next((_TRY.match(entry) for entry in prompt.entries("retry")), None)
     return int(found[1]) - 1 if found else 0
 
@@ -460,7 +461,7 @@ def first_number(prompt: Prompt) -> int:
 
 
 def is_done(prompt: Prompt) -> bool:
-    """Whether every clause of the query has had its step, where no outline says what comes next."""
+    """Whether every clause of the query has had its step and no outline says what comes next."""
     return not outline(prompt) and steps_done(prompt) >= len(clauses(query(prompt)))
 
 
@@ -482,17 +483,17 @@ def pointed(prompt: Prompt) -> Prompt:
     return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
 
 
-# What the lexical engine makes of a prompt's memory: what was done elsewhere at a substep of much the same words.
+# The lexical engine's use of a prompt's memory: the calls made elsewhere at substeps with similar words.
 
 
 _STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+)\"|.*no tool$)")
 
 
 def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarray:
-    """Of each option how like the present substep's words are to those of a substep at which its tool was taken.
+    """For each option, the similarity of the present substep's words to a substep at which its tool was taken.
 
-    Of all such substeps the likest: the share of words that both have among those that either has, 0 to 1; shape
-    (options,). Without an outline a trace's steps have no words.
+    The most similar such substep counts. The similarity is the share of words that both have among those that either
+    has, 0 to 1; shape (options,). Without an outline a trace's steps have no words.
     """
     found: dict[str, float] = {}
     for trace in prompt.entries("memory")[1:]:

@@ -2,13 +2,13 @@
 
 It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
-latest history. 'No tool' has no words of its own: it gains where the substep's words speak against a tool, as was
-learned (`arguments.needs_none`), and nothing else tells it from the rest. An option gains where a trace in the
-prompt's memory took it at a substep of like words (`arguments`). The scores become a distribution through a
-temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from
-the history's outputs and the values in the texts. Without an outline it takes the query's clauses one after another
-(`arguments.clauses`). Where a prompt has demonstrations, its plans are the nearest one's. Good for smoke runs, for
-statistics and for measuring the grid; its results say nothing about language models.
+latest history. 'No tool' has no words of its own: it gains only if the substep's words, as learned from data, speak
+against a tool (`arguments.needs_none`). An option gains if a trace in the prompt's memory took it at a substep with
+similar words (`arguments`). A temperature turns the scores into a distribution; samples are drawn with Gumbel noise
+from the request's seed. Arguments are filled by name and type from the history's outputs and the values in the texts.
+Without an outline the engine goes through the query's clauses one after another (`arguments.clauses`). If a prompt has
+demonstrations, the engine's plans are those of the nearest one. It is good for smoke runs, for statistics and for
+measuring the grid; its results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ from grid.text.words import stems
 
 T = TypeVar("T")
 MOST_AHEAD = 64
-"""Calls of a plan of which the next steps are taken."""
+"""The most calls of a plan whose next steps are used."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Lexical:
     """The engine `lexical`. `temperature` divides the BM25 scores; the weights are those of the query's parts.
 
-    `least_temperature`: a planner's lower one counts as this. At 0 every trial of a case would be the same.
+    `least_temperature`: a planner's lower temperature counts as this one. At 0 all trials of a case would be equal.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 0.7
@@ -129,7 +129,7 @@ class Lexical:
         return Choice(tuple(probabilities.tolist()), usage)
 
     def _ways(self, prompt: Prompt) -> list[tuple[list[Call], float]]:
-        """What is left to do by each of the demonstrations' plans, with its score; none without demonstrations."""
+        """The calls that are left in each demonstration's plan, with the plan's score; empty without demonstrations."""
         if not prompt.entries("demonstrations"):
             return []
         question = Counter(stems(arguments.query(prompt)))
@@ -165,7 +165,7 @@ class Lexical:
     def _predicted(
         self, prompt: Prompt, answer: ChainAnswer | MessagesAnswer, temperature: float, seed: int, index: int
     ) -> str:
-        """Its plan as a chain, or the next steps of it as messages; it refuses nothing, and keeps to its draft."""
+        """The plan as a chain, or its next steps as messages; the engine never refuses, and never changes its draft."""
         guided = bool(arguments.outline(prompt))
         if not guided and {tool.name for tool in answer.tools} <= {REJECT}:
             return plan_text(answer, [])
@@ -199,19 +199,19 @@ class Lexical:
         return texts
 
     def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
-        """For the candidate whose words fit the request best."""
+        """Votes for the candidate whose words fit the request best."""
         candidates = next(section for section in prompt.sections if section.kind == "candidates").options
         scores = self._scores(arguments.pointed(prompt), candidates) / self.temperature
         votes = [_order(scores, temperature, seed, index)[0] for index in range(n)]
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A point with its options: no tool that takes results where there are none, nor to refuse, if others stay."""
+        """A point with its options: no tool that takes results if there are none, and no refusing, if others stay."""
         options = _options(prompt, answer.may_decline)
         scores = self._scores(prompt, options) / self.temperature
         out = {tool.name for tool in answer.tools if not results and tool.takes_results} | {REJECT}
         kept = [place for place, option in enumerate(options) if name_of(option) not in out]
-        if not kept:  # a tool that was chosen already gets its arguments
+        if not kept:  # a tool that was already chosen gets its arguments
             kept = list(range(len(options)))
         return _Point(prompt, [options[place] for place in kept], scores[kept], results)
 
@@ -238,9 +238,9 @@ class Lexical:
 
 
 def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
-    """What the prompt offers, in its order: the tools' texts, among them `no_tool` or `finish`.
+    """The prompt's options, in its order: the tools' texts, including `no_tool` or `finish`.
 
-    Where to call none has a form of its own in the answer, it is the last option.
+    If calling none has its own form in the answer, it is the last option.
     """
     section = next(section for section in prompt.sections if section.kind == "tools")
     options = section.options or section.entries[1:]
@@ -248,13 +248,13 @@ def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
-    """The plan up to where it finishes, with the last result for the answer; its first call has this number."""
+    """The plan up to its finish, which answers with the last result; the plan's first call has the number `first`."""
     kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
     return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
 
 def _answered(last: str | None) -> Call:
-    """To finish with a result; without one it is not known."""
+    """A finish that answers with a result, or with UNKNOWN if there is none."""
     return {"tool": FINISH, "arguments": {"answer": last or UNKNOWN}}
 
 
@@ -267,12 +267,12 @@ class _Point(NamedTuple):
     results: Sequence[str]
 
     def drawn(self, temperature: float, seed: int, index: int) -> str:
-        """An option; on a further try the next best."""
+        """An option; at a further try the next best option."""
         order = _order(self.scores, temperature, seed, index)
         return self.options[order[arguments.rejected_before(self.prompt) % len(order)]]
 
     def filled(self, answer: ToolCallAnswer, option: str) -> Call:
-        """The call of an option; of no tool where the answer has none of its name."""
+        """The call of an option; a call of no tool if the answer has no tool of its name."""
         tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
         if tool is None:
             return {"tool": NO_TOOL, "arguments": {}}
@@ -299,7 +299,7 @@ def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> lis
 
 
 def _nth(ranked: Sequence[T], rank: int) -> T:
-    """Of those that differ the one behind so many that were rejected, from the first again behind the last."""
+    """The distinct entry after `rank` rejected ones; after the last entry comes the first again."""
     if not rank:
         return ranked[0]
     others = {to_json(one): one for one in reversed(ranked)}
@@ -307,11 +307,11 @@ def _nth(ranked: Sequence[T], rank: int) -> T:
     return distinct[rank % len(distinct)]
 
 
-# What the lexical engine says in words: a thought, a lesson, a critique of a draft. None understands anything.
+# The lexical engine's texts: a thought, a lesson, a critique of a draft. They are made without understanding.
 
 
 def said(prompt: Prompt) -> str:
-    """A thought where one is wanted, a critique where the prompt shows a draft, else a lesson."""
+    """A thought if one is asked for, a critique if the prompt shows a draft, else a lesson."""
     if isinstance(prompt.answer, ThoughtAnswer):
         return thought(prompt)
     return critique(prompt) if prompt.entries("draft") else lesson(prompt)
@@ -376,7 +376,7 @@ def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
 
 
 class Documents(NamedTuple):
-    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, and which are no tools."""
+    """Options prepared for BM25: (option, frequency) pairs by stem, the lengths' norm, and which are no tools."""
 
     postings: dict[str, list[tuple[int, int]]]
     norm: list[float]
@@ -386,7 +386,7 @@ class Documents(NamedTuple):
 
 @lru_cache(maxsize=256)  # of some 100 kB each
 def documents(options: tuple[str, ...]) -> Documents:
-    """The options made ready, each set of them once."""
+    """The prepared options; each set of options is prepared once."""
     names = [name_of(option) for option in options]
     wordless = (NO_TOOL, GIVE_UP, REJECT)
     counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
@@ -408,16 +408,16 @@ def _counts(option: str) -> tuple[Counter[str], int]:
 
 # The lexical engine's plans: the nearest demonstration's, with its slots filled from the question. No language model.
 #
-# A value that stands in the demonstration's question is a slot: the words that the question has in its place, where
-# both are laid side by side word by word, take its place. All else of the plan stays as it is.
+# A value that occurs in the demonstration's question is a slot. Both questions are aligned word by word, and the slot
+# gets the words that the prompt's question has in its place. Everything else in the plan stays.
 
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
 _UNSEEN = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\})$")
-_MOST_WORDS = 300  # of a question that are laid beside another's
-_MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
+_MOST_WORDS = 300  # of a question that are aligned with another's
+_MADE_WEIGHT = 5.0  # of a made step that a plan contains, relative to BM25 scores
 
 
 @plain_dataclass(frozen=True)
@@ -430,7 +430,7 @@ class _Made:
 
 
 def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
-    """What is left of each demonstration's plan, with how well the plan fits; none whose next calls failed before.
+    """The rest of each demonstration's plan, with the plan's fit; no plan has a call left that failed before.
 
     Args:
         prompt: with demonstrations and a query; the steps made so far in its history.
@@ -450,9 +450,9 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
 
 
 def last_result(prompt: Prompt) -> str | None:
-    """What stands for the result of the last step that was made and did not fail; None without one.
+    """A reference to the result of the last step that was made and did not fail; None without one.
 
-    One that a finish was refused with is passed over.
+    A result is skipped if a finish with it was refused.
     """
     made = [step for step in map(_made, prompt.entries("history")) if step]
     refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
@@ -486,7 +486,7 @@ def _made(entry: str) -> _Made | None:
 
 
 def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:
-    """The plan's calls that were not made yet, their references to the steps as they are numbered in the whole."""
+    """The plan's calls that were not made yet, with references that use the steps' numbers in the whole path."""
     places: dict[int, int] = {}
     left: list[Call] = []
     for index, call in enumerate(plan):
@@ -510,7 +510,7 @@ def _renumber(value: Json, places: Mapping[int, int]) -> Json:
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
-    """The plan with the question's words in its slots; an argument with `listed` values has none but those."""
+    """The plan with the question's words in its slots; an argument with `listed` values only gets one of these."""
     slots = _Slots(solved, question)
     adapted = []
     for call in plan:
@@ -524,7 +524,7 @@ def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[s
 
 
 def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
-    """By `tool.argument` the values that it may have, where the answer's tools list all of them."""
+    """The possible values by `tool.argument`, for arguments of which the answer's tools list all values."""
     tools = prompt.answer.tools if isinstance(prompt.answer, ToolCallAnswer | PlanAnswer) else ()
     return {
         f"{tool.name}.{one.name}": frozenset(values)
@@ -535,12 +535,12 @@ def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
 
 
 def arguments_of(call: Call) -> dict[str, Json]:
-    """By name."""
+    """The arguments of a call, by name."""
     return cast(dict[str, Json], call["arguments"])
 
 
 class _Slots:
-    """Two questions side by side."""
+    """Two questions, aligned word by word."""
 
     def __init__(self, solved: str, question: str) -> None:
         self._question = question
@@ -550,7 +550,7 @@ class _Slots:
         self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()
 
     def fill(self, value: str) -> str:
-        """The question's words where the solved one has the value; the value where it has it nowhere."""
+        """The question's words at the value's place in the solved question; the value itself if it has no place."""
         wanted = [token.lower() for token in _TOKEN.findall(value)]
         if not wanted or PATTERN.fullmatch(value):
             return value
@@ -562,7 +562,7 @@ class _Slots:
         return value
 
     def _place(self, place: int, end: int) -> int:
-        """Where a boundary between words lies in the question; `end` 1 for the boundary behind a value."""
+        """The place in the question of a boundary between words; `end` is 1 for the boundary after a value."""
         for kind, low, high, to_low, to_high in self._blocks:
             if low + end <= place < high + end:
                 if kind == "equal":

@@ -1,8 +1,8 @@
-"""How the lexical engine scores what a judge is shown, without understanding it.
+"""The lexical engine's scores of what a judge is shown, made without understanding.
 
-Before a call: of the words of its tool and values, the share that the request has or what earlier calls returned.
-After it: the share of the outcome's fields that hold something; 0 where the call failed. Of all steps together: the
-share of calls that did not fail. Of two texts: of the words that either has, the share that both have.
+Before a call: the share of the words of its tool and values that are also in the request or in earlier results. After
+the call: the share of the outcome's fields that are not empty; 0 if the call failed. For all steps together: the share
+of calls that did not fail. For two texts: the share of words that both have, among the words that either has.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _FINISH = f'{{"tool": "{FINISH}"'
 
 
 def is_judging(prompt: Prompt) -> bool:
-    """Whether a choice is one among scores of a call, or of two texts."""
+    """Whether a choice is between scores, of a call or of two texts."""
     scores = isinstance(prompt.answer, ChoiceAnswer) and len(prompt.answer.options) == MAX_SCORE + 1
     return scores and bool(prompt.entries("proposal") or prompt.entries("texts"))
 
 
 def answer(prompt: Prompt) -> str:
-    """The score in words: the nearest whole number."""
+    """The answer with the score, which is the nearest whole number."""
     kind = "the call's words that are known"
     if prompt.entries("texts"):
         kind = "the words that both texts have"
@@ -37,7 +37,7 @@ def answer(prompt: Prompt) -> str:
 
 
 def distribution(prompt: Prompt) -> tuple[float, ...]:
-    """The score over the eleven numbers: the two beside it, with the score as their expectation."""
+    """The score as a distribution over the eleven numbers: on the two next to it, with the score as expectation."""
     place = score(prompt) * MAX_SCORE
     low = min(floor(place), MAX_SCORE - 1)
     shares = [0.0] * (MAX_SCORE + 1)
@@ -46,7 +46,7 @@ def distribution(prompt: Prompt) -> tuple[float, ...]:
 
 
 def score(prompt: Prompt) -> float:
-    """In [0, 1]."""
+    """The score, in [0, 1]."""
     texts = prompt.entries("texts")
     if texts:
         return _alike(texts[1], texts[-1])
@@ -69,7 +69,7 @@ def _relevance(prompt: Prompt) -> float:
 
 
 def _alike(one: str, other: str) -> float:
-    """Numbers are words here: what differs in one says something else."""
+    """The share of common words. Numbers count as words: texts that differ in a number say different things."""
     mine, its = ({*stems(text), *re.findall(r"\d+", text)} for text in (one, other))
     return len(mine & its) / len(mine | its) if mine | its else 0.0
 
@@ -92,7 +92,7 @@ def _read(text: str) -> Json:
 def _texts(value: Json) -> list[str]:
     """The texts and numbers within a value, without the names of fields."""
     pending, texts = [value], list[str]()
-    for found in pending:  # which grows
+    for found in pending:  # the list grows
         if isinstance(found, dict | list):
             pending += found.values() if isinstance(found, dict) else found
         elif found is not None and found != "":

@@ -1,9 +1,9 @@
-"""How the lexical engine judges plans, without understanding them: by names and words that are alike.
+"""The lexical engine's verdicts on plans, made without understanding: from names and words that are alike.
 
-E6: a tool is called that is not listed. E5: a required argument is missing, an unknown one is given, or a tool that
-the prompt names as of no use is called. E4: a reference to a step that does not come before. Where a known solution is
-shown, E2: a tool of it is not called. Without one, E2: nothing is called, and E1: a whole plan's words have less
-than a third of the request's. It names no E3. Of a refusal it holds that it is right.
+E6: a tool is called that is not listed. E5: a required argument is missing, an unknown argument is given, or a tool is
+called that the prompt names as useless. E4: a reference to a step that does not come before. If a known solution is
+shown, E2: one of its tools is not called. Without one, E2: nothing is called, and E1: a whole plan's words include less
+than a third of the request's words. It never names E3. It calls every refusal right.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether the called tool's words are more like the failed one's than those of half of the others."""
+    """Whether the called tool's words are more like the failed tool's than those of half of the other tools."""
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
@@ -79,7 +79,7 @@ def _alternative(prompt: Prompt) -> bool:
 
 
 def _covered(prompt: Prompt, calls: list[Call]) -> float:
-    """Of the request's words the share that the tools called and their arguments have."""
+    """The share of the request's words that the called tools and their arguments have."""
     cards = {name_of(line): line for line in prompt.entries("tools")[1:]}
     words = {stem for line in prompt.entries("task") for stem in stems(line.removeprefix("Query: "))}
     said = {stem for _, name, given in calls for stem in (*stems(cards.get(name, "")), *stems(to_json(given)))}
@@ -94,7 +94,7 @@ def _calls(lines: tuple[str, ...]) -> list[Call]:
         if not match:
             continue
         try:
-            call, _ = DECODER.raw_decode(line, match.end())  # what it returned may stand behind it
+            call, _ = DECODER.raw_decode(line, match.end())  # its result may follow
         except (ValueError, RecursionError):
             continue
         if isinstance(call, dict) and isinstance(call.get("arguments"), dict):
@@ -103,7 +103,7 @@ def _calls(lines: tuple[str, ...]) -> list[Call]:
 
 
 def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
-    """By name a tool's required arguments, and all of them."""
+    """Each tool's required arguments, and all its arguments, by the tool's name."""
     found = {}
     for line in prompt.entries("tools")[1:]:
         name = name_of(line)
@@ -113,6 +113,6 @@ def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
 
 
 def _inside(line: str, at: int) -> str:
-    """What stands in a tool's first brackets."""
+    """The text in a tool's first brackets."""
     end = line.find(")", at)
     return f"{line[at + 1 : end]}" if end > at and line[at : at + 1] == "(" else ""

@@ -1,12 +1,12 @@
 """The simulated engine: a policy of planted skill. It is no language model, and no agent either.
 
-It is told each case's reference, the only engine that is, by the run layer and through no planner. It answers as a
-model would, in text that goes through the same parsers, and is right with probabilities that are known. So it serves to
-show that a planner gains what theory says, that a table tells apart what is different, and how many cases that takes.
+It is the only engine that is told each case's reference, by the run layer and not through a planner. It answers as a
+model would, in text that goes through the same parsers, and is right with known probabilities. So it serves to show
+that a planner gains what theory says, that a table distinguishes what is different, and how many cases that takes.
 
-At a step with the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and
-planners, it takes the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step) and, having taken it,
-writes the right arguments with sigmoid(logit(argument_skill) + e_case + e_step).
+A step has the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and planners.
+There it takes the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If it has taken the right
+tool, it writes the right arguments with probability sigmoid(logit(argument_skill) + e_case + e_step).
 """
 
 from __future__ import annotations
@@ -44,29 +44,30 @@ class Simulated:
 
     Args:
         tool_skill: the probability of the right tool at a step of no particular difficulty.
-        argument_skill: that of the right arguments, given the right tool.
-        foresight: what a step loses, in logits of both, that is planned without the observations before it.
+        argument_skill: the probability of the right arguments there, given the right tool.
+        foresight: the loss, in logits of both skills, of a step that is planned without the observations before it.
         insight: the probability that a reflection names the step that went wrong.
         case_spread: standard deviation of the cases' effects, in logits.
-        step_spread: that of the steps' effects.
-        calibration: the share of steps at which `choose` tells what `sample` draws from.
-        confusion: how much of what wrong tools get goes by their similarity to the right one.
-        judge_auc: the probability that a judge scores a right call above a wrong one. Where a planner offers to give
-            up, the policy does so where as a judge it would give its steps so far less than 3 of 10. As a judge of
-            whole plans it holds one for right where it scores above 5, by lot at 5 (`simulated.plan_judge`).
+        step_spread: standard deviation of the steps' effects, in logits.
+        calibration: the share of steps at which `choose` returns the distribution that `sample` draws from.
+        confusion: the share of the wrong tools' probability that depends on their similarity to the right tool.
+        judge_auc: the probability that a judge scores a right call above a wrong one. If a planner offers to give up,
+            the policy does so if as a judge it would give its steps so far less than 3 of 10. As a judge of whole plans
+            it calls a plan right if it scores it above 5, and decides at random at 5 (`simulated.plan_judge`).
         malformed: the share of sampled answers that cannot be read.
-        misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
+        misspelt: the share of wrong arguments that are the right ones with a misspelt name, if they have a name;
             forgiving tools may read it as it was meant.
         recovery: the share of cases in which it calls the replacement of a tool that it saw failing
-            (`grid.engines.language_model`; `robustness=broken_tool`). The paper's models replace it in over 77% of
-            cases, the best, to under 45% (agent_planning_benchmark §4.2.3).
-        refusal: the probability that it refuses a case that cannot be solved, where refusing is offered.
-        overrefusal: that it refuses one that can.
-        repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.
-        overcorrection: that it names one that is right, which the rewriting then spoils.
-        taxonomy: what `repair` gains where the critique goes through the kinds of error.
-        memory: what a step gains, in logits of both, whose tool (or no tool) a trace in the prompt's memory shows.
-        least_temperature: a planner's lower one counts as this. At 0 every trial of a case would be the same.
+            (`grid.engines.language_model`; `robustness=broken_tool`). The paper's best model replaces it in over 77% of
+            cases, the worst in under 45% (agent_planning_benchmark §4.2.3).
+        refusal: the probability that it refuses a case that cannot be solved, if refusing is offered.
+        overrefusal: the probability that it refuses a case that can be solved.
+        repair: the probability that a critique of a plan names a wrong step, which the plan's rewriting then corrects.
+        overcorrection: the probability that a critique names a right step, which the rewriting then spoils.
+        taxonomy: the gain of `repair` if the critique goes through the kinds of error.
+        memory: the gain, in logits of both skills, of a step whose tool (or no tool) a trace in the prompt's memory
+            shows.
+        least_temperature: a planner's lower temperature counts as this one. At 0 all trials of a case would be equal.
     """
 
     tool_skill: _Share = 0.95
@@ -116,7 +117,7 @@ class Simulated:
         return PlantedVerdicts(truth, self.judge_auc, self.malformed, seed, self.version)
 
     def _minded(self, reference: Reference, seed: int) -> frozenset[str]:
-        """Of the tools that are out of service those whose failures lead to their replacement, by lot for the case."""
+        """The tools out of service whose failures lead to their replacement, drawn at random for the case."""
         lots = {tool: random.Random(derive_seed(seed, "recovery", tool)).random() for tool in reference.substitutes}
         return frozenset(tool for tool, lot in lots.items() if lot < self.recovery)
 
@@ -135,19 +136,19 @@ class Simulated:
         return expected_success(skill, single)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Not before it is told a reference."""
+        """Not possible before the engine is told a reference."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Not before it is told a reference."""
+        """Not possible before the engine is told a reference."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
 
-# A judge of plans with a planted accuracy: it knows what is true of the plan, and says so as often as it is told to.
+# A judge of plans with a planted accuracy: it knows the plan's true verdict, and gives it as often as configured.
 #
-# Its accuracy follows from `judge_auc`: it scores the plan as it would a call, and holds it for right above the middle
-# of the scale, by lot at it. That is as often right of right plans as of wrong ones. Where it errs, it names one error,
-# drawn evenly, of a plan that has none, and none of one that has some.
+# Its accuracy follows from `judge_auc`: it scores the plan like a call, and calls it right above the middle of the
+# scale, by lot in the middle. So it is equally often right about right plans and about wrong plans. If it errs, it
+# names one error, drawn evenly, in a plan that has none, and no error in a plan that has some.
 
 
 UNREADABLE = "The plan looks good to me on the whole."
@@ -155,7 +156,7 @@ _FLAWED = 0.6  # the grade of a right plan in which it finds an error
 
 
 def accuracy(auc: float) -> float:
-    """The share of plans of which it says what is true."""
+    """The share of plans whose true verdict it gives."""
     middle = MAX_SCORE // 2
     right = shares(auc)[1]
     return sum(right[middle + 1 :]) + right[middle] / 2
@@ -163,7 +164,7 @@ def accuracy(auc: float) -> float:
 
 @plain_dataclass(frozen=True)
 class PlantedVerdicts:
-    """The engine for one plan of which `truth` holds; it samples verdicts and nothing else."""
+    """The engine for one plan whose true verdict is `truth`; it samples verdicts and nothing else."""
 
     truth: Verdict
     auc: float
@@ -176,7 +177,7 @@ class PlantedVerdicts:
     sampler: ClassVar[None] = None
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` verdicts; at temperature 0 the same prompt has the same one."""
+        """`n` verdicts; at temperature 0 the same prompt has the same verdict."""
         if not isinstance(prompt.answer, VerdictAnswer):
             raise TypeError("a judge of plans gives verdicts")
         base = seed if temperature > 0 else self._own_seed(prompt)
@@ -184,7 +185,7 @@ class PlantedVerdicts:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """It has none."""
+        """A judge of plans has no choices."""
         raise TypeError("a judge of plans gives verdicts")
 
     def _own_seed(self, prompt: Prompt) -> int:
@@ -209,15 +210,16 @@ class PlantedVerdicts:
         return to_json(found | {"is_correct": correct})
 
 
-# What a single pass of the simulated policy succeeds with: closed but for an integral over difficulty.
+# The probability that a single pass of the simulated policy succeeds: closed but for an integral over difficulty.
 #
-# Given the case's effect c, the steps' effects are independent, so that the probability of a pass is a product of each
-# step's mean over its own effect; the mean of the product over c is what is expected. Both means are Gauss-Hermite
-# quadratures. A plan of the whole case is followed stage by stage, since where it is made anew decides what it loses.
+# Given the case's effect c, the steps' effects are independent, so that the probability that a pass succeeds is the
+# product of each step's mean over its own effect; the expected probability is the mean of this product over c. Both
+# means are Gauss-Hermite quadratures. A plan of the whole case is followed stage by stage, since its loss depends on
+# where it is made anew.
 
 
 NODES = 61
-"""Of each quadrature."""
+"""The number of nodes of each quadrature."""
 
 
 class Skill(NamedTuple):
@@ -234,7 +236,7 @@ class Skill(NamedTuple):
 
 
 class _Odds(NamedTuple):
-    """Of a stage, by the case's effect (shape (NODES,)): that the call is right, and that the tool is wrong."""
+    """A stage's probabilities by the case's effect (shape (NODES,)): of the right call, and of a wrong tool."""
 
     right: np.ndarray
     wrong_tool: np.ndarray
@@ -246,7 +248,7 @@ _State = tuple[bool, int, frozenset[int]]
 
 @lru_cache(maxsize=16384)  # most cells repeat another trial's, or a case of the same form
 def expected_success(skill: Skill, single: SinglePass) -> float:
-    """The probability that a pass succeeds, over cases of this form, their steps and what is drawn."""
+    """The probability that a pass succeeds, over cases of this form, their steps and all draws."""
     by_case = _one_by_one(skill, single) if single.replans is None else _planned(skill, single, single.replans)
     return float(_nodes()[1] @ by_case)
 
@@ -263,7 +265,7 @@ def _one_by_one(skill: Skill, single: SinglePass) -> np.ndarray:
 
 
 def _planned(skill: Skill, single: SinglePass, most: int) -> np.ndarray:
-    """The paths on which all that is needed is right, stage by stage."""
+    """The probability of the paths on which every needed stage is right, followed stage by stage."""
     readable, over = 1 - skill.malformed**single.answers, np.zeros(NODES)
     alive: dict[_State, np.ndarray] = {(True, 0, frozenset()): np.full(NODES, readable)}
     for place, stage in enumerate(single.stages):
@@ -288,7 +290,7 @@ def _planned(skill: Skill, single: SinglePass, most: int) -> np.ndarray:
 
 
 def _quiet(skill: Skill, stage: Stage, odds: _Odds, broken: bool) -> tuple[np.ndarray, np.ndarray]:
-    """That a stage is done without a failed call, and that it is left out; `broken`: what its call uses is missing."""
+    """The probabilities that a stage has no failed call, and that it is left out; `broken`: its call lacks an input."""
     if not stage.calls:
         return 1 - odds.wrong_tool, np.zeros(NODES)
     declining = (1 - skill.confusion) / stage.others if stage.others else 0.0  # it is similar to no tool

@@ -1,4 +1,4 @@
-"""What the simulated policy writes: calls, drafts, refusals, drafts rewritten after a critique, and scores."""
+"""The simulated policy's texts: calls, drafts, refusals, drafts rewritten after a critique, and scores."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
 
 def options(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
-    """The options: the tools, and to call none where that is allowed."""
+    """The options: the tools, and to call none if that is allowed."""
     return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
 
 
@@ -53,7 +53,7 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
     if isinstance(wanted, ChainAnswer):
         asked = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
     else:
-        outlined = policy.places.is_outlined(prompt)  # otherwise a turn may end before so many are made
+        outlined = policy.places.is_outlined(prompt)  # otherwise a turn may end before so many messages
         asked = PlanAnswer(wanted.tools, wanted.count if outlined else 1, wanted.count, outlined)
     calls = plan(policy, prompt, asked, base, index, wanted.may_refuse)
     if calls and calls[0]["tool"] == REJECT:
@@ -84,7 +84,7 @@ def plan(
 
 
 def _refusal(policy: Policy, prompt: Prompt, wanted: PlanAnswer) -> list[dict[str, Json]]:
-    """A call of REJECT, and what else the form of the plan wants."""
+    """A call of REJECT, and the further entries that the plan's form requires."""
     place = policy.places.at(prompt)
     rest = [NO_TOOL] * (wanted.least - 1) if wanted.may_decline else [FINISH] if takes_answer(wanted.tools) else []
     return [policy.call(place, tool, "right", {}, takes_answer(wanted.tools)) for tool in (REJECT, *rest)]
@@ -93,7 +93,7 @@ def _refusal(policy: Policy, prompt: Prompt, wanted: PlanAnswer) -> list[dict[st
 def _rewritten(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, draft: Draft, uniform: float
 ) -> list[dict[str, Json]]:
-    """The draft, but where the critique names a step: a wrong one is set right, a right one spoilt."""
+    """The draft, with changes to the steps that the critique names: wrong steps are corrected, right steps spoilt."""
     named, names, before = faults(prompt), options(wanted), results(prompt)
     answers, calls = takes_answer(wanted.tools), list[dict[str, Json]]()
     ends = FINISH in names
@@ -112,19 +112,19 @@ def _rewritten(
 
 
 def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-    """The right step made wrong: in its arguments where it has any, else by another tool."""
+    """The right step made wrong: in its arguments if it has any, else by another tool."""
     others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
     return others[int(uniform * len(others))], "wrong"
 
 
-# What is planted in the simulated policy's plans: refusals, critiques of a draft, and what a rewriting makes of it.
+# The planted behaviour in the simulated policy's plans: refusals, critiques of a draft, and rewritten drafts.
 #
-# A critique names each step that is not the reference's with the probability `repair`, and each that is with
-# `overcorrection`. A rewriting believes it: a wrong step that is named is set right, a right one is spoilt, all others
-# stay. So of the wrong steps a share of `repair` is set right, whoever criticises; a critique of another engine, which
-# names no step in this way, changes nothing.
+# A critique names each step that is not the reference's with probability `repair`, and each step that is with
+# probability `overcorrection`. The rewriting believes the critique: a named wrong step is corrected, a named right step
+# is spoilt, all others stay. So a share `repair` of the wrong steps is corrected, whoever criticises; a critique by
+# another engine, which does not name steps in this form, changes nothing.
 
 
 CANNOT = "The request cannot be carried out with these tools."
@@ -146,19 +146,19 @@ class Planted:
     taxonomy: float = 0.3
 
     def refuses(self, unsolvable: bool, uniform: float) -> bool:
-        """Whether a case is refused, by a uniform number."""
+        """Whether a case is refused, given a uniform number."""
         return uniform < (self.refusal if unsolvable else self.overrefusal)
 
     def seen(self, prompt: Prompt) -> float:
-        """The probability that a critique sees a fault: more where it is told the kinds of error."""
+        """The probability that a critique sees a fault: higher if it is told the kinds of error."""
         return min(self.repair + (self.taxonomy if prompt.entries("errors") else 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft as a prompt shows it: its calls by place, None where a step takes none, and whether it refuses.
+    """A draft as a prompt shows it: its calls by place, None for a step without a call, and whether it refuses.
 
-    `whole`: it is the plan of all that is left, so that a step may be missing.
+    `whole`: the draft is a plan of all steps that are left, so that a step may be missing.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -178,7 +178,7 @@ class Draft:
         return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
 
     def at(self, index: int) -> dict[str, Json]:
-        """The call at an index as text has it; of no tool where there is none."""
+        """The call at an index as an answer has it; a call of no tool if there is none."""
         call = self.calls[index] if index < len(self.calls) else None
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
@@ -194,14 +194,14 @@ class Draft:
 
 
 def numbers(draft: Draft, places: Sequence[Place]) -> list[str]:
-    """The numbers of a draft's steps, and of those that it lacks."""
+    """The numbers of a draft's steps, and of the steps that it lacks."""
     first = int(places[0].number) if places and places[0].number.isdecimal() else 0
     known = [place.number for place in places]
     return [*known, *(str(first + index) for index in range(len(known), len(draft.calls)))]
 
 
 def critique(planted: Planted, draft: Draft, prompt: Prompt, places: Places, base: int, index: int) -> str:
-    """What is said of a draft, by the probabilities that are planted."""
+    """The critique of a draft, drawn with the planted probabilities."""
     seen, drawn, unsolvable = planted.seen(prompt), uniforms(base, index, 0)[0], places.reference.unsolvable
     if draft.refused:
         return UNFOUNDED if drawn < (planted.overcorrection if unsolvable else seen) else CONFIRMED
@@ -231,16 +231,16 @@ def says(prompt: Prompt, what: str) -> bool:
     return any(what in line for line in prompt.entries("critique"))
 
 
-# How hard a case's steps are, on the logit scale.
+# The difficulty of a case's steps, on the logit scale.
 
 
 LESSON = 2.0
-"""What a lesson that names the step adds to both skills there, on the logit scale: odds 7.4 times as good."""
+"""The gain of both skills, on the logit scale, at a step that a lesson names: odds 7.4 times as good."""
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The effects of one case: normal around 0, of the two spreads, and the same for all trials and planners."""
+    """The effects of one case: normal around 0 with the two spreads, and the same for all trials and planners."""
 
     seed: int
     case_spread: float
@@ -248,7 +248,7 @@ class Difficulty:
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def effect(self, step: str, drawing: str = "") -> float:
-        """A step's, above 0 where it is easy; under another `drawing`, that of a step like it in another case."""
+        """A step's effect, above 0 if it is easy; for another `drawing`, that of a similar step in another case."""
         found = self._known.get((step, drawing))
         if found is None:
             case = normal(self.seed, f"case{drawing}", *([step] if drawing else []))
@@ -265,7 +265,7 @@ def logit(skill: float) -> float:
 
 
 def chance(skill: float, effect: float) -> float:
-    """The probability of being right where the effects on the logit scale sum to `effect`."""
+    """The probability of being right if the effects on the logit scale sum to `effect`."""
     return 0.5 * (1 + math.tanh((logit(skill) + effect) / 2))
 
 
@@ -287,10 +287,10 @@ def uniforms(*key: int) -> tuple[float, float, float]:
     return first * 2**-53, second * 2**-53, third * 2**-53
 
 
-# The simulated policy's calls as it writes them, right or wrong: all have the form that their tools ask for.
+# The simulated policy's calls, right or wrong: all have the form that their tools require.
 #
-# A call that does not fit a tool which takes results is asked for again instead of being run: a policy that wrote its
-# errors in such calls would be right more often than it is told to be.
+# If a call does not fit a tool that takes results, it is not run but asked for again: a policy that made its errors in
+# such calls would be right more often than configured.
 
 
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})*(?= )")
@@ -298,16 +298,16 @@ _TEXTS = ("string", "date")
 
 
 def results(prompt: Prompt) -> dict[str, bool]:
-    """The steps that a prompt shows by number, in their order: whether they may have a result.
+    """The steps that a prompt shows, by number and in order, with whether each may have a result.
 
-    A call that is shown without its outcome may.
+    A call that is shown without its outcome may have one.
     """
     numbered = [(_NUMBER.match(line), line) for line in prompt.entries("history")]
     return {found[0]: '{"tool"' in line and " failed: {" not in line for found, line in numbered if found}
 
 
 def told(answer: str | None, before: Mapping[str, bool]) -> str:
-    """What it finishes with: the result that is the answer, or words where the step of that result has none."""
+    """The answer with which it finishes: a result, or the word UNKNOWN if the step of that result has none."""
     if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
         return UNKNOWN
     return answer
@@ -315,18 +315,18 @@ def told(answer: str | None, before: Mapping[str, bool]) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """How calls of some tools are written."""
+    """Writes calls of the tools."""
 
     tools: Mapping[str, ToolSpec]
 
     def call(self, tool: str, known: ToolCall | None, right: bool, before: Mapping[str, bool]) -> dict[str, Json]:
-        """A call of a tool as text.
+        """A call of a tool as an answer has it.
 
         Args:
-            tool: its name, or that of no tool.
-            known: the right call, where it is of this tool.
-            right: whether its arguments are the right ones. Otherwise it has every argument that it must have, and of
-                those that are plain texts none has the right value.
+            tool: its name, or `no_tool`.
+            known: the right call, if it is a call of this tool.
+            right: whether its arguments are the right ones. Otherwise it has every required argument, and no argument
+                that is a plain text has the right value.
             before: the steps before it, by number: whether they may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
@@ -343,21 +343,21 @@ class Writer:
     def _exact(
         self, spec: ToolSpec, known: ToolCall | None, right: bool, before: Mapping[str, bool]
     ) -> dict[str, Json]:
-        """The call of a tool that takes results; that of another where no call of it is right, or none wrong."""
+        """The call of a tool that takes results; that of another if none of its calls is right, or none wrong."""
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
         arguments = {one.name: given.get(one.name, _any(one, before)) for one in spec.parameters}
         if not right:
             arguments |= dict.fromkeys(texts, UNKNOWN)
         call = ToolCall(spec.name, arguments)
-        # Some planners are shown nothing of the steps before: what the right call refers to is there all the same.
+        # Some planners are shown nothing of the steps before: the results that the right call uses exist all the same.
         lost = any(before.get(step) is False for step, _ in found_in(call)) if right else misplaced(call, before)
         if misfit(call, spec) or lost or not (right or texts):
             return self._failing()
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json]:
-        """A call that can be run anywhere and asks for what there is not."""
+        """A call that can be run anywhere and asks for something that does not exist."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         tool = min(free, key=lambda one: one.name, default=None)
         return self.call(tool.name, None, False, {}) if tool else {"tool": NO_TOOL, "arguments": {}}
@@ -373,17 +373,17 @@ def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:
 
 # Scores with a planted AUC: the probability that a right call scores higher than a wrong one, ties counted half.
 #
-# A right call's hidden score is normal around `d`, a wrong one's around 0, both of variance 1; ten thresholds around
-# d/2 make eleven numbers of it, and d is such that the AUC of those is what was asked for.
+# A right call's hidden score is normal around `d`, a wrong one's around 0, both with variance 1; ten thresholds around
+# d/2 turn it into one of eleven numbers, and d is chosen so that the AUC of these numbers is the planted one.
 
 
 _STEP = 0.5  # between two thresholds
-_FARTHEST = 20.0  # of d; no AUC that a double tells from 1 needs more
+_FARTHEST = 20.0  # the most of d; no AUC that a double distinguishes from 1 needs more
 _HALVINGS = 60
 
 
 def score(auc: float, right: bool, uniform: float) -> int:
-    """The score, 0 to MAX_SCORE, that a uniform number stands for."""
+    """The score, 0 to MAX_SCORE, for a uniform number."""
     wrong_shares, right_shares = shares(auc)
     return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
 

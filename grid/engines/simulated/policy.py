@@ -1,4 +1,4 @@
-"""The simulated policy on one case: it knows the reference, and is right as often as it is told to be."""
+"""The simulated policy on one case: it knows the reference, and is right as often as configured."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from grid.engines.simulated.plans import (
 from grid.text.calls import listed, misspelt
 from grid.text.words import stems
 
-# Which option the policy takes: the distribution that its samples come from, and the one that it tells.
+# The policy's option at a place: the distribution that it samples from, and the distribution that `choose` returns.
 
 
 Shares = dict[str, float]
@@ -70,7 +70,7 @@ Shares = dict[str, float]
 
 @dataclass(frozen=True)
 class Deciding:
-    """The choices of one case. `tools` is the library, which similarity is taken from."""
+    """The choices in one case. `tools` is the library, from which similarity is computed."""
 
     tool_skill: float
     argument_skill: float
@@ -85,21 +85,21 @@ class Deciding:
     def sampled(self, place: Place, names: tuple[str, ...], bonus: float = 0.0) -> Shares:
         """What `sample` draws from: the right option has sigmoid(logit(tool_skill) + effects + bonus), others the rest.
 
-        After the last call it finishes, and never before. A right option that is not offered has no share.
+        The policy finishes after the last call, and never before. A right option that is not offered has no share.
         """
         return self._of(place, names, bonus)[0]
 
     def draw(self, place: Place, names: tuple[str, ...], bonus: float, uniform: float) -> str:
-        """The option that a uniform number stands for; the order of the names makes no difference."""
+        """The option for a uniform number; the order of the names makes no difference."""
         shares, bounds = self._of(place, names, bonus)
         return [*shares][min(bisect_right(bounds, uniform), len(shares) - 1)]
 
     def told(self, place: Place, names: tuple[str, ...], bonus: float = 0.0) -> Shares:
-        """What `choose` tells. At a share `calibration` of the steps, drawn once for a case, it is `sampled`.
+        """The distribution of `choose`: `sampled` at a share `calibration` of the steps, drawn once for a case.
 
-        At the others only its best option is the same: the probabilities are those of a step of another difficulty,
-        and are dealt at random to the options behind the best. They say neither where the policy is wrong nor what
-        would be right.
+        At the other steps only the best option is the same: the probabilities are those of a step of another
+        difficulty, and the options after the best get them in random order. They show neither where the policy is wrong
+        nor what would be right.
         """
         true = self.sampled(place, names, bonus)
         if place.step is None:
@@ -141,10 +141,11 @@ class Deciding:
 
 
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
-    """How the wrong options (None: no tool) share what the right one leaves; sums to 1.
+    """The shares of the wrong options (None: no tool) in the probability that the right one leaves; they sum to 1.
 
-    Of `confusion` the most similar to the right tool gets half, the next half of what is left, and so on, as whoever is
-    wrong mostly takes one thing for one other; what remains is shared evenly. To call no tool is similar to nothing.
+    Of `confusion`, the tool most similar to the right one gets half, the next one half of what is left, and so on,
+    since a wrong model mostly mistakes one tool for one other; the rest is shared evenly. Calling no tool is similar to
+    no tool.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -161,7 +162,7 @@ def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: 
 
 @lru_cache(maxsize=262144)
 def _likeness(first: ToolSpec | None, second: ToolSpec | None) -> float:
-    """The words that two tools' names and descriptions share, of those that either has."""
+    """The share of words that two tools' names and descriptions have in common, among all words of both."""
     one, other = _words(first), _words(second)
     return len(one & other) / len(one | other) if one | other else 0.0
 
@@ -176,11 +177,11 @@ UNREADABLE = (
     '{"',
     "The tools above do not tell me how to go on. Could you say more?",
 )
-"""Answers that hold no object of the form that is asked for, however leniently they are read."""
+"""Answers without any object of the requested form, however leniently they are read."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
 NOTHING_TO_DO = "See that nothing has to be done."
-_LOW = 3  # of MAX_SCORE; what is worth less is given up
-_MOST_CHARACTERS = 400  # of a substep that it drafts
+_LOW = 3  # of MAX_SCORE; below this score the policy gives up
+_MOST_CHARACTERS = 400  # of a drafted substep
 
 
 @dataclass(frozen=True)
@@ -204,9 +205,9 @@ class Policy:
     sampler: ClassVar[None] = None
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` answers as text. Skill is that of one answer, and all temperatures above 0 draw alike.
+        """`n` answers as text. The skill is that of a single answer, and all temperatures above 0 draw alike.
 
-        At temperature 0 the same prompt has the same answer, whatever the seed; over cases it is right as often.
+        At temperature 0 the same prompt has the same answer, whatever the seed; over cases, it is right equally often.
         """
         drawn = max(temperature, self.least_temperature) > 0
         base, answer = seed if drawn else self._own_seed(prompt), self._answering(prompt)
@@ -214,7 +215,7 @@ class Policy:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """What the policy tells of its own distribution; as a judge, all probability on the score that it gives."""
+        """The policy's report of its own distribution; as a judge, all probability is on the score that it gives."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
@@ -231,7 +232,7 @@ class Policy:
         return Choice(tuple(shares), usage)
 
     def _own_seed(self, prompt: Prompt) -> int:
-        """That of the case and of the prompt."""
+        """The seed that belongs to the case and the prompt."""
         text = "".join(section.digest for section in prompt.sections)
         digest = hashlib.blake2b(text.encode(), digest_size=8, key=self.deciding.difficulty.seed.to_bytes(8, "big"))
         return int.from_bytes(digest.digest(), "big")
@@ -243,7 +244,7 @@ class Policy:
         return answer(base, index)
 
     def _answering(self, prompt: Prompt) -> Callable[[int, int], str]:
-        """(seed, sample) to the text of an answer of the kind that a prompt wants; draws are numbered from 1."""
+        """A function of (seed, sample) that writes an answer of the prompt's kind; draws are numbered from 1."""
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):
             return lambda base, index: self._words(prompt, base, index)
@@ -283,20 +284,20 @@ class Policy:
         return text
 
     def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
-        """Whether it gives up, by a uniform number: as a judge it would give the steps so far a low score."""
+        """Whether it gives up, as a function of a uniform number: if as a judge it would score the steps so far low."""
         if not prompt.entries("history"):
             return None
         right = self.places.failed(prompt) is None
         return lambda uniform: plans.score(self.judge_auc, right, uniform) < _LOW
 
     def refusing(self, prompt: Prompt) -> float:
-        """The probability that it refuses at a prompt: it does at once, or never."""
+        """The probability that it refuses at a prompt: it refuses before the first step or never."""
         if prompt.entries("history"):
             return 0.0
         return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
-        """A substep for each call, named by its tool; all but the first are planned without observations."""
+        """A substep for each call, named after its tool; all but the first are planned without observations."""
         names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
         for ahead, place in enumerate(self.places.of_turn(prompt, 0)[: wanted.most]):
             if place.step is not None:
@@ -307,7 +308,7 @@ class Policy:
         return lines or [NOTHING_TO_DO]
 
     def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
-        """What a lesson and a trace add at a place, less what is lost if planned ahead or without observations."""
+        """The gain from a lesson and a trace at a place, less the loss if planned ahead or without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         added += self.memory if place.step is not None and in_memory(prompt, place.right) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
@@ -315,7 +316,7 @@ class Policy:
     def decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
     ) -> tuple[str, Arguments]:
-        """A tool, and its arguments: those of the reference, these with a name misspelt, or none of them."""
+        """A tool, and whether its arguments are the reference's, the reference's with a misspelt name, or wrong."""
         tool = self.deciding.draw(place, names, bonus, drawn[0])
         if tool != place.right or not place.known:
             return tool, "wrong"
@@ -328,10 +329,10 @@ class Policy:
     def call(
         self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
     ) -> dict[str, Json]:
-        """The call as text, behind steps that may or may not have a result.
+        """The call as an answer has it, after steps that may or may not have a result (`before`).
 
-        `answers`: to finish takes the answer, which is the result that the reference ends in. Where it takes none,
-        words that the reference wants told are told.
+        `answers`: `finish` takes the answer, which is the result that the reference ends in. Otherwise it is given the
+        reference's answer in words, if this must be told.
         """
         reference = self.places.reference
         if tool == REJECT:
@@ -348,7 +349,7 @@ class Policy:
         return Writer(self.deciding.tools).call(tool, near or known, right, before)
 
     def _words(self, prompt: Prompt, base: int, index: int) -> str:
-        """A thought where one is wanted, a critique of the draft that a prompt shows, else a reflection."""
+        """A thought if one is asked for, a critique if the prompt shows a draft, else a reflection."""
         if isinstance(prompt.answer, ThoughtAnswer):
             place, names = self.places.at(prompt), tuple(self.deciding.tools)
             return _thought(place, self.decided(place, names, self.bonus(prompt, place), uniforms(base, index, 1))[0])
@@ -358,7 +359,7 @@ class Policy:
         return critique(self.planted, draft, prompt, self.places, base, index)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
-        """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
+        """A lesson that names the first needed step that went wrong, with the probability `insight`."""
         if uniform >= self.insight:
             return NO_LESSON
         number = self.places.failed(prompt)
@@ -369,7 +370,7 @@ class Policy:
         return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
 
     def _best(self, prompt: Prompt, base: int, index: int) -> int:
-        """The candidate that it would score highest of all, ties by lot."""
+        """The candidate to which it would give the highest score; ties are broken at random."""
         drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
         ranks = [
             (plans.score(self.judge_auc, right, score), lot)
@@ -382,13 +383,13 @@ class Policy:
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:
-    """A plan as an answer, with a thought in front where one is asked for."""
+    """A plan as an answer, after a thought if one is asked for."""
     thought: dict[str, Json] = {"thought": f"It takes {len(plan)} steps."} if wanted.thought else {}
     return thought | {"plan": [*plan]}
 
 
 def _thought(place: Place, tool: str) -> str:
-    """What stands before a call."""
+    """The thought before a call."""
     if tool == GIVE_UP:
         return f"Step {place.number} cannot be reached like this."
     return f"Step {place.number} takes no tool." if tool == NO_TOOL else f"Step {place.number} takes {tool}."

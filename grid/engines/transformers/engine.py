@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grid.engines.transformers.model import Grammars, TorchModel
 
 
-# A thread that answers requests in micro-batches: what waits when a batch is done makes up the next one.
+# A thread that answers requests in micro-batches: requests that wait when a batch is done form the next one.
 
 
 class Answered(NamedTuple):
@@ -55,13 +55,13 @@ class AbandonedError(Exception):
 
 
 class Ongoing:
-    """A batch in computation, as those who compute it see it."""
+    """A batch in computation, as seen by the code that computes it."""
 
     def __init__(self, requests: Sequence[_Request] = (), progress: Progress | None = None) -> None:
         self._requests, self._progress = requests, progress
 
     def step(self) -> None:
-        """To be called between two steps; raises AbandonedError where a further one would be for nobody."""
+        """Must be called between two steps; raises AbandonedError if nobody waits for a further step."""
         if self._progress:
             self._progress.step()
         if self._requests and all(request.abandoned for request in self._requests):
@@ -83,7 +83,7 @@ class Batches:
             It calls the batch's `step` between steps, and may leave out items that are not wanted any more.
         max_batch: requests in a batch.
         max_tokens: the largest `size` of a batch's requests times their number; one request alone may exceed it.
-        progress: told of requests and steps.
+        progress: gets requests and steps.
     """
 
     def __init__(self, answer: Answer, max_batch: int, max_tokens: int, progress: Progress) -> None:
@@ -96,12 +96,12 @@ class Batches:
         threading.Thread(target=self._serve, daemon=True, name="batches").start()
 
     async def ask(self, kind: str, item: Any, size: int) -> Answered:
-        """The item's answer; `size` is the tokens that it may come to hold in memory.
+        """The item's answer; `size` is the number of tokens that it may need in memory.
 
-        Cancelled while it is computed, it is left out from the next step on.
+        If it is cancelled while it is computed, it is left out from the next step on.
 
         Raises:
-            EngineError: what failed with others failed alone too.
+            EngineError: the request failed with its batch, and then alone too.
             EngineDiedError: `answer` raised it, now or before.
         """
         request = _Request(kind, item, size)
@@ -114,13 +114,13 @@ class Batches:
                 raise
 
     def check(self) -> None:
-        """Raise EngineDiedError where `answer` has raised it, or makes no step any more."""
+        """Raise EngineDiedError if `answer` has raised it, or makes no step any more."""
         if self._died:
             raise self._died
         self._progress.check()
 
     def occupancy(self) -> Occupancy:
-        """The present batch, and what waits for the next."""
+        """The present batch, and the requests that wait for the next one."""
         return Occupancy(self._running, len(self._waiting) + self._arrived.qsize())
 
     def _serve(self) -> None:
@@ -135,7 +135,7 @@ class Batches:
             self._running = 0
 
     def _next(self) -> list[_Request]:
-        """Take a batch from what waits."""
+        """Take a batch from the waiting requests."""
         batch: list[_Request] = []
         size = 0
         for request in self._waiting:
@@ -150,7 +150,7 @@ class Batches:
         return batch
 
     def _run(self, batch: list[_Request]) -> None:
-        """Answer a batch, or its requests one by one where they fail together."""
+        """Answer a batch, or its requests one by one if they fail together."""
         if not batch:
             return
         failure = self._try(batch)
@@ -188,14 +188,14 @@ INSTALL = "pip install 'agent-grid[huggingface]'"
 
 
 class Serving(BaseModel):
-    """How the model is served: no result depends on it but by rounding.
+    """How the model is served: no result depends on it except by rounding.
 
     Args:
         max_batch: requests in one batch.
-        max_batch_tokens: what a batch may come to hold in its key-value cache, padding and answers included; a
-            request that is larger by itself is a batch of its own.
-        gpus: the share of one GPU that a replica takes, below 1 for several on a card; null: all of one.
-        replicas: how many; null: `cluster.replicas`.
+        max_batch_tokens: the most tokens in a batch's key-value cache, including padding and answers; a request that is
+            larger by itself is a batch of its own.
+        gpus: the share of one GPU that a replica takes, below 1 for several replicas on a card; null: a whole GPU.
+        replicas: the number of replicas; null: `cluster.replicas`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -207,7 +207,7 @@ class Serving(BaseModel):
 
 @plain_dataclass(frozen=True)
 class _Choosing:
-    """A choice to make; each try takes a search of its own."""
+    """A choice to make; each try needs its own search."""
 
     tokens: Sequence[int]
     search: Callable[[], ChoiceSearch]
@@ -215,7 +215,7 @@ class _Choosing:
 
 @plain_dataclass(frozen=True)
 class _Loaded:
-    """What a loaded engine works with."""
+    """The parts of a loaded engine."""
 
     model: TorchModel
     renderer: Renderer
@@ -244,7 +244,7 @@ class HuggingFace(LanguageModel):
 
     @property
     def version(self) -> str:
-        """The library's version; raises ConfigError where it is not installed."""
+        """The library's version; raises ConfigError if it is not installed."""
         try:
             return f"transformers-{metadata.version('transformers')}"
         except metadata.PackageNotFoundError:
@@ -252,30 +252,30 @@ class HuggingFace(LanguageModel):
 
     @property
     def gpus(self) -> float:
-        """One or a share of it, or none on a CPU."""
+        """One GPU or a share of it, or none on a CPU."""
         return (self.serving.gpus or 1) if self.device == "cuda" else 0
 
     @property
     def replicas(self) -> int | None:
-        """How many it is to have; None where the sweep says so."""
+        """The number of replicas; None if the sweep sets it."""
         return self.serving.replicas
 
     @property
     def capacity(self) -> int:
-        """As many as make up a batch."""
+        """As many requests as a batch has at most."""
         return self.serving.max_batch
 
     async def load(self) -> None:
-        """Load weights and tokenizer and start to serve, once; raises ConfigError for what can never work."""
+        """Load weights and tokenizer and start to serve, once; raises ConfigError if this can never work."""
         await self._ready()
 
     async def check(self) -> None:
-        """Raise EngineDiedError where the GPU has failed for good, or computes no step any more."""
+        """Raise EngineDiedError if the GPU has failed for good, or computes no step any more."""
         if self._loaded:
             self._loaded.batches.check()
 
     def occupancy(self) -> Occupancy:
-        """The present batch and what waits for the next."""
+        """The present batch and the requests that wait for the next one."""
         return self._loaded.batches.occupancy() if self._loaded else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -369,7 +369,7 @@ class HuggingFace(LanguageModel):
 
 
 def _answer(model: TorchModel, kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
-    """A batch of one kind; raises EngineDiedError where the GPU can compute no more."""
+    """Answer a batch of one kind; raises EngineDiedError if the GPU can compute no more."""
     import torch
 
     try:

@@ -1,7 +1,7 @@
-"""A causal language model of transformers, driven by hand: exact choices and samples of several prompts at once.
+"""A causal language model of transformers, run step by step: exact choices and samples of several prompts at once.
 
-Both are trees (`Forest`), so that neither the branches of a choice nor the completions of one prompt compute the
-prompt twice or store it twice.
+Both are trees (`Forest`), so that the branches of a choice, or the completions of one prompt, compute and store the
+prompt only once.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 
 @dataclass(frozen=True)
 class Drawing:
-    """Completions wanted of one prompt: one for each seed, each of `max_tokens` at most.
+    """The wanted completions of one prompt: one for each seed, each with at most `max_tokens`.
 
-    Each obeys a matcher of its own where `matcher` makes one (`Grammars`), and ends where `finished` says so
-    of its text, which is asked when a token that closes a brace has come.
+    Each obeys its own matcher if `matcher` makes one (`Grammars`), and ends if `finished` says so of its text, which is
+    checked after each token with a closing brace.
     """
 
     tokens: Sequence[int]
@@ -49,7 +49,7 @@ class Drawing:
 
 @dataclass
 class _Branch:
-    """One completion on its way."""
+    """One completion that is being drawn."""
 
     row: int
     random: np.random.Generator
@@ -62,7 +62,7 @@ class TorchModel:
     """Model and tokenizer on one device.
 
     Raises:
-        ConfigError: a model with another kind of attention than full and sliding, whose trees could not be masked.
+        ConfigError: a model with attention that is neither full nor sliding, for which trees could not be masked.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -80,10 +80,10 @@ class TorchModel:
     def choose(
         self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
     ) -> list[list[Prefix] | ModelError]:
-        """Run the searches to their ends, level by level; returns the nodes that each had computed behind its prompt.
+        """Run the searches to their ends, level by level; returns the nodes that each had computed after its prompt.
 
-        A search that cannot go on gets its error in place of them, and the others are not concerned. Raises
-        AbandonedError where nobody waits for any of the batch.
+        A search that cannot go on gets its error instead of nodes, and the others go on. Raises AbandonedError if
+        nobody waits for any request of the batch.
         """
         forest = Forest(self._model, prompts, (batch or Ongoing()).step)
         grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
@@ -109,8 +109,8 @@ class TorchModel:
     def sample(self, drawings: Sequence[Drawing], batch: Ongoing | None = None) -> list[list[list[int]] | ModelError]:
         """Draw all completions together; returns for each drawing one list of tokens for each seed.
 
-        An end token, where one was drawn, is the last of its list. A drawing whose logits are no numbers gets an
-        error instead; one that nobody wants any more is left as it is. Raises AbandonedError where that is all.
+        If an end token was drawn, it is the last of its list. A drawing whose logits are not numbers gets an error
+        instead; a drawing that nobody wants any more stays as it is. Raises AbandonedError if nobody wants any.
         """
         batch = batch or Ongoing()
         forest = Forest(self._model, [drawing.tokens for drawing in drawings], batch.step)
@@ -136,7 +136,7 @@ class TorchModel:
         ]
 
     def cut(self, drawn: Sequence[int], drawing: Drawing) -> bool:
-        """Whether a completion came to the limit on tokens, and to no end token."""
+        """Whether a completion reached the limit on tokens and no end token."""
         return len(drawn) >= drawing.max_tokens and drawn[-1] not in self.ends
 
     def text(self, drawn: Sequence[int]) -> str:
@@ -159,16 +159,17 @@ class TorchModel:
 
 
 def _logs(logits: torch.Tensor, tokens: list[int]) -> np.ndarray:
-    """Full-vocabulary log-probabilities of `tokens`, float64 (rows, tokens), of logits (rows, vocabulary)."""
+    """Full-vocabulary log-probabilities of `tokens`, float64 (rows, tokens), from logits (rows, vocabulary)."""
     exact = logits.double()
     result: np.ndarray = (exact[:, tokens] - exact.logsumexp(dim=-1, keepdim=True)).cpu().numpy()
     return result
 
 
 def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_Branch]) -> list[int | None]:
-    """A token for each branch of softmax(logits / temperature), the likeliest at temperature 0; None for no numbers.
+    """A token for each branch, drawn from softmax(logits / temperature); at temperature 0 the likeliest token.
 
-    One random number of the branch's own decides, so that nothing depends on who else is in the batch.
+    It is None if the logits are no numbers. One random number of the branch's own generator decides, so that nothing
+    depends on the rest of the batch.
     """
     scores = logits.double()
     forbid(scores, [branch.matcher for branch in branches])
@@ -183,10 +184,10 @@ def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_B
     ]
 
 
-# Trees of tokens behind prompts, in one key-value cache.
+# Trees of tokens after prompts, in one key-value cache.
 #
-# Prompts are computed once, padded behind, and every further token is a node appended to its prompt's row of the cache;
-# a mask lets it see the prompt and its own ancestors only.
+# Prompts are computed once, padded at the end, and every further token is a node that is appended to its prompt's row
+# of the cache; a mask lets it see only the prompt and its own ancestors.
 
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -195,9 +196,9 @@ _TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and ta
 
 @dataclass
 class Node:
-    """One token behind a prompt: the prompt's row, and its ancestors' columns in the cache (its own comes to them).
+    """One token after a prompt: the prompt's row, and the cache's columns of its ancestors, later also its own column.
 
-    A `parent` may be of the same level, in front of it: its columns come when it is grown.
+    A `parent` may be of the same level and come before the node: the node gets its columns when it is grown.
     """
 
     row: int
@@ -207,7 +208,7 @@ class Node:
 
 
 class Forest:
-    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them.
+    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) are those after them.
 
     `step` is called before every forward pass.
     """
@@ -227,9 +228,9 @@ class Forest:
         self._longest, self._lengths = self._longest + 1, list(map(len, prompts))
 
     def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
-        """Append a level of nodes; returns the logits behind each (nodes, vocabulary).
+        """Append a level of nodes; returns the logits after each (nodes, vocabulary).
 
-        Their ancestors were grown before or stand in front of them.
+        The nodes' ancestors were grown earlier or come before them in `nodes`.
         A row that gets no node is dropped: it can get none any more.
         """
         self._keep(sorted({node.row for node in nodes}))
@@ -254,7 +255,7 @@ class Forest:
         return logits[[row for row, _ in places], [place for _, place in places]]
 
     def _shares(self) -> list[list[int]]:
-        """The rows in shares of similar length, none with more tokens than is computed at once (or a single row)."""
+        """The rows in shares of similar length; a share of several rows has no more tokens than computed at once."""
         shares: list[list[int]] = []
         for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
             longest = self._lengths[shares[-1][0]] if shares else 0
@@ -265,10 +266,10 @@ class Forest:
         return shares
 
     def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """The keys and values of all tokens but the last, padded behind."""
+        """The keys and values of all tokens but the last, padded at the end."""
         longest = max(map(len, prompts)) - 1
         cache = roomy_cache()
-        if longest:  # what a token sees stands before it, so that padding behind needs no mask
+        if longest:  # a token sees only earlier tokens, so that padding at the end needs no mask
             ids = np.array([[*prompt[:-1], *[0] * (longest + 1 - len(prompt))] for prompt in prompts])
             self._forward(cache, ids, np.tile(np.arange(longest), (len(prompts), 1)), None, logits_to_keep=1)
         return cache
@@ -282,7 +283,7 @@ class Forest:
     def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
         """The additive mask of each kind of attention in the model; `seen` is (rows, queries, columns).
 
-        None where every row is one unpadded chain, for which transformers takes faster ways.
+        None if every row is one unpadded chain, for which transformers has faster ways.
         """
         if seen.all():
             return None
@@ -313,7 +314,7 @@ class Forest:
 
 
 def lineage(grown: dict[Prefix, Node], row: int, prefix: Prefix) -> list[Node]:
-    """The nodes that a prefix lacks in its prompt's tree, its own last; they are added to those `grown`."""
+    """The nodes of a prefix that its prompt's tree lacks, the prefix's own node last; they are added to `grown`."""
     fresh: list[Node] = []
     for depth in range(1, len(prefix) + 1):
         if prefix[:depth] not in grown:
@@ -329,18 +330,18 @@ def attention_kinds(config: Any) -> set[str]:
     return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
 
-# Keys and values that many short steps are appended to: a cache with spare room, and attention that copies nothing.
+# Keys and values to which many short steps are appended: a cache with spare room, and attention without copies.
 
 
 GROUPED = "grouped_sdpa"
-_ROOM = 8, 64  # columns to spare: one for every so many that are filled, and so many more
+_ROOM = 8, 64  # spare columns: one for every 8 filled columns, and 64 more
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
-    """A layer's keys and values in a buffer with columns to spare, where DynamicLayer copies all of them every step."""
+    """A layer's keys and values in a buffer with spare columns; DynamicLayer instead copies all at every step."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Begin with nothing, in the shape of what comes."""
+        """Begin empty, in the shape of these states."""
         super().lazy_initialization(key_states, value_states)
         self._hold((key_states, value_states), 0)
 
@@ -364,7 +365,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
         self._hold((self.keys[indices], self.values[indices]), self.keys.shape[2])
 
     def widen(self, rows: int, parts: Sequence[tuple[Sequence[int], DynamicLayer]], columns: int) -> None:
-        """Hold the parts, each with rows of its own, zeros behind the shorter ones, and room for these columns."""
+        """Copy the parts, each with its own rows, with zeros after the shorter ones and room for so many columns."""
         share, more = _ROOM
         buffers = []
         for name in ("keys", "values"):
@@ -384,12 +385,12 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
 
 
 def roomy_cache() -> Cache:
-    """An empty cache of such layers, full attention's; a mask must hide what a sliding window would drop."""
+    """An empty cache of such layers for full attention; a mask must hide what a sliding window would drop."""
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
-    """One cache of so many rows from parts that hold some each, which are emptied; zeros behind the shorter ones."""
+    """One cache of all rows from parts with some rows each, which are emptied; zeros follow the shorter rows."""
     whole, parts = roomy_cache(), [(own, cache) for own, cache in parts if cache.layers]
     while parts and parts[0][1].layers:
         layers = [(own, cache.layers.pop(0)) for own, cache in parts]
@@ -399,7 +400,7 @@ def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
 
 
 def group_heads(model: Any) -> None:
-    """Have a model that uses torch's attention use `grouped_attention`; others keep their own (sinks, soft caps)."""
+    """Give a model that uses torch's attention `grouped_attention`; others keep their own (sinks, soft caps)."""
     if model.config._attn_implementation == "sdpa":
         AttentionInterface.register(GROUPED, grouped_attention)
         AttentionMaskInterface.register(GROUPED, sdpa_mask)
@@ -416,9 +417,9 @@ def grouped_attention(
     position_bias: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of appended tokens: the heads that share keys become further queries to them.
+    """Attention of appended tokens: the heads that share keys become further queries to these keys.
 
-    transformers repeats the keys and values of grouped heads wherever there is a mask, at every step and layer.
+    With a mask, transformers would repeat the keys and values of grouped heads at every step and layer.
     """
     groups = query.shape[1] // key.shape[1]
     if groups == 1 or attention_mask is None or position_bias is not None or query.shape[2] == key.shape[2]:
@@ -466,7 +467,7 @@ class Grammars:
         self._lock = threading.Lock()
 
     def matcher(self, answer: JsonAnswer) -> Callable[[], Any]:
-        """What makes a fresh matcher for each completion; it terminates with the object's closing brace."""
+        """A function that makes each completion's fresh matcher, which terminates with the object's closing brace."""
         import xgrammar
 
         schema = json.dumps(answer_schema(answer))
@@ -476,7 +477,7 @@ class Grammars:
 
 
 def forbid(logits: torch.Tensor, matchers: Sequence[Any]) -> None:
-    """Set to -inf, in place, what each row's matcher does not allow next; `logits` (rows, vocabulary), None is free."""
+    """Set to -inf, in place, the `logits` (rows, vocabulary) that a row's matcher does not allow; None allows all."""
     import xgrammar
 
     ruled = [row for row, matcher in enumerate(matchers) if matcher is not None]

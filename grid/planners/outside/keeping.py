@@ -1,7 +1,7 @@
-"""Agents' processes that outlive an episode: each works on one at a time, and waits for the next.
+"""Agents' processes that outlive an episode: each works on one episode at a time, and waits for the next.
 
-It stands apart from `agent`, whose loop ends with a chunk of cells: these live in a loop of their own, in a thread that
-lasts as long as this process, since the kernel ends a process with the thread that started it.
+It stands apart from `agent`, whose loop ends with a chunk of cells: these processes live in their own loop, in a thread
+that lasts as long as this process, since the kernel ends a process with the thread that started it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 from grid.planners.outside.process import Process
 
 MARK = "AGENT_GRID_PROCESS"
-"""The variable by which a process's own are found; its value opens nothing."""
+"""The variable by which the processes that a process starts are found; its value gives no access."""
 IDLE_SECONDS = 60.0
-"""Until a process to which no episode comes is ended."""
+"""Seconds after which a process that gets no episode is ended."""
 _CLOSING_SECONDS = 10.0
 
 
 class Program(NamedTuple):
-    """What a process was started from: those of equal ones can stand in for each other."""
+    """The program of a process: processes of equal programs can replace each other."""
 
     command: str
     environment: tuple[str, ...]
@@ -36,14 +36,14 @@ class Program(NamedTuple):
 
 
 class Turn:
-    """One turn of an episode as a kept process works on it; it has the verbs of a `Process` that is for one alone.
+    """One turn of an episode in a kept process; it has the methods of a `Process` that is for one turn alone.
 
     Args:
-        program: which is started unless one of its processes waits.
-        told: variables of the episode, which the process is handed as a line of JSON on its standard input.
+        program: it is started unless one of its processes waits.
+        told: variables of the episode, which the process gets as a line of JSON on its standard input.
         token: of the episode: printed as a line, it ends the work.
-        reached: whether the agent has asked anything. A process that ends before had died behind the last episode,
-            and another one is started, once.
+        reached: whether the agent has asked anything. A process that ends before that had died after its last episode;
+            in this case another process is started, once.
     """
 
     def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
@@ -52,7 +52,7 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """0 where it has ended the work, and waits; else the exit status of its process, which is gone."""
+        """0 if the process has ended the work and waits; else the exit status of the process, which is gone."""
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:
@@ -87,7 +87,7 @@ class Turn:
 
 
 class _Keeper:
-    """The loop of all kept processes, and those that wait."""
+    """The loop of all kept processes, and the processes that wait."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -97,7 +97,7 @@ class _Keeper:
         atexit.register(self.close)
 
     def begin(self, work: Coroutine[Any, Any, int]) -> Future[int]:
-        """Work in its loop, which nothing cancels."""
+        """Begin work in its loop; nothing cancels the work."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, what: Callable[[], object]) -> None:
@@ -118,7 +118,7 @@ class _Keeper:
         return process, True
 
     def keep(self, program: Program, process: Process) -> None:
-        """A process waits for the next episode, so long at most."""
+        """Let a process wait for the next episode, at most IDLE_SECONDS."""
         waiting = self._waiting.setdefault(program, [])
 
         def expire() -> None:
@@ -128,7 +128,7 @@ class _Keeper:
         waiting.append((process, self._loop.call_later(IDLE_SECONDS, expire)))
 
     async def ended(self, process: Process) -> int:
-        """End a process; its exit status."""
+        """End a process; returns its exit status."""
         await process.gone()
         self._all.discard(process)
         return -signal.SIGKILL if process.status is None else process.status
@@ -141,7 +141,7 @@ class _Keeper:
         await asyncio.gather(*map(self.ended, self._all))
 
     def close(self) -> None:
-        """End all that wait or work."""
+        """End all processes that wait or work."""
         with suppress(Exception):
             asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result(_CLOSING_SECONDS)
 
@@ -150,7 +150,7 @@ _ONE = threading.Lock()
 
 
 def _keeper() -> _Keeper:
-    """That of this process."""
+    """The keeper of this process."""
     with _ONE:
         return _made()
 

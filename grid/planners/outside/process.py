@@ -1,6 +1,6 @@
-"""An agent's process: started in a folder and a process group of its own, read with a bound, and ended with all of it.
+"""An agent's process, in its own folder and process group: its output is read with a bound, and all of it is ended.
 
-It stands apart from `agent`, which says what the agent is told: here is what the operating system does.
+It stands apart from `agent`, which says what the agent is told: here is the work of the operating system.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from pathlib import Path
 from grid.core.errors import ConfigError, EngineError, one_line
 
 KEPT = 20_000
-"""Bytes of what it prints: the first half and the last."""
+"""Bytes that are kept of its output: half from the beginning, half from the end."""
 _PREFIX = "agent-grid-agent-"
 _JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
-_SECRET = 4  # characters from which on a variable's value is hidden in what is shown
+_SECRET = 4  # the least characters of a variable's value that is hidden in what is shown
 _READ = 2**16
 _LONGER = 200  # bytes of a line that has no end yet: more than a token has
-_HEARD_SECONDS = 1.0  # for what it printed to be read: what it started may still hold the pipe
+_HEARD_SECONDS = 1.0  # for its output to be read: processes that it started may still hold the pipe
 _REAP_SECONDS = 5.0
-_SWEEPS = 20  # looks for what left the group: each may have made another
+_SWEEPS = 20  # searches for processes that left the group: each may have started another
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
 class _Output:
-    """What a process prints: the first bytes and the last, and how many there were in all."""
+    """A process's output: its first and last bytes, and the number of all bytes."""
 
     def __init__(self) -> None:
         self._first, self._last, self._bytes = b"", b"", 0
 
     def add(self, part: bytes) -> None:
-        """Take in what came next."""
+        """Add the next part."""
         self._bytes += len(part)
         half = KEPT // 2
         room = half - len(self._first)
@@ -48,21 +48,21 @@ class _Output:
         self._last = (self._last + part)[-half:]
 
     def text(self) -> str:
-        """All that is kept; the middle is left out of much."""
+        """All that is kept; long output lacks its middle."""
         left_out = self._bytes - len(self._first) - len(self._last)
         middle = f"\n... ({left_out:,} bytes left out) ...\n".encode() if left_out else b""
         return (self._first + middle + self._last).decode(errors="replace").replace("\0", "")
 
 
 class _Ending:
-    """The end of a turn: it is `over` once a line of what is printed is the token, and nothing else."""
+    """The end of a turn: it is `over` once a line of the output is the token, and nothing else."""
 
     def __init__(self, token: str) -> None:
         self.over = asyncio.Event()
         self.token, self._rest = token, b""
 
     def hear(self, part: bytes) -> None:
-        """Look at what came next."""
+        """Look at the next part of the output."""
         *lines, rest = (self._rest + part).split(b"\n")
         self._rest = rest[-_LONGER:]
         if any(line.strip() == self.token.encode() for line in lines):
@@ -70,7 +70,7 @@ class _Ending:
 
 
 class Process:
-    """A process that was started. `kill` ends its group at once, `gone` sees to it that nothing of it is left."""
+    """A process that was started. `kill` ends its group at once, `gone` makes sure that nothing of it is left."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, folder: Path, lock: int | None, mark: str, secrets: Sequence[str]
@@ -86,10 +86,10 @@ class Process:
     async def start(
         cls, command: str, passed: Sequence[str], told: Mapping[str, str], mark: str, asked: bool = False
     ) -> Process:
-        """Start a command with the variables of these names and those that it is told.
+        """Start a command with our variables of the names in `passed`, and with the variables in `told`.
 
-        One of them has the `mark`, by which the processes that it starts are found. `asked`: its standard input is for
-        `turn`; else it has none.
+        One of the variables has the `mark`, by which the processes that it starts are found. `asked`: its standard
+        input is for `turn`; else it has none.
 
         Raises:
             ConfigError: there is no such command.
@@ -123,14 +123,14 @@ class Process:
         return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
-        """Its exit status, negative where a signal ended it. If it failed, what it printed was read before."""
+        """Its exit status, negative if a signal ended it. If it failed, its output is read first."""
         status = await self._process.wait()
         if status:
             await asyncio.wait({self._reading}, timeout=_HEARD_SECONDS)
         return status
 
     async def turn(self, line: str, token: str) -> int | None:
-        """Hand it a line, and wait until it prints the token as one: None. Its exit status where it ends before."""
+        """Give it a line, and wait until it prints the token as a line. None, or its exit status if it ends before."""
         self._output, self._turn = _Output(), (turn := _Ending(token))
         over, ended = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._process.wait())
         writing = asyncio.create_task(self._write(line))
@@ -143,16 +143,16 @@ class Process:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, or None where it has not ended as far as is known."""
+        """Its exit status, or None if it has not ended as far as is known."""
         return self._process.returncode
 
     def kill(self) -> None:
-        """End its process group, at once; what left the group is ended by `gone`."""
+        """End its process group at once; `gone` ends processes that left the group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """End it, and see to it that neither process nor folder is left."""
+        """End it, and make sure that neither process nor folder is left."""
         self.kill()
         try:
             for _ in range(_SWEEPS):
@@ -169,7 +169,7 @@ class Process:
             _remove(self._folder, self._lock)
 
     def printed(self) -> str:
-        """What it printed, of its last turn if it has turns, without tokens and the values of what it was passed."""
+        """Its output (if it has turns, of the last turn), without tokens and the values of passed variables."""
         text, secrets = self._output.text(), (self._mark, *self._secrets)
         if self._turn:
             text, secrets = text.replace(f"{self._turn.token}\n", ""), (self._turn.token, *secrets)
@@ -191,10 +191,10 @@ class Process:
 
 
 def words_of(command: str) -> list[str]:
-    """A command as a program and its arguments; those that name files from where the grid stands have whole paths.
+    """A command as a program and its arguments; arguments that name files from the current folder get absolute paths.
 
     Raises:
-        ConfigError: it is none, or its program cannot be found.
+        ConfigError: it is no command, or its program cannot be found.
     """
     try:
         words = shlex.split(command)
@@ -207,15 +207,15 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """What a command begins with so that the kernel kills it with the thread that starts it, where Linux has it."""
+    """The words before a command that let the kernel kill it with the thread that starts it, if Linux has them."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
 def _killed(mark: str) -> bool:
-    """Kill the processes of whose environment a mark is a part; whether there were any.
+    """Kill the processes whose environment contains a mark; returns whether there were any.
 
-    They are an agent's, also those that left its group.
+    They are an agent's processes, including those that left its group.
     """
     found, own = False, os.getpid()
     for entry in Path("/proc").glob("[0-9]*/environ"):
@@ -226,11 +226,11 @@ def _killed(mark: str) -> bool:
     return found
 
 
-# Folders: each is locked by the process that started the agent. One without a lock was left by one that was killed.
+# Folders: the process that started the agent locks its folder. A killed process leaves its folder without a lock.
 
 
 def _locked(folder: Path) -> int | None:
-    """A lock on a folder that ends with this process; None where another has it, or there is none."""
+    """A lock on a folder that ends with this process; None if another process has it, or there is no folder."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -251,7 +251,7 @@ def _remove(folder: Path, lock: int | None) -> None:
 
 @cache
 def _clear() -> None:
-    """Once a process: remove the folders that killed ones have left, and end what still works in them."""
+    """Once in each process: remove the folders that killed processes left, and end processes that still work there."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             stat = folder.stat()

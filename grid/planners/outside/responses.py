@@ -1,6 +1,6 @@
-"""OpenAI's responses, as far as they are answered: written as a chat completion's request, and its answer as theirs.
+"""OpenAI's responses, as far as they are answered: requests become those of chat completions, and answers responses.
 
-It stands apart from `chat`, which knows the one form that is read.
+It stands apart from `chat`, which has the only form that is read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PASSED = ("model", "temperature", "parallel_tool_calls", "stream")
 
 
 def read(told: Any) -> Asked:
-    """A request, its body as JSON; raises RefusedError for what is none, or asks for what is not there."""
+    """Read a request from its body's JSON; raises RefusedError if it is none, or asks for what is not supported."""
     if isinstance(told, dict) and isinstance(told.get("input"), str):
         told = told | {"input": [{"role": "user", "content": told["input"]}]}
     found = chat.validated(_Body, told)

@@ -1,4 +1,4 @@
-"""One turn of an episode as an agent from outside works on it: its requests to the model, and its calls as steps."""
+"""One turn of an episode for an agent from outside: its requests to the model, and its calls as steps."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from grid.text.objects import UnreadableError
 T = TypeVar("T")
 GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, where the request cannot be carried out.", ())
 MOST_AT_ONCE = 64
-"""Requests and calls of one agent that are in work at once."""
+"""The most requests and calls of one agent that are in work at once."""
 OVER = "the work is over: nothing is answered any more"
 
 
 class Result(NamedTuple):
-    """What a call of a tool came to, as the agent is told."""
+    """The outcome of a tool call, as the agent is told."""
 
     text: str
     failed: bool = False
 
 
 class _Offered(NamedTuple):
-    """Functions that may be called now, as they are defined, and the tools' names by theirs."""
+    """The definitions of the functions that may be called now, and the tools' names by the functions' names."""
 
     definitions: tuple[dict[str, Any], ...]
     named: Mapping[str, str]
@@ -55,9 +55,9 @@ _NOTHING = _Offered((), {})
 class Session:
     """What an agent may do in an episode until it is `over`: ask the acting model, and call tools, one after another.
 
-    `token` is known to this agent alone. `error` is what ended the work, where the agent did not; None: it went well.
-    `requests` are those that the model answered; the agent has `reached` it once it came with its token. The episode is
-    behind it, and nothing that it hands out leads to the reference.
+    Only this agent knows `token`. `error` is the error that ended the work, if the agent did not; None: it went well.
+    `requests` counts those that the model answered; `reached`: the agent has come with its token. The session hides the
+    episode, and nothing that it hands out leads to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:
@@ -75,10 +75,10 @@ class Session:
         self._look()
 
     async def of_case(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work, which somebody else's task waits for, as one of the case's: its time is the case's.
+        """Run work, for which a task of somebody else waits, as a task of the case: its time is the case's time.
 
         Raises:
-            RefusedError: the work is over, or too much is asked at once.
+            RefusedError: the agent's work is over, or it asks too much at once.
         """
         if self.over.is_set() or len(self._tasks) >= MOST_AT_ONCE:
             work.close()
@@ -90,7 +90,7 @@ class Session:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """End what is in work; nothing is answered from here on."""
+        """End the requests and calls in work; nothing is answered from here on."""
         self.over.set()
         tasks = [*self._tasks]
         for task in tasks:
@@ -99,7 +99,7 @@ class Session:
 
     @kept
     def query(self) -> str:
-        """What is asked for, and what was done before, in the words in which our own planners' models read it."""
+        """The query and the earlier steps, in the words in which the models of our own planners read them."""
         episode, view = self._episode, self._view
         parts = (
             prompts.ROLE,
@@ -116,7 +116,7 @@ class Session:
         return [*self._offered.definitions]
 
     def _look(self) -> None:
-        """At the next decision point; the work is over where there is none."""
+        """Look at the next decision point; the work is over if there is none."""
         episode, path = self._episode, self._path
         point = next_point(episode, path, self._acting.max_calls)
         if point is None:
@@ -130,7 +130,7 @@ class Session:
     # Calls.
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
-        """Call a function as the next step; raises RefusedError where the work is over."""
+        """Call a function as the next step; raises RefusedError if the work is over."""
         async with self._one_by_one:
             view = self._view
             if self.over.is_set() or view is None:
@@ -150,19 +150,19 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work with an answer, where it has not ended and no outline says what comes next."""
+        """End the work with an answer, if it has not ended and no outline says what comes next."""
         if not self.over.is_set() and self._view and not self._view.guided:
             await self.call(FINISH, {} if answer is None else {"answer": answer})
         self.over.set()
 
     def trajectory(self) -> Trajectory:
-        """As far as it went."""
+        """The trajectory, as far as it went."""
         found = trajectory(self._episode, self._path)
         self._episode.improved(found)
         return found
 
     def _ended(self, error: Exception) -> RefusedError:
-        """What is told to an agent whose work an error ends; whoever waits for the agent raises that."""
+        """The refusal for an agent whose work an error ends; the code that waits for the agent raises that error."""
         self.error = self.error or error
         self.over.set()
         return RefusedError(OVER, 401)
@@ -198,8 +198,8 @@ class Session:
     def _prompt(self, asked: Asked, view: View) -> Prompt:
         """The agent's messages word for word for a language model; else the case's own sections.
 
-        A policy that is no language model does not read: it knows by the sections what is decided, and answers among
-        those of the case's tools that the request has.
+        A policy that is no language model does not read: the sections show it what is to be decided, and it answers
+        with one of the case's tools that the request has.
         """
         if self._episode.converses is None:
             return self._for_policy(asked, view)
@@ -227,7 +227,7 @@ class Session:
         return Prompt(tuple(tools if part.kind == "tools" else part for part in prompt.sections), answer)
 
     def _said(self, answers: Answers, place: int, asked: Asked, view: View) -> Said:
-        """A completion as the agent reads it: what is no call that can be read is words."""
+        """A completion as the agent reads it: a text that is no readable call is words."""
         wanted, text, calls = answers.message.prompt.answer, answers.texts[place], list[Call]()
         try:
             words = answers.read(place)
@@ -251,7 +251,7 @@ class Session:
 
 
 def _of_offer(offer: Offer, guided: bool) -> _Offered:
-    """What a decision may call, named as servers take it, and `give_up` behind it."""
+    """The functions that a decision may call, with names that servers accept, and `give_up` after them."""
     found = handed_over(Prompt((offer.section,), ToolCallAnswer(offer.cards, guided)))
     last = handed_over(Prompt((), ToolCallAnswer((GIVE_UP_TOOL,), may_decline=False)))
     answer = found.answer
@@ -265,7 +265,7 @@ _offered: Once[Offer, _Offered] = Once(_of_offer)  # many decisions have the sam
 
 
 def _told(step: Step, unreadable: str | None) -> Result:
-    """A step as its call's result; its number is what references name."""
+    """A step as its call's result; references use the step's number."""
     number, observation = step.substep.id, step.observation
     if unreadable is not None:
         return Result(f"Step {number} was no call: {unreadable}", failed=True)
@@ -282,6 +282,6 @@ def _until(words: str, stop: tuple[str, ...]) -> str:
 
 
 def _digest(prompt: Prompt, asked: Asked) -> str:
-    """Names a request by what it asks, so that no answer depends on the order of those that come side by side."""
+    """A request's name from its contents, so that no answer depends on the order of requests at the same time."""
     parts = (*(section.digest for section in prompt.sections), asked.n, asked.temperature, asked.max_tokens)
     return hashlib.sha256(to_json([*map(str, parts)]).encode()).hexdigest()[:16]
