@@ -238,9 +238,9 @@ class Evaluator(Protocol):
 
 
 Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
-"""A benchmark's own metrics of a trajectory that need no model: some of the fields of `Scores`."""
+"""A benchmark's own metrics of a trajectory that need no model, by name."""
 Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
-"""A benchmark's own metrics of a finished trajectory that a model decides: some of the fields of `Scores`."""
+"""A benchmark's own metrics of a finished trajectory that a model decides, by name."""
 
 
 def no_baselines() -> Mapping[str, bool]:

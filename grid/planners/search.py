@@ -391,7 +391,7 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
 # The questions to a judge in a search: about a call before it is run, about its result, and about all steps so far.
 #
 # The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is for planners that score states
-# (LATS, best-first, A*, tree of thoughts): they all have the same prompt, so that they differ only in their search.
+# (LATS, best-first, tree of thoughts): they all have the same prompt, so that they differ only in their search.
 
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."

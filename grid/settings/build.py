@@ -1,4 +1,4 @@
-"""From config to live objects. Checks a whole sweep before anything starts."""
+"""From a setting's config to live objects."""
 
 from __future__ import annotations
 

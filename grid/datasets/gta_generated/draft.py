@@ -113,7 +113,7 @@ def _mixed(items: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def _pairs(rng: random.Random, one: tuple[int, int], other: tuple[int, int], count: int) -> list[tuple[int, int]]:
-    """Pairs of numbers of two ranges; no number of either comes twice, so that two things always differ."""
+    """Pairs of numbers from two ranges; no first number comes twice, so that two things always differ."""
     return list(zip(rng.sample(range(*one), count), [rng.randint(*other) for _ in range(count)], strict=True))
 
 

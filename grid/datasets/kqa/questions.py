@@ -270,7 +270,7 @@ class Questions:
         return phrase
 
     def clauses(self, target: str) -> list[Clause]:
-        """One to three relations (first) and up to three attributes, at least one of them all."""
+        """Up to two relations (first) and up to three attributes, at least one clause in all."""
         self.phrases.used.add(target)
         relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 2])
         attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2])

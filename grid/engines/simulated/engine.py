@@ -53,12 +53,12 @@ class Simulated:
         confusion: the share of the wrong tools' probability that depends on their similarity to the right tool.
         judge_auc: the probability that a judge scores a right call above a wrong one. If a planner offers to give up,
             the policy does so if as a judge it would give its steps so far less than 3 of 10. As a judge of whole plans
-            it calls a plan right if it scores it above 5, and decides at random at 5 (`simulated.plan_judge`).
+            it calls a plan right if it scores it above 5, and decides at random at 5 (`PlantedVerdicts`).
         malformed: the share of sampled answers that cannot be read.
         misspelt: the share of wrong arguments that are the right ones with a misspelt name, if they have a name;
             forgiving tools may read it as it was meant.
         recovery: the share of cases in which it calls the replacement of a tool that it saw failing
-            (`grid.engines.language_model`; `robustness=broken_tool`). The paper's best model replaces it in over 77% of
+            (`RecoveringPlaces`; `robustness=broken_tool`). The paper's best model replaces it in over 77% of
             cases, the worst in under 45% (agent_planning_benchmark §4.2.3).
         refusal: the probability that it refuses a case that cannot be solved, if refusing is offered.
         overrefusal: the probability that it refuses a case that can be solved.
